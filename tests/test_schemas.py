@@ -27,17 +27,10 @@ from stream_masker.pipeline.envelope import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.style import Style, StyleCounts
+from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
-from stream_masker.pipeline.wire.messages import (
-    BlockRange,
-    DriftReport,
-    StatisticsMessage,
-    encode_block,
-    encode_drift,
-    encode_rejection,
-    encode_statistics,
-    fingerprints,
-)
+from stream_masker.pipeline.wire.reports import DriftReport, encode_drift, encode_rejection
+from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import schema as schemas
 from stream_masker.service.configuration.schema import (
     configuration_schema_text,

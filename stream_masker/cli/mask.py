@@ -11,7 +11,7 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.configuration.secret import masking_secret

@@ -19,8 +19,9 @@ from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
 from stream_masker.pipeline.groups import GROUP_HEADER
 from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
-from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_rejection, decode_statistics
+from stream_masker.pipeline.wire.reports import decode_rejection
 from stream_masker.pipeline.wire.sealing import SealError
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties

@@ -10,7 +10,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.wire.messages import StatisticsMessage
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
 from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings

@@ -29,7 +29,7 @@ from simulated_stream import Population, SimulatedWorkers
 
 from stream_masker.pipeline.calibration.pace import Pace
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import block_key, encode_block
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.configuration.secret import topic_seal

@@ -18,7 +18,7 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import block_key, decode_block, encode_block
+from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block
 from stream_masker.pipeline.wire.sealing import TopicSeal
 
 RECORDS, REPEATS = 5_000, 50

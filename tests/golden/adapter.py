@@ -21,14 +21,9 @@ from stream_masker.pipeline.calibration.window import WindowLog
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
-from stream_masker.pipeline.wire.messages import (
-    decode_block,
-    decode_statistics,
-    encode_block,
-    encode_drift,
-    encode_rejection,
-    encode_statistics,
-)
+from stream_masker.pipeline.wire.blocks import decode_block, encode_block
+from stream_masker.pipeline.wire.reports import encode_drift, encode_rejection
+from stream_masker.pipeline.wire.statistics import decode_statistics, encode_statistics
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan

@@ -27,11 +27,9 @@ from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.calibration.window import Window, WindowLog, window_of
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import (
-    StatisticsMessage,
-    decode_block,
-    decode_drift,
-)
+from stream_masker.pipeline.wire.blocks import decode_block
+from stream_masker.pipeline.wire.reports import decode_drift
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration, load_configuration

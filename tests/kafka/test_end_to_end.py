@@ -16,7 +16,8 @@ from support.data import data_file
 from support.processes import Processes, terminate
 
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.wire.messages import decode_block, decode_drift, decode_rejection
+from stream_masker.pipeline.wire.blocks import decode_block
+from stream_masker.pipeline.wire.reports import decode_drift, decode_rejection
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 from stream_masker.service.configuration.secret import masking_secret

@@ -17,12 +17,8 @@ from workers import CODES, START, Running, Setting, event, running, setting
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.pipeline.records import InputRecord
-from stream_masker.pipeline.wire.messages import (
-    StatisticsMessage,
-    decode_rejection,
-    decode_statistics,
-    encode_statistics,
-)
+from stream_masker.pipeline.wire.reports import decode_rejection
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.schema import schema_validator

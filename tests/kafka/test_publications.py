@@ -19,7 +19,7 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import StatisticsMessage
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.calibrator import publisher
 from stream_masker.service.calibrator.components import build_components, build_subject
 from stream_masker.service.calibrator.session import CalibrationSession

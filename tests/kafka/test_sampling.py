@@ -16,7 +16,8 @@ from workers import START, Setting, event, running, setting
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.pipeline.calibration.sampling import STRATA
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_block
+from stream_masker.pipeline.wire.blocks import decode_block
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.schema import schema_validator

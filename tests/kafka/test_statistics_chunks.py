@@ -15,7 +15,7 @@ from workers import Setting, running, sample_version, setting
 
 from stream_masker.pipeline.calibration.versions import DriftReport, Publish
 from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
-from stream_masker.pipeline.wire.messages import StatisticsMessage
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import publish_snapshot, read_published_history
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.publisher import MESSAGE_OVERHEAD_BYTES, StatisticsPublisher, max_message_bytes

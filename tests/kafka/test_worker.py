@@ -27,7 +27,7 @@ from workers import (
     wait,
 )
 
-from stream_masker.pipeline.wire.messages import encode_statistics
+from stream_masker.pipeline.wire.statistics import encode_statistics
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 
 BAD = {

@@ -12,9 +12,10 @@ import yaml
 from calibration_session import ONTOLOGY, SessionBench, block
 
 from stream_masker.pipeline.calibration.versions import History, StatisticsMessage
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.chunks import Chunk, split_message
-from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_statistics
 from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
+from stream_masker.pipeline.wire.statistics import encode_statistics
 from stream_masker.service.audit import complete_versions
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.recovery import HistoryReader

@@ -14,13 +14,9 @@ from stream_masker.pipeline.calibration.window import WindowLog
 from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.chunks import split_message
-from stream_masker.pipeline.wire.messages import (
-    StatisticsMessage,
-    block_key,
-    encode_block,
-    encode_statistics,
-)
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.session import CalibrationSession

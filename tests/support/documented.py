@@ -19,9 +19,9 @@ from stream_masker.service.configuration import (
     parse_configuration,
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.model import PROFILES
 from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
+from stream_masker.service.configuration.sections import PROFILES
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health

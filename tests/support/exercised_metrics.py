@@ -19,7 +19,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Stratum
-from stream_masker.pipeline.wire.messages import encode_block
+from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine

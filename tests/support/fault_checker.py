@@ -23,7 +23,7 @@ from sealed_topics import opened, statistics_opener
 from workers import CODES
 
 from stream_masker.pipeline.records import Inputs
-from stream_masker.pipeline.wire.messages import decode_statistics
+from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topic_identity import identified

@@ -6,8 +6,9 @@ from kafka_records import Record
 
 from stream_masker.pipeline.calibration.versions import StatisticsMessage
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import Taxonomies, block_key, decode_statistics, encode_block
+from stream_masker.pipeline.wire.blocks import Taxonomies, block_key, encode_block
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener

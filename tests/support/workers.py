@@ -25,7 +25,7 @@ from processes import Processes
 from prometheus_client import CollectorRegistry
 from sealed_topics import opened
 
-from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics, fingerprints
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.connections import connect_producer

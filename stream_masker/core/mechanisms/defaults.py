@@ -39,16 +39,16 @@ def default_mechanism(
     * ``numeric``: the numeric attributes.
     * ``record_alpha``: whether records bring their own noise level.
     """
-    known = _parameters(SemanticTransport)
-    foreign = sorted(name for name in parameters if name not in known and name in _parameters(SemanticNoise))
+    of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
+    of_transport = set(parameters) & (_parameters(SemanticTransport) - _parameters(SemanticNoise))
     if numeric:
         reason = f"semantic_transport masks no numbers, and {', '.join(numeric)} has them"
     elif record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
-    elif arrays:
+    elif arrays and not of_transport:
         reason = f"the calibration of semantic_transport is slow for arrays, and {', '.join(arrays)} has them"
-    elif foreign:
-        reason = f"only semantic_noise has {', '.join(foreign)}"
+    elif of_noise:
+        reason = f"only semantic_noise has {', '.join(of_noise)}"
     else:
         return DefaultMechanism(SemanticTransport.name)
     return DefaultMechanism(SemanticNoise.name, reason)

@@ -25,15 +25,10 @@ from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, ass
 from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
+from stream_masker.pipeline.wire.blocks import Taxonomies
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
-from stream_masker.pipeline.wire.messages import (
-    BlockRange,
-    DriftReport,
-    StatisticsMessage,
-    StatisticsSource,
-    Taxonomies,
-    fingerprints,
-)
+from stream_masker.pipeline.wire.reports import DriftReport
+from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, StatisticsSource, fingerprints
 
 UNKNOWN_RISK = "the risk of the changed settings is not known before the next window"
 

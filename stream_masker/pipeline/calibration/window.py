@@ -17,7 +17,7 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, Entry, SampledQueue
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts, add_styles
-from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.pipeline.wire.statistics import BlockRange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

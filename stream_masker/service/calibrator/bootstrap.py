@@ -16,7 +16,7 @@ from stream_masker.pipeline.calibration.versions import History, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.pipeline.masker import RecordMasker, SampleCounts
 from stream_masker.pipeline.style import Style
-from stream_masker.pipeline.wire.messages import StatisticsSource
+from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.calibrator.components import (
     CalibratorComponents,
     build_components,

@@ -13,7 +13,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.wire.chunks import MAX_HEAD_BYTES, Chunk, split_message
-from stream_masker.pipeline.wire.messages import encode_drift, encode_statistics
+from stream_masker.pipeline.wire.reports import encode_drift
+from stream_masker.pipeline.wire.statistics import encode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors

@@ -10,8 +10,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import History
 from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
-from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics
 from stream_masker.pipeline.wire.sealing import SealError
+from stream_masker.pipeline.wire.statistics import BlockRange, decode_statistics
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import OffsetRange, offset_range, read_to_end

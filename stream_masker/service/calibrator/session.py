@@ -15,8 +15,9 @@ from stream_masker.pipeline.calibration.pace import divergence
 from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.masker import SampleCounts
-from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_block
+from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.sealing import SealError
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,

@@ -20,8 +20,9 @@ from stream_masker.service.configuration.mechanisms import (
     takes_alpha,
     takes_record_alpha,
 )
-from stream_masker.service.configuration.model import Configuration, SecretSource
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import pairing_problems
+from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]

@@ -1,19 +1,18 @@
-"""The sections of the configuration as frozen data: their keys with default, unit and range.
+"""The configuration as frozen data: all its sections, each key with default, unit and range.
 
-``attributes`` holds the sections of attributes and ``mechanisms`` those of mechanisms. The JSON Schema
-``schemas/configuration.schema.json`` is generated from all of these classes. This module validates each value
-on its own; ``checks`` validates values against each other.
+``sections`` holds the sections of the service, ``attributes``, ``fields`` and ``mechanisms`` those of masking. The JSON
+Schema ``schemas/configuration.schema.json`` is generated from all of these classes. They validate each value on its
+own; ``checks`` validates values against each other.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from pydantic import Field, PrivateAttr, model_validator
+from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.attributes import (
@@ -24,16 +23,28 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.base import (
-    Duration,
     FieldPath,
     NameText,
-    NonEmptyText,
-    PositiveInt,
     Section,
-    TopicName,
 )
 from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
+from stream_masker.service.configuration.sections import (
+    CalibrationSection,
+    GroupsSection,
+    HttpSection,
+    InternalTopicsSection,
+    KafkaSection,
+    LimitsSection,
+    MessageSection,
+    ProduceSection,
+    PublicationSection,
+    RiskSection,
+    SecretSource,
+    TopicsSection,
+    WorkerSection,
+    _without_default,
+)
 
 MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
@@ -41,319 +52,6 @@ MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "
 
 ADDED_FIELD_KEYS = ("pseudonyms", "generalize", "shift", "constant", "encrypt")
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
-
-
-class KafkaSection(Section):
-    """The connection to Kafka."""
-
-    bootstrap_servers: NonEmptyText = Field(
-        default="localhost:9092", description="Comma-separated list of brokers, each as host:port."
-    )
-    properties: dict[NonEmptyText, str | bool | int | float] = Field(
-        default_factory=dict,
-        description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
-    )
-
-
-class TopicsSection(Section):
-    """The names of the topics, all different."""
-
-    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
-    output: TopicName = Field(default="discharges.masked", description="The topic of the masked events.")
-    rejected: TopicName = Field(
-        default="discharges.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values.",
-    )
-    calibration: TopicName = Field(
-        default="stream-masker.calibration",
-        description="The topic of the window counts that workers write; exactly 1 partition.",
-    )
-    statistics: TopicName = Field(
-        default="stream-masker.statistics",
-        description="The topic of the statistics versions that the calibrator writes; compacted.",
-    )
-    drift: TopicName = Field(
-        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
-    )
-
-
-class MessageSection(Section):
-    """The treatment of the message key and the message headers."""
-
-    key: Literal["keep", "drop", "pseudonymize"] = Field(
-        default="pseudonymize",
-        description="The treatment of the message key: copy it (`keep`), remove it (`drop`), or replace it by a keyed "
-        "hash (`pseudonymize`).",
-    )
-    headers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The names of headers to copy unchanged. All others are removed."
-    )
-
-
-class CalibrationSection(Section):
-    """The sliding calibration window and the schedule of the statistics."""
-
-    window_records: PositiveInt = Field(
-        default=100_000, description="The maximum number of records in the window; at least 1."
-    )
-    window_age: Duration = Field(
-        default=86_400.0,
-        description="The maximum age of the records in the window, in seconds or with a unit such as `24h`.",
-    )
-    every_records: PositiveInt = Field(
-        default=10_000, description="New statistics are computed after this number of new records; at least 1."
-    )
-    every_seconds: Duration = Field(
-        default=60.0,
-        description="New statistics are also computed after this time if there are new records, in seconds or with a "
-        "unit such as `60s`.",
-    )
-    min_records: PositiveInt = Field(
-        default=1_000, description="The number of records that the first statistics require; at least 1."
-    )
-    sampling: bool = Field(
-        default=True,
-        description="Whether workers count only a uniform random sample of the records if there are more in "
-        "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
-        "records, and the cost of reading counts grows with the stream.",
-    )
-    core_share: float = Field(
-        default=0.1,
-        gt=0,
-        le=1,
-        description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
-        "· (1/share - 1) seconds, except the first ones and those that `urgent_divergence` makes urgent; above 0, at "
-        "most 1, which is no limit.",
-    )
-    urgent_divergence: float = Field(
-        default=0.05,
-        gt=0,
-        le=1,
-        description="The Jensen-Shannon divergence between the window and the published statistics, of an attribute's "
-        "values rolled up to `rollup_depth`, from which new statistics do not wait for `core_share`; above 0, at most "
-        "1, which is almost never.",
-    )
-    rollup_depth: PositiveInt = Field(
-        default=2,
-        description="The taxonomy depth (1 is the root) to which concepts are rolled up to measure drift; at least 1.",
-    )
-    baseline: Literal["first"] | PositiveInt = Field(
-        default="first",
-        description="The statistics version against which drift is measured: `first`, or a version number of at least "
-        "1.",
-    )
-    keep_versions: PositiveInt = Field(
-        default=1_000,
-        description="The number of statistics versions that stay on their topic, besides the baseline; at least 1.",
-    )
-
-
-class GroupsSection(Section):
-    """Groups of consecutive records of one partition, for mechanisms that mask records in groups.
-
-    A group ends when it reaches its first limit, and is masked and written as a unit.
-    """
-
-    records: Annotated[int, Field(ge=2)] = Field(
-        default=1_000, description="The maximum number of records in a group; at least 2."
-    )
-    delay: Duration = Field(
-        default=10.0,
-        description="The maximum time that a group waits for more records, in seconds or with a unit such as `10s`.",
-    )
-    short: Literal["hold", "suppress", "merge"] = Field(
-        default="hold",
-        description="A group with too few records after the delay: wait until it has just enough "
-        "(`hold`), reject its records (`suppress`), or merge it into the next group, after another delay (`merge`).",
-    )
-    unit: FieldPath | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The path of the field, such as `patient.id`, whose different values k-anonymity counts; records "
-        "without it count as one. Only for microaggregation. Default: it counts records.",
-    )
-
-
-class SecretSource(Section):
-    """The source of the secret: exactly one of the two."""
-
-    file: NonEmptyText | SkipJsonSchema[None] = Field(
-        default=None, description="A file of at least 16 bytes that only its owner can read."
-    )
-    env: NonEmptyText | SkipJsonSchema[None] = Field(
-        default=None, description="The name of an environment variable with at least 16 bytes."
-    )
-
-
-class InternalTopicsSection(Section):
-    """The encryption of the calibration and statistics topics, which only stream-masker's processes read and write."""
-
-    encryption: bool = Field(
-        default=True,
-        description="Whether messages are encrypted and authenticated. Turn it `off` only for debugging: anyone who "
-        "may write to the topics then decides how records are masked.",
-    )
-    secret: SecretSource | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The source of the secret from which the keys of the topics are derived, the same for workers and "
-        "calibrators. Default: `secret`. With one of its own, calibrators need no `secret`.",
-    )
-    previous_secrets: tuple[SecretSource, ...] = Field(
-        default=(), description="The sources of other secrets whose messages are still accepted, for a rotation."
-    )
-    accept_plaintext: bool = Field(
-        default=False,
-        description="Whether messages that are not encrypted are accepted too, once after an upgrade from a release "
-        "without encryption.",
-    )
-
-
-class PublicationSection(Section):
-    """What may be published on the drift topic and by /metrics, which people read."""
-
-    min_records: PositiveInt = Field(
-        default=20,
-        description="The least number of records behind a published figure of a class or share, and of new records "
-        "between two statistics versions; at least 1, which suppresses nothing.",
-    )
-    epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The privacy budget of the counts behind the published shares and divergences, spent with each "
-        "version: Laplace noise is added to them. Default: no noise.",
-    )
-
-
-class RiskSection(Section):
-    """The limits of the disclosure risk, which the calibrator computes for each statistics version."""
-
-    max_vulnerability: float = Field(
-        default=1.0,
-        gt=0,
-        le=1,
-        description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
-        "and by all masks of its record; above 0, at most 1, which is no limit.",
-    )
-    min_changed: float = Field(
-        default=0.05,
-        ge=0,
-        le=1,
-        description="The minimum share of values that masking changes, as a multiple of the share that independent "
-        "draws from the window would change; from 0 to 1.",
-    )
-    min_variance: float = Field(
-        default=0.001,
-        ge=0,
-        le=1,
-        description="The least variance sVar of an attribute; from 0 to 1. Statistics below it are never published, "
-        "and no process masks with them: noise of a tiny variance leaves values as they are.",
-    )
-    min_variance_share: float = Field(
-        default=0.25,
-        ge=0,
-        le=1,
-        description="The least variance sVar of an attribute, as a share of that of the baseline "
-        "(`calibration.baseline`); from 0 to 1. Statistics below it are never published: a window that is full of one "
-        "event would take the noise from all others.",
-    )
-    action: Literal["alert", "hold"] = Field(
-        default="alert",
-        description="A version beyond a limit: publish it and report it (`alert`), or withhold it (`hold`), so that "
-        "workers keep the last acceptable version, or hold their input if there is none.",
-    )
-
-
-class HttpSection(Section):
-    """The HTTP server of /metrics, /healthz and /readyz."""
-
-    host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
-    port: int = Field(
-        default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
-    )
-
-
-PROFILES: Mapping[str, Mapping[str, Any]] = {
-    "throughput": {"batch_records": 10_000, "batch_delay": 0.5},
-    "latency": {"batch_records": 2_000, "batch_delay": 0.01},
-}
-"""The defaults of a worker's batch limits for each profile."""
-
-
-class WorkerSection(Section):
-    """The batches of the mask worker. A batch is one transaction and ends when it reaches its first limit."""
-
-    profile: Literal["throughput", "latency"] = Field(
-        default="throughput",
-        description="The defaults of `batch_records`, `batch_delay` and the producer's `linger.ms`: for high "
-        "throughput, or for low latency (`batch_records` 2000, `batch_delay` 10 ms).",
-    )
-    batch_records: PositiveInt = Field(
-        default=10_000, description="The maximum number of records in a batch; at least 1."
-    )
-    batch_bytes: PositiveInt = Field(
-        default=16_777_216, description="The maximum total size of the record values in a batch, in bytes; at least 1."
-    )
-    batch_delay: Duration = Field(
-        default=0.5,
-        description="The maximum time that a batch waits for more records, in seconds or with a unit such as `500ms`.",
-    )
-    instance: str = Field(
-        default="",
-        description="The worker's name in transactional ids, unique to each worker. Default: the host name and a "
-        "number.",
-    )
-    static_member: bool = Field(
-        default=False,
-        description="Whether the worker is a static member of its consumer group, which keeps its partitions if it "
-        "restarts within `session.timeout.ms`. Requires `instance`.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_profile(cls, given: Any) -> Any:
-        """Take the limits that are not given from the profile."""
-        if not isinstance(given, dict):
-            return given
-        return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
-
-
-class ProduceSection(Section):
-    """The conversion of file rows to events by `stream-masker produce`."""
-
-    columns: dict[NonEmptyText, FieldPath] = Field(
-        default_factory=dict,
-        description="The field path of each column. If empty, each column becomes a field of its name.",
-    )
-    key: FieldPath | SkipJsonSchema[None] = Field(
-        default=None, description="The path of the field whose value becomes the message key. Default: no key."
-    )
-    null_values: tuple[str, ...] = Field(
-        default=("",), description="The cell texts that stand for a missing value, whose field is left out."
-    )
-    numbers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
-    )
-
-
-class LimitsSection(Section):
-    """The limits of input records: larger ones are rejected, and too many rejections are an error."""
-
-    record_bytes: PositiveInt = Field(
-        default=1_048_576, description="The maximum size of a record's value, in bytes; at least 1."
-    )
-    depth: int = Field(
-        default=64, ge=1, le=250, description="The maximum nesting depth of a record's JSON; from 1 to 250."
-    )
-    rejected_share: float = Field(
-        default=0.1,
-        ge=0,
-        le=1,
-        description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
-        "is not ready, because the configuration probably does not fit the records; from 0 to 1, which is no limit.",
-    )
-
-
-def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default from the schema of the mechanism, because it depends on the attributes (``defaults``)."""
-    del schema["default"]
 
 
 class Configuration(Section):

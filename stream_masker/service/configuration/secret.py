@@ -17,7 +17,8 @@ from pathlib import Path
 from stream_masker.core.random.keys import checked_secret
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.wire.sealing import TopicSeal
-from stream_masker.service.configuration.model import Configuration, SecretSource
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.sections import SecretSource
 
 MIN_SECRET_BYTES = 16
 """The minimum length of a secret: 128 bits."""

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ConfigurationError, ServiceError
-from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.sections import KafkaSection
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.oauth import ClientTokens
 from stream_masker.service.kafka.tls import has_inline_certificates, ssl_context

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from stream_masker.service.configuration.model import Configuration, TopicsSection
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.sections import TopicsSection
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""

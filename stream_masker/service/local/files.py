@@ -21,13 +21,8 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Result
 from stream_masker.pipeline.style import learned_styles
-from stream_masker.pipeline.wire.messages import (
-    StatisticsMessage,
-    decode_statistics,
-    encode_rejection,
-    encode_statistics,
-    fingerprints,
-)
+from stream_masker.pipeline.wire.reports import encode_rejection
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine

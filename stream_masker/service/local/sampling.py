@@ -12,7 +12,7 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.model import ProduceSection
+from stream_masker.service.configuration.sections import ProduceSection
 from stream_masker.service.events.simulate import SimulationOptions
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer

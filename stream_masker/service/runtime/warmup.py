@@ -11,7 +11,7 @@ from stream_masker.pipeline.calibration.versions import History, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Block, InputRecord
-from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.pipeline.wire.statistics import BlockRange
 from stream_masker.service.calibrator.components import build_risk_limits, build_settings, build_subject
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan

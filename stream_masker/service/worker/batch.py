@@ -18,7 +18,8 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
-from stream_masker.pipeline.wire.messages import block_key, encode_block, encode_rejection
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
+from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.transactional_producer import OutgoingMessage, SendMessages
 

@@ -16,8 +16,8 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.versions import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
-from stream_masker.pipeline.wire.messages import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.configuration.model import TopicsSection
+from stream_masker.service.configuration.sections import TopicsSection
 from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, missing_topics_text
 
 log = logging.getLogger(__name__)

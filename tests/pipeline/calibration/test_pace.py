@@ -21,7 +21,7 @@ from stream_masker.pipeline.calibration.pace import Pace, divergence
 from stream_masker.pipeline.calibration.queues import Entry
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.pipeline.wire.statistics import BlockRange
 
 DEPTH = 2
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c"), ("g", "b")]

@@ -23,7 +23,7 @@ from stream_masker.pipeline.calibration.versions import History, Publish, Subjec
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.wire.messages import BlockRange, decode_statistics, encode_statistics
+from stream_masker.pipeline.wire.statistics import BlockRange, decode_statistics, encode_statistics
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
 TAU = Ontology.from_edges(EDGES).taxonomy()

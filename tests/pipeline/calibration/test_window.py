@@ -14,7 +14,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog, window_of
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.messages import BlockRange
+from stream_masker.pipeline.wire.statistics import BlockRange
 
 HOUR = 3_600_000
 

@@ -16,20 +16,15 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.records import Block, Rejected, Stratum
 from stream_masker.pipeline.style import Style, StyleCounts
-from stream_masker.pipeline.wire.messages import (
-    BlockRange,
+from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block
+from stream_masker.pipeline.wire.reports import (
     DriftReport,
-    StatisticsMessage,
-    block_key,
-    decode_block,
     decode_drift,
     decode_rejection,
-    decode_statistics,
-    encode_block,
     encode_drift,
     encode_rejection,
-    encode_statistics,
 )
+from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, decode_statistics, encode_statistics
 
 EDGES = [("b", "a"), ("c", "a"), ("d", "b"), ("e", "b"), ("f", "c"), ("g", "c")]
 SECRET = "SECRET"

@@ -15,10 +15,11 @@ from mutations import mutated
 
 from stream_masker.pipeline.calibration.versions import History, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
-from stream_masker.pipeline.wire.messages import StatisticsMessage, block_key, encode_block, encode_statistics
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.recovery import HistoryReader
-from stream_masker.service.configuration.model import SecretSource
+from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion
 

@@ -10,7 +10,7 @@ import yaml
 from calibration_session import ONTOLOGY, SessionBench, block
 from prometheus_client import generate_latest
 
-from stream_masker.pipeline.wire.messages import encode_drift
+from stream_masker.pipeline.wire.reports import encode_drift
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import load_configuration
 

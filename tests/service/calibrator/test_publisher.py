@@ -11,10 +11,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.chunks import tombstones
-from stream_masker.pipeline.wire.messages import (
-    decode_drift,
-    decode_statistics,
-)
+from stream_masker.pipeline.wire.reports import decode_drift
+from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 
 

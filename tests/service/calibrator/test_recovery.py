@@ -9,11 +9,7 @@ import pytest
 from calibration_session import SessionBench, in_chunks, published
 
 from stream_masker.pipeline.calibration.versions import History
-from stream_masker.pipeline.wire.messages import (
-    BlockRange,
-    StatisticsMessage,
-    encode_statistics,
-)
+from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics
 from stream_masker.service.calibrator.recovery import HistoryReader, resume_from
 
 

@@ -10,9 +10,7 @@ from calibration_session import ABSENT, SessionBench, block, published, sample
 
 from stream_masker.errors import ServiceError, StatisticsError
 from stream_masker.pipeline.records import Block, Stratum
-from stream_masker.pipeline.wire.messages import (
-    BlockRange,
-)
+from stream_masker.pipeline.wire.statistics import BlockRange
 from stream_masker.service.calibrator.session import MAX_LOGGED_BLOCKS, MAX_PENDING_WINDOWS
 
 

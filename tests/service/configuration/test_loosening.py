@@ -18,7 +18,7 @@ from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.transforms import NumberBands
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.configuration.model import FieldsSection
+from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mutable_settings import check_not_looser, loosened_keys, mutable_settings
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.masking import Masking

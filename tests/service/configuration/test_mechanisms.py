@@ -100,7 +100,7 @@ class TestProblems:
             "mechanism.correlated: unknown key: use name, k, p, multivariate, intervals or distance"
         ]
         assert problems(mechanism={"multivariate": True})[0].startswith(
-            "mechanism.multivariate: unknown key: use name, target, least or distance"
+            "mechanism.multivariate: unknown key: use name, correlated, reference, pairs"
         )
 
     def test_invalid_parameter_is_an_error(self, problems):

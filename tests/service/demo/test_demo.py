@@ -11,7 +11,7 @@ import pytest
 from sealed_topics import PLAIN
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.wire.messages import DriftReport
+from stream_masker.pipeline.wire.reports import DriftReport
 from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.view import pair_lines

@@ -10,7 +10,8 @@ from kafka_records import mock_broker
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.configuration.model import Configuration, KafkaSection
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.sections import KafkaSection
 from stream_masker.service.kafka.clients import (
     PROPERTY_TRANSLATIONS,
     confluent_properties,

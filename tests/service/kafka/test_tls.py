@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.credentials import faust_credentials
-from stream_masker.service.configuration.model import KafkaSection
+from stream_masker.service.configuration.sections import KafkaSection
 from stream_masker.service.kafka.clients import kafka_python_arguments
 from stream_masker.service.kafka.tls import ssl_context
 

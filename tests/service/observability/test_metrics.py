@@ -18,8 +18,8 @@ from exercised_metrics import (
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.pipeline.reasons import Reason
-from stream_masker.pipeline.wire.messages import StatisticsSource
 from stream_masker.pipeline.wire.sealing import RefusalCause
+from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, metrics_table
 from stream_masker.service.observability.metrics import Metrics

@@ -15,7 +15,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import ConfigurationError, StatisticsError
 from stream_masker.pipeline.wire.chunks import Chunk, split_message, tombstones
-from stream_masker.pipeline.wire.messages import StatisticsMessage, encode_statistics
+from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.worker import statistics_consumer
 from stream_masker.service.worker.statistics_consumer import (
     BUFFERED_VERSIONS,

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.model import TopicsSection
+from stream_masker.service.configuration.sections import TopicsSection
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker.client_properties import (

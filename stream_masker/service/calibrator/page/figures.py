@@ -13,7 +13,7 @@ from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
-from stream_masker.pipeline.wire.messages import StatisticsMessage
+from stream_masker.pipeline.wire.statistics import StatisticsMessage
 
 PairNames: TypeAlias = tuple[str, str]
 

@@ -60,6 +60,11 @@ def test_nominal_scalars_get_semantic_transport(attributes, section):
     assert build_mechanism(configuration, SECRET).name == "semantic_transport"
 
 
+def test_a_parameter_of_transport_chooses_it_for_arrays_too():
+    configuration = parse(SCALAR, ARRAY, mechanism={"target": {"rmse": 0.2}})
+    assert (configuration.mechanism.name, configuration.default_reason) == ("semantic_transport", "")
+
+
 @pytest.mark.parametrize(
     ("attributes", "section", "reason"),
     [

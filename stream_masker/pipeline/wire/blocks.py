@@ -1,4 +1,4 @@
-"""The JSON messages between the service's processes: calibration blocks, statistics, drift reports and rejections.
+"""The JSON of calibration blocks.
 
 Messages name concepts by their ids, so that readers with another build of the same ontology understand them. In memory,
 counts are of positions in the attribute's taxonomy. The attributes are those of ``taxonomies``, in that order.
@@ -7,9 +7,9 @@ counts are of positions in the attribute's taxonomy. The attributes are those of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, replace
 from itertools import combinations
-from typing import Any, Literal, TypeAlias, cast, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
@@ -20,17 +20,16 @@ from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.summary import Statistics
-from stream_masker.errors import StatisticsError, UnknownConceptError
-from stream_masker.pipeline.calibration.sampling import Sampling
-from stream_masker.pipeline.records import Block, Rejected
-from stream_masker.pipeline.style import COUNTED_TRAITS, STYLE_CHOICES, Style, StyleCounts
+from stream_masker.errors import UnknownConceptError
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
-from stream_masker.pipeline.wire.sampling import read_sampling, read_stratum, sampling_section, stratum_section
+from stream_masker.pipeline.wire.sampling import read_stratum, stratum_section
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
-StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
+
+
 JsonObject: TypeAlias = dict[str, Any]
 
 
@@ -251,190 +250,3 @@ def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -
     if indices.size and indices.max() >= len(positions):
         side.fail(key, "a list of indices into the attribute's concepts")
     return positions[indices]
-
-
-@dataclass(frozen=True, slots=True)
-class BlockRange:
-    """A range of offsets on the calibration topic, ``first`` to ``last``, with ``count`` blocks in the window.
-
-    level: if the window is a sample, that of its records; the strata below are left out. None if all are counted.
-    """
-
-    first: int
-    last: int
-    count: int
-    level: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class StatisticsMessage:
-    """A published statistics version.
-
-    published: milliseconds since the epoch; blocks: the blocks that it was computed from, None for a bootstrap sample
-    or a file; taxonomies: each attribute's fingerprint; baseline: the version that drift is measured against; snapshot:
-    of the mechanism, for ``Mechanism.restore``; settings: the mutable part of the configuration with the hash
-    ``configuration``, valid from this version on, None if each reader keeps its own; styles: the learned styles of
-    attributes, from which a reader's configured ones may differ; sampling: which records are counted from now on, and
-    the errors of this version, None if all records are counted.
-    """
-
-    version: int
-    mechanism: str
-    configuration: str
-    published: int
-    source: StatisticsSource
-    blocks: BlockRange | None
-    taxonomies: Mapping[str, str]
-    baseline: int
-    snapshot: Mapping[str, Any]
-    settings: Mapping[str, Any] | None = None
-    styles: Mapping[str, Style] = field(default_factory=dict)
-    sampling: Sampling | None = None
-
-    @property
-    def key(self) -> bytes:
-        """The key of the message: the version in decimal."""
-        return str(self.version).encode()
-
-    @property
-    def statistics(self) -> Statistics:
-        """The statistics in the snapshot. Raises StatisticsError unless they are of this version."""
-        statistics = Statistics.from_dict(self.snapshot.get("statistics", {}))
-        if statistics.version != self.version:
-            raise StatisticsError("statistics: the snapshot is of another version than its message")
-        return statistics
-
-    def fits(self, mechanism: str, taxonomies: Taxonomies) -> bool:
-        """Whether a mechanism of this name can use the statistics with these taxonomies."""
-        return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
-
-
-def fingerprints(taxonomies: Taxonomies) -> dict[str, str]:
-    """The fingerprint of each attribute's taxonomy, by which readers check that it is theirs."""
-    return {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
-
-
-def encode_statistics(message: StatisticsMessage) -> bytes:
-    """A statistics version as JSON. Floats keep all their bits."""
-    blocks = message.blocks
-    fields = {
-        "format": MESSAGE_FORMAT,
-        "version": message.version,
-        "mechanism": message.mechanism,
-        "configuration": message.configuration,
-        "published": message.published,
-        "source": message.source,
-        "blocks": None if blocks is None else {k: v for k, v in asdict(blocks).items() if v is not None},
-        "taxonomies": dict(message.taxonomies),
-        "baseline": message.baseline,
-        "snapshot": dict(message.snapshot),
-        **({} if message.settings is None else {"settings": dict(message.settings)}),
-        **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
-        **sampling_section(message.sampling),
-    }
-    return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def decode_statistics(raw: bytes) -> StatisticsMessage:
-    """The inverse of ``encode_statistics``. Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "statistics")
-    blocks, settings, styles = reader.optional("blocks"), reader.optional("settings"), reader.optional("styles")
-    return StatisticsMessage(
-        version=reader.integer("version", least=1),
-        mechanism=reader.text("mechanism"),
-        configuration=reader.text("configuration"),
-        published=reader.integer("published"),
-        source=_source(reader),
-        blocks=None if blocks is None else _range(blocks),
-        taxonomies=reader.texts_by_name("taxonomies"),
-        baseline=reader.integer("baseline", least=1),
-        snapshot=reader.child("snapshot").data,
-        settings=None if settings is None else settings.data,
-        styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
-        sampling=read_sampling(reader),
-    )
-
-
-def _source(reader: MessageReader) -> StatisticsSource:
-    return cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource)))
-
-
-def _style(reader: MessageReader) -> Style:
-    parts: dict[str, Any] = {name: reader.choice(name, allowed) for name, allowed in STYLE_CHOICES.items()}
-    return Style(**parts)
-
-
-def _range(blocks: MessageReader) -> BlockRange:
-    first = blocks.integer("first")
-    level = None if blocks.get("level") is None else blocks.integer("level")
-    return BlockRange(first, blocks.integer("last", least=first), blocks.integer("count", least=1), level)
-
-
-@dataclass(frozen=True, slots=True)
-class DriftReport:
-    """The drift of a statistics version since the previous version and since the baseline; None if there is none.
-
-    utility: the measures of 2017, section 5, for the masked side of the window; None for a window without masked
-    records (a bootstrap sample or a file). records, blocks: the window's size.
-    """
-
-    version: int
-    published: int
-    previous: Mapping[str, Any] | None
-    baseline: Mapping[str, Any] | None
-    utility: Mapping[str, Any] | None
-    records: int
-    blocks: int
-
-    @property
-    def key(self) -> bytes:
-        """The key of the message: the version in decimal."""
-        return str(self.version).encode()
-
-
-def encode_drift(report: DriftReport) -> bytes:
-    """A drift report as JSON."""
-    fields = {
-        "format": MESSAGE_FORMAT,
-        "version": report.version,
-        "published": report.published,
-        "previous": report.previous,
-        "baseline": report.baseline,
-        "utility": report.utility,
-        "window": {"records": report.records, "blocks": report.blocks},
-    }
-    return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
-
-
-def decode_drift(raw: bytes) -> DriftReport:
-    """The inverse of ``encode_drift``. Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "drift report")
-    parts = {key: reader.optional(key) for key in ("previous", "baseline", "utility")}
-    window = reader.child("window")
-    return DriftReport(
-        version=reader.integer("version", least=1),
-        published=reader.integer("published"),
-        records=window.integer("records"),
-        blocks=window.integer("blocks"),
-        **{key: None if part is None else part.data for key, part in parts.items()},
-    )
-
-
-def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
-    """A rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
-    message = {
-        "format": MESSAGE_FORMAT,
-        "reason": rejected.reason,
-        "topic": topic,
-        "partition": partition,
-        "offset": rejected.offset,
-    }
-    return orjson.dumps(message if rejected.field is None else {**message, "field": rejected.field})
-
-
-def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
-    """(topic, partition, rejection). Raises StatisticsError with the name of an invalid field."""
-    reader = MessageReader.of(raw, "rejection")
-    field = None if reader.get("field") is None else reader.text("field")
-    rejected = Rejected(offset=reader.integer("offset"), reason=reader.text("reason"), field=field)
-    return reader.text("topic"), reader.integer("partition"), rejected

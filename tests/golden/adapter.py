@@ -16,7 +16,8 @@ import orjson
 from click.testing import CliRunner
 
 from stream_masker.cli import main
-from stream_masker.pipeline.calibration.versions import History, Publish, VersionPlanner
+from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker

@@ -11,7 +11,8 @@ import pytest
 import yaml
 from calibration_session import ONTOLOGY, SessionBench, block
 
-from stream_masker.pipeline.calibration.versions import History, StatisticsMessage
+from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.versions import StatisticsMessage
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.chunks import Chunk, split_message
 from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id

@@ -12,7 +12,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.calibration.versions import History, VersionPlanner
+from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.pipeline.masker import RecordMasker, SampleCounts
 from stream_masker.pipeline.style import Style

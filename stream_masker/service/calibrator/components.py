@@ -11,9 +11,9 @@ from functools import partial
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.random.keys import checked_secret
+from stream_masker.pipeline.calibration.history import Subject
 from stream_masker.pipeline.calibration.publication import PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits
-from stream_masker.pipeline.calibration.versions import Subject
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.versions import History
+from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_chunks
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import BlockRange, decode_statistics

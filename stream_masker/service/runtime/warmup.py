@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 
 from stream_masker.core.kernels.compilations import compilations_reported
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
-from stream_masker.pipeline.calibration.versions import History, VersionPlanner
+from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import Block, InputRecord

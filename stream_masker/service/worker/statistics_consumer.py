@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.versions import MAX_VERSION_JUMP, is_jump
+from stream_masker.pipeline.calibration.history import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints

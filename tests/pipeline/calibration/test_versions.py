@@ -18,8 +18,9 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.utility import utility
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.queues import Entry
-from stream_masker.pipeline.calibration.versions import History, Publish, Subject, VersionPlanner
+from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import Style, StyleCounts

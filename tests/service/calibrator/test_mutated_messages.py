@@ -13,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
 
-from stream_masker.pipeline.calibration.versions import History, VersionPlanner
+from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics

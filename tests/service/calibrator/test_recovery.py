@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from calibration_session import SessionBench, in_chunks, published
 
-from stream_masker.pipeline.calibration.versions import History
+from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics
 from stream_masker.service.calibrator.recovery import HistoryReader, resume_from
 

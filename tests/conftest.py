@@ -20,7 +20,7 @@ settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
 
 
-QUICK = "not kafka and not exhaustive"
+QUICK = "not kafka and not exhaustive and not scheduled"
 """The tests that ``pytest`` runs if it is given neither a path nor a marker."""
 
 
@@ -37,7 +37,7 @@ def pytest_configure(config: pytest.Config) -> None:
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which groups of tests are left out by default."""
     quick = config.option.markexpr == QUICK
-    return ["groups left out: kafka, exhaustive (pytest tests runs them too)"] if quick else []
+    return ["groups left out: kafka, exhaustive, scheduled (pytest tests runs them too)"] if quick else []
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -22,7 +22,7 @@ from stream_masker.service.demo.environment import DemoEnvironment, is_served, p
 from stream_masker.service.demo.watch import TopicWatcher
 from stream_masker.service.runtime.warmup import warm_up
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 RECORDS, RATE = 100_000, 400
 """Far more events than a test waits for."""

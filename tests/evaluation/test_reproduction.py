@@ -10,7 +10,7 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.evaluation.papers import printed
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 
 @pytest.fixture(scope="module")

@@ -46,7 +46,7 @@ def default_mechanism(
     elif record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
     elif arrays and not of_transport:
-        reason = f"the calibration of semantic_transport is slow for arrays, and {', '.join(arrays)} has them"
+        reason = f"calibrating semantic_transport takes long with arrays: {', '.join(arrays)}"
     elif of_noise:
         reason = f"only semantic_noise has {', '.join(of_noise)}"
     else:

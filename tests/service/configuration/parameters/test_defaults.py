@@ -74,7 +74,7 @@ def test_a_parameter_of_transport_chooses_it_for_arrays_too():
             {},
             "records bring their own alpha, and semantic_transport has one noise level for all",
         ),
-        ([SCALAR, ARRAY], {}, "the calibration of semantic_transport is slow for arrays, and a1 has them"),
+        ([SCALAR, ARRAY], {}, "calibrating semantic_transport takes long with arrays: a1"),
         ([SCALAR], {"rounding": "ceil", "correlated": True}, "only semantic_noise has correlated, rounding"),
     ],
 )

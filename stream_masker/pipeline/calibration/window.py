@@ -48,7 +48,7 @@ class CalibrationSettings:
     def __post_init__(self) -> None:
         for field in fields(self):
             value = getattr(self, field.name)
-            if value is not None and value <= 0:
+            if value is not None and not isinstance(value, bool) and value <= 0:
                 raise ParameterError(f"{field.name} is {value}; it must be above 0")
 
 

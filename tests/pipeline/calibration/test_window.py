@@ -244,3 +244,7 @@ def oldest(held: list[Written], age: float) -> float:
 
 def key(w: Written) -> tuple[int, int]:
     return w[2].partition, w[2].first_offset
+
+
+def test_sampling_can_be_turned_off():
+    assert not CalibrationSettings(sampling=False).sampling

@@ -14,8 +14,8 @@ pytestmark = pytest.mark.usefixtures("own_cache")
     ("text", "message"),
     [
         ("{", r"x.json: line 1 is not valid JSON"),
-        ("[]", "not an OBO Graph: it must be an object with a list of graphs"),
-        ("{}", "not an OBO Graph: it must be an object with a list of graphs"),
+        ("[]", "not an OBO Graph, which is an object with a list of graphs"),
+        ("{}", "not an OBO Graph, which is an object with a list of graphs"),
         ('{"graphs": {"a": 1}}', "graphs must be a list"),
         ('{"graphs": [1]}', "a graph must be an object"),
         ('{"graphs": [{"nodes": [{"type": "CLASS"}]}]}', "id must be a string"),

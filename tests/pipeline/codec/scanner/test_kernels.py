@@ -162,7 +162,9 @@ def test_tables_that_fill_up_change_nothing(many, limits, runs):
         patch.setattr(intern_table, "INTERN_FIRST_SLOTS", 1 << first)
         patch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << largest)
         patch.setattr(
-            many.masker._codec.scanner._interned, "table", intern_table.no_texts(1 << first, 1 << 8, new_texts)
+            many.masker._codec.scanner._interned,
+            "table",
+            intern_table.no_texts(1 << first, 1 << 8, new_texts, intern_table.random_key()),
         )
         for values in runs:
             same(many, values)

@@ -22,7 +22,7 @@ from stream_masker.core.statistics import count_batch
 from stream_masker.evaluation.chi_square import chi_squares
 from stream_masker.evaluation.entropy import average_security
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 CONFIDENTIAL = "spore_print_color"
 COLOUR = MUSHROOM.index("cap_color")

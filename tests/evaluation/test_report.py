@@ -20,7 +20,7 @@ from stream_masker.evaluation.report.document import report_csv, report_html, re
 from stream_masker.evaluation.sse import sse_rows
 from stream_masker.evaluation.swapping import METHODS, swapping_rows
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 SVG = "{http://www.w3.org/2000/svg}"
 

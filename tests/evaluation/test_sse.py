@@ -11,7 +11,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.sse import sse_rows, sum_of_squared_errors
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 TAU = Ontology.from_edges([("a", "r"), ("b", "r"), ("a0", "a"), ("a1", "a"), ("b0", "b")]).taxonomy()
 D = LogTaxonomic(TAU)

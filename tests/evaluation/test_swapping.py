@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import ConceptMap
 from stream_masker.evaluation.swapping import METHODS, NO_INTERVAL, swapping_rows
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 SECRETS = [b"the first secret", b"the second one"]
 KS = (2, 10, 100)

@@ -36,6 +36,7 @@ def test_the_outputs_are_those_of_the_digests(name: str, folder: Path) -> None:
     check(name, run(name, folder))
 
 
+@pytest.mark.scheduled
 @pytest.mark.parametrize("name", sorted(CASES))
 def test_the_reference_codec_gives_the_same(name: str, folder: Path) -> None:
     check(name, run(name, folder, compiled=False))

@@ -129,9 +129,9 @@ def paired_references(values: Int32Array, counts: Counts, j: int, partner: int, 
 
 def _surroundings(d: Distance, anchors: Int32Array, classes: OutputClasses) -> Surroundings:
     distances = d.between(anchors, classes.representatives)
-    grid, levels = np.unique(np.append(0.0, distances), return_inverse=True)
-    indices: Int32Array = levels[1:].reshape(distances.shape).astype(np.int32)
-    return Surroundings(distances, indices, classes.totals, np.ascontiguousarray(grid))
+    grid = np.unique(np.append(0.0, distances))
+    indices = np.searchsorted(grid, distances).astype(np.int32)
+    return Surroundings(distances, indices, classes.totals, grid)
 
 
 def _situations(given: References, anchors: Int32Array, around: Surroundings) -> SituationTable:

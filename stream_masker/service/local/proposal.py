@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ServiceError
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
@@ -29,14 +29,6 @@ LEAST_DISTINCT = 3
 TESTED_VALUES = 300
 KEPT_VALUES = 50
 """A text with more different values than this is not kept."""
-
-PROPOSED_MECHANISMS: tuple[Mapping[str, Any], ...] = (
-    {},
-    {"mechanism": {"reference": "root"}},
-    {"mechanism": {"reference": "mean"}},
-    {"mechanism": {"reference": "mean", "correlated": False}},
-)
-"""Mechanisms that are tried one after another until one fits the attributes."""
 
 _PLAIN_NAME = re.compile(r"[^.\[\]\s?=\\\"']+")
 _PERSON = re.compile(r"patient|subject|person|member|beneficiary|mrn|insured|client", re.IGNORECASE)
@@ -223,7 +215,7 @@ def proposed_configuration(
     text.attributes(attributes)
     text.fields({one.path: BESIDE_CODE if container(one.path) in beside else treatment(one, events) for one in others})
     text.noise_key(*noise_key(others, events))
-    return text.with_mechanism()
+    return text.checked()
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -313,21 +305,12 @@ class _Text:
         self._data["noise_key"] = path
         self._lines.append(f"noise_key: {_flow(path)}  # {why}")
 
-    def with_mechanism(self) -> str:
-        """The text with the first mechanism that fits the attributes, and the secret. Raises ConfigurationError."""
-        problem: ConfigurationError | None = None
-        for mechanism in PROPOSED_MECHANISMS:
-            try:
-                configuration = parse_configuration({**self._data, **mechanism})
-                build_plan(configuration)
-                build_mechanism(configuration)
-            except ConfigurationError as error:
-                problem = problem or error
-            else:
-                more = [f"{key}: {_flow(value)}  # fits these attributes" for key, value in mechanism.items()]
-                return "\n".join([*self._lines, *more, "secret: {file: secret}", ""])
-        assert problem is not None
-        raise problem
+    def checked(self) -> str:
+        """The text with the secret. Raises ConfigurationError if it cannot be used."""
+        configuration = parse_configuration(self._data)
+        build_plan(configuration)
+        build_mechanism(configuration)
+        return "\n".join([*self._lines, "secret: {file: secret}", ""])
 
 
 def _flow(value: Any) -> str:

@@ -10,7 +10,14 @@ from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
-from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, balance, mean_squares
+from stream_masker.core.mechanisms.transport.solver import (
+    MARGINAL_ERROR,
+    Problem,
+    Scaling,
+    balance,
+    changed_shares,
+    mean_squares,
+)
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.mechanisms.transport.tree import Edge, energy
 from stream_masker.core.ontology import Ontology
@@ -87,6 +94,25 @@ def test_mean_squares_are_those_of_the_joint_law(table, least):
     a, b = table.rows, table.columns
     wanted = [(joint * s[np.ix_(x, x)]).sum() for s, x in zip(given.squares, (a, b), strict=True)]
     np.testing.assert_allclose(mean_squares(given, solved), wanted, rtol=1e-8)
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_single_precision_keeps_the_law_within_its_tolerance(table, power):
+    _, given = problem(table, power=power)
+    solved = balance(given, SHARPNESS, None, MARGINAL_ERROR)
+    assert solved.single
+    joint = (given.law / solved.totals)[:, None] * dense_kernel(given, SHARPNESS) * solved.psi
+    assert np.abs(joint.sum(axis=0) - given.law).sum() < 2 * MARGINAL_ERROR
+    exact = balance(given, SHARPNESS, None, 1e-12)
+    np.testing.assert_allclose(mean_squares(given, solved), mean_squares(given, exact), rtol=1e-5)
+
+
+@pytest.mark.parametrize("least", [1, 4])
+def test_the_shares_that_change_are_those_of_the_joint_law(table, least):
+    _, given = problem(table, least=least)
+    joint, changed = dense_joint(given, SHARPNESS), changed_shares(given, balance(given, SHARPNESS, None, 1e-9))
+    wanted = [(joint * (x[:, None] != x[None])).sum() for x in (table.rows, table.columns)]
+    np.testing.assert_allclose(changed, wanted, rtol=1e-5)
 
 
 def grouped(matrix, labels, size):

@@ -13,7 +13,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.solver import Problem, Scaling
+from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, changed_shares
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.errors import StatisticsError
 
@@ -26,19 +26,21 @@ class Fit:
     """A fitted transport of the tuples of one or two attributes.
 
     * ``table``: the window's tuples. ``counts``: (m,) int64, its rows of each tuple.
-    * ``sharpness``: (2,) λ. ``phi``: (m,) φ.
+    * ``sharpness``: (2,) λ. ``phi``: (m,) φ. ``changed``: (2,) the share of values of
+      each attribute that change.
     """
 
     table: Table
     counts: Int64Array
     sharpness: Float64Array
     phi: Float64Array
+    changed: Float64Array
 
     @classmethod
-    def of(cls, table: Table, counts: Int64Array, scaling: Scaling) -> Fit:
+    def of(cls, problem: Problem, counts: Int64Array, scaling: Scaling) -> Fit:
         """Create the fit of a solution, with the numbers that its model holds."""
         rounded = np.exp(np.log(scaling.phi).astype(np.float32).astype(np.float64))
-        return cls(table, counts, scaling.sharpness, rounded)
+        return cls(problem.table, counts, scaling.sharpness, rounded, changed_shares(problem, scaling))
 
     @property
     def law(self) -> Float64Array:
@@ -63,18 +65,19 @@ class Fit:
         problem = Problem(self.table, self.law, written, squares, power, extra)
         psi = np.where(written, self.phi, 0.0)
         first, second = problem.kernels(self.sharpness)
-        (totals,) = self.table.product(psi, [first], second)
+        totals = self.table.by_row.product(psi, first, second)
         return problem, Scaling(self.sharpness, self.phi, psi, totals, 0.0)
 
-    def start_for(self, law: Float64Array, keys: Int64Array, own_keys: Int64Array) -> Scaling:
+    def start_for(self, law: Float64Array, keys: Int64Array, own_keys: Int64Array, ratios: Float64Array) -> Scaling:
         """Return λ and φ as a start for another window; tuples are identified by keys, ascending.
 
         * ``law``: P of the other window. ``keys``, ``own_keys``: those of its tuples, and of the fit's.
+        * ``ratios``: (2,) of the mean squared distances of this fit and the other one: λ is about proportional to them.
         """
         place = np.minimum(np.searchsorted(own_keys, keys), own_keys.size - 1)
         known = own_keys[place] == keys
         phi = np.where(known, self.phi[place], np.sqrt(law))
-        return Scaling(self.sharpness, phi, phi, phi, np.inf)
+        return Scaling(self.sharpness * ratios, phi, phi, phi, np.inf)
 
     def to_model(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
@@ -83,6 +86,7 @@ class Fit:
             "tuples": pack_array(np.diff(keys, prepend=0)),
             "counts": pack_array(self.counts),
             "sharpness": self.sharpness.tolist(),
+            "changed": self.changed.tolist(),
             "scale": pack_array(np.log(self.phi).astype(np.float32)),
         }
 
@@ -93,7 +97,8 @@ class Fit:
         scale = unpack_array(read_model_field(model, "scale"), np.float32, counts.size).astype(np.float64)
         if not (np.abs(scale) <= MAX_LOG_SCALE).all():
             raise StatisticsError("a scale of the model is not allowed")
-        return cls(table, counts, _sharpness(read_model_field(model, "sharpness")), np.exp(scale))
+        sharpness, changed = (_two_numbers(model, name) for name in ("sharpness", "changed"))
+        return cls(table, counts, sharpness, np.exp(scale), changed)
 
 
 def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Array]:
@@ -106,14 +111,14 @@ def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Arra
     return Table.of(*np.divmod(keys, shape[1]), shape), counts
 
 
-def _sharpness(given: object) -> Float64Array:
+def _two_numbers(model: object, name: str) -> Float64Array:
     try:
-        sharpness = np.array(given, np.float64)
+        numbers = np.array(read_model_field(model, name), np.float64)
     except (TypeError, ValueError):
-        sharpness = np.empty(0)
-    if sharpness.shape != (2,) or not np.isfinite(sharpness).all() or sharpness.min() < 0.0:
-        raise StatisticsError("the model's sharpness is not two numbers from 0")
-    return sharpness
+        numbers = np.empty(0)
+    if numbers.shape != (2,) or not np.isfinite(numbers).all() or numbers.min() < 0.0:
+        raise StatisticsError(f"the model's {name} is not two numbers from 0")
+    return numbers
 
 
 def read_values(model: object, size: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:

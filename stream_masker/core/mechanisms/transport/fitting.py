@@ -64,7 +64,7 @@ def fit(
     problem = Problem(table, counts / counts.sum(), counts >= goal.least, squares, goal.target.power, extra)
     _check_written(goal, problem)
     scaling = _by_distance(goal, problem, start) if goal.target.by_distance else _by_measure(goal, problem, start)
-    return Fit.of(table, counts, scaling)
+    return Fit.of(problem, counts, scaling)
 
 
 def _check_written(goal: Goal, problem: Problem) -> None:

@@ -61,6 +61,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     """
 
     name: ClassVar[str] = "semantic_transport"
+    snapshot_format: ClassVar[int] = 2
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",
@@ -138,16 +139,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
 
     def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return E[sd²], which is at most the share of values that change, because sd is at most 1.
-
-        For a value that is masked given another attribute's mask, return its change with the most probable pairs of
-        that one's values.
-        """
-        prepared = self._prepared_statistics()
-        for edge in prepared.edges:
-            if edge.child == j:
-                return prepared.changed_at_least(edge)
-        return float((prepared.joint(j) * prepared.squares[j]).sum())
+        return self._prepared_statistics().changed_at_least(j)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of masked pairs, or of single values; None for more than two attributes."""

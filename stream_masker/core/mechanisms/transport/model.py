@@ -122,7 +122,15 @@ class ModelBuilder:
         old = self._previous.fits[j]
         law = self._values[j].counts / self._values[j].counts.sum()
         positions = self._previous.values[j].positions[old.table.rows]
-        return old.start_for(law, self._values[j].positions.astype(np.int64), positions.astype(np.int64))
+        keys = self._values[j].positions.astype(np.int64)
+        return old.start_for(law, keys, positions.astype(np.int64), self._ratios(self._previous, j))
+
+    def _ratios(self, previous: PreparedTransport, *attributes: int) -> Float64Array:
+        """(2,) float64: the wanted mean squared distances of the previous window, divided by those of this one."""
+        ratios = np.ones(2)
+        if self._settings.target.by_distance:
+            ratios[: len(attributes)] = [previous.noise[j] / self._wanted[j] for j in attributes]
+        return ratios
 
     def _pair(self) -> Fit:
         table, counts = pair_table(self._counts.pairs[0, 1], *self._values)
@@ -131,7 +139,7 @@ class ModelBuilder:
             old = self._previous.pair
             keys = _position_keys(table.rows, table.columns, self._values)
             own = _position_keys(old.table.rows, old.table.columns, self._previous.values)
-            start = old.start_for(counts / counts.sum(), keys, own)
+            start = old.start_for(counts / counts.sum(), keys, own, self._ratios(self._previous, 0, 1))
         return fit(self._goal(0, 1), table, counts, (self._squares[0], self._squares[1]), start=start)
 
     def _tree(self, singles: list[Fit]) -> dict[str, Any]:

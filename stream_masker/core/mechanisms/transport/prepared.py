@@ -14,7 +14,7 @@ from stream_masker.core.mechanisms.transport.conditional import ConditionalChann
 from stream_masker.core.mechanisms.transport.disclosure import joint_of_first, joint_of_second
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
-from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs32
+from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
 from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 
@@ -132,7 +132,7 @@ class PreparedTransport:
         assert self.pair is not None
         a, b = self.pair.sharpness.tolist()
         psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
-        first, second = (gibbs32(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
+        first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
         return PairChannel.of(self.pair.table, psi, first, second)
 
     def solution(self) -> tuple[Problem, Scaling]:
@@ -166,8 +166,15 @@ class PreparedTransport:
             return self._conditional(above).joint(self.joint(above.parent))
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
-    def changed_at_least(self, edge: Edge) -> float:
-        """A lower bound of the share of a child's values that change: with the most probable pairs of its parent."""
+    def changed_at_least(self, j: int) -> float:
+        """A lower bound of the share of an attribute's values that change.
+
+        It is the share itself, unless a value is masked given another attribute's mask: then it is the change with the
+        most probable pairs of that one's values.
+        """
+        edge = next((edge for edge in self.edges if edge.child == j), None)
+        if edge is None:
+            return float(self.fits[j].changed[0] if self.edges or self.pair is None else self.pair.changed[j])
         law = self.joint(edge.parent)
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
@@ -199,7 +206,7 @@ class PreparedTransport:
         if j not in self._channels:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
-            kernel = gibbs32(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
+            kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
             self._channels[j] = PairChannel.of(fit.table, psi, kernel, np.ones((1, 1), np.float32))
         return self._channels[j]
 

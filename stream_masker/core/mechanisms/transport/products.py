@@ -2,16 +2,28 @@
 
 A table Φ over values a of A and b of B has its entries in compressed rows: row a holds the columns
 ``columns[offsets[a]:offsets[a + 1]]``, ascending. K_A·Φ·K_B is computed at these entries only, in O(entries · values),
-and no matrix over pairs of tuples is ever built.
+and no matrix over pairs of tuples is ever built. It is computed for ``STRIP`` rows of Φ·K_B at a time, which stay in
+the cache of the processor.
 """
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.kernels.jit import kernel, reduction
+from stream_masker.core.kernels.jit import kernel, part, reduction
 
+FloatArray: TypeAlias = NDArray[np.float32 | np.float64]
+FloatMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32 | np.float64]]
+"""Arrays of single or double precision; all of one call have the same."""
+
+STRIP = 128
+"""The number of rows of Φ·K_B that are held at once."""
+TRANSPOSED_ROWS = 16
+"""The number of rows of a strip that are transposed at once."""
 TRANSPOSED_TILE = 32
 """The side of the squares in which a matrix is transposed."""
 
@@ -51,19 +63,85 @@ def transposed(matrix: Float64Matrix) -> Float64Matrix:
     return result
 
 
+@part
+def fill_strip(
+    offsets: Int64Array,
+    columns: Int64Array,
+    weights: FloatArray,
+    right: FloatMatrix,
+    top: int,
+    end: int,
+    rows: FloatMatrix,
+    strip: FloatMatrix,
+) -> None:
+    """Set the first columns of a strip to the rows top … end − 1 of Φ·R, transposed, and the others to 0.
+
+    ``strip``: (v, ``STRIP``) for a (columns, v) matrix R. ``rows``: (``TRANSPOSED_ROWS``, v), overwritten.
+    """
+    for first in range(top, end, TRANSPOSED_ROWS):
+        last = min(first + TRANSPOSED_ROWS, end)
+        rows[:] = 0.0
+        for a in range(first, last):
+            row = rows[a - first]
+            k = offsets[a]
+            while k + 1 < offsets[a + 1]:
+                one, other = right[columns[k]], right[columns[k + 1]]
+                weight, next_weight = weights[k], weights[k + 1]
+                for j in range(row.size):
+                    row[j] += weight * one[j] + next_weight * other[j]
+                k += 2
+            if k < offsets[a + 1]:
+                one, weight = right[columns[k]], weights[k]
+                for j in range(row.size):
+                    row[j] += weight * one[j]
+        for j in range(rows.shape[1]):
+            for i in range(last - first):
+                strip[j, first - top + i] = rows[i, j]
+    strip[:, end - top :] = 0.0
+
+
 @reduction
-def entry_products(offsets: Int64Array, columns: Int64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
-    """(entries,) float64: Σ_v left[a, v]·right[b, v] for each entry (a, b)."""
-    result = np.empty(columns.size, np.float64)
+def entry_products(
+    offsets: Int64Array,
+    columns: Int64Array,
+    weights: FloatArray,
+    left: FloatMatrix,
+    right: FloatMatrix,
+    rows: FloatMatrix,
+    strip: FloatMatrix,
+    result: FloatArray,
+) -> None:
+    """Add to ``result``, (entries,), the entries (a, b) of L·Φ·R for a table Φ with the given weights.
+
+    ``left``: (rows, rows) L. ``right``: (columns, columns) R. For the other arrays see ``fill_strip``.
+    """
+    for top in range(0, left.shape[1], STRIP):
+        end = min(top + STRIP, left.shape[1])
+        fill_strip(offsets, columns, weights, right, top, end, rows, strip)
+        for a in range(offsets.size - 1):
+            x = left[a, top:end]
+            for k in range(offsets[a], offsets[a + 1]):
+                y = strip[columns[k]]
+                total = result[k] * 0
+                for v in range(x.size):
+                    total += x[v] * y[v]
+                result[k] += total
+
+
+@kernel
+def row_forms(
+    offsets: Int64Array, columns: Int64Array, weights: Float64Array, others: Float64Array, right: FloatMatrix
+) -> float:
+    """Σ of weights[k]·R[b, b′]·others[l] over all entries k, l = (a, b), (a, b′) that have the same row."""
+    total = 0.0
     for a in range(offsets.size - 1):
-        x = left[a]
         for k in range(offsets[a], offsets[a + 1]):
-            y = right[columns[k]]
-            total = 0.0
-            for v in range(x.size):
-                total += x[v] * y[v]
-            result[k] = total
-    return result
+            row = right[columns[k]]
+            inner = 0.0
+            for other in range(offsets[a], offsets[a + 1]):
+                inner += np.float64(row[columns[other]]) * others[other]
+            total += weights[k] * inner
+    return total
 
 
 @kernel

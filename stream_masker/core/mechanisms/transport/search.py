@@ -27,6 +27,8 @@ MAX_SEARCHES = 40
 TARGET_ERROR = 2e-3
 """The greatest |ln E − ln target| of a mean squared distance: RMSE within 0.1 %."""
 MAX_LOG_STEP = 1.5
+LEAST_SQUARE = 1e-30
+"""The least mean squared distance whose logarithm is taken: smaller ones may be 0 in single precision."""
 FACTOR_ERROR = 1e-3
 """The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
 
@@ -38,18 +40,19 @@ def meet_means(problem: Problem, wanted: Float64Array, start: Scaling | None) ->
     """
     active = np.flatnonzero(~np.isnan(wanted))
     point = np.log(1.0 / wanted[active] if start is None else start.sharpness[active])
-    phi, inverse, tolerance = None if start is None else start.phi, -np.eye(active.size), ROUGH_ERROR
+    phi, inverse = None if start is None else start.phi, -np.eye(active.size)
+    tolerance = ROUGH_ERROR if start is None else MARGINAL_ERROR
     before: tuple[Float64Array, Float64Array] | None = None
     for _ in range(MAX_SEARCHES):
         scaling = balance(problem, _spread(active, np.exp(point)), phi, tolerance)
-        misses = np.log(mean_squares(problem, scaling)[active] / wanted[active])
+        misses = np.log(np.maximum(mean_squares(problem, scaling)[active], LEAST_SQUARE) / wanted[active])
         if np.abs(misses).max(initial=0.0) <= TARGET_ERROR:
             if tolerance == MARGINAL_ERROR:
                 return scaling
             tolerance = MARGINAL_ERROR
             phi = scaling.phi
             continue
-        phi = scaling.phi
+        phi, tolerance = scaling.phi, ROUGH_ERROR
         if before is not None:
             inverse = _broyden(inverse, point - before[0], misses - before[1])
         before = (point, misses)

@@ -17,17 +17,22 @@ P. Without rare tuples it is P.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
+from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.table import Table
 
 MAX_EXPONENT = 80.0
 """The greatest exponent of a kernel. K stays above 10⁻³⁵, so that nothing underflows and ε stays finite."""
 RELAXATION = 2.0 / 3.0
-MARGINAL_ERROR = 1e-6
+SINGLE_ERROR = 1e-6
+"""The least error that products in single precision reach."""
+MARGINAL_ERROR = SINGLE_ERROR
 """The greatest sum of absolute differences between the two marginals of the coupling and P."""
 ROUGH_ERROR = 1e-3
 """The same while λ is searched for."""
@@ -38,7 +43,44 @@ MAX_SETBACK = 10.0
 """When an error exceeds the least one by this factor, the steps before are forgotten."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+Matrix = TypeVar("Matrix", Float64Matrix, Float32Matrix)
+
+
+def gibbs(squares: Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Matrix:
+    """(k, l): exp(−λ·sd^γ − extra) from sd², in its precision, with exponents of at most ``MAX_EXPONENT``."""
+    exponents = squares * squares if power == 4.0 else squares ** (power / 2.0)
+    exponents *= -sharpness
+    if extra is not None:
+        exponents -= extra.astype(exponents.dtype)
+    np.maximum(exponents, -MAX_EXPONENT, out=exponents)
+    result: Matrix = np.exp(exponents, out=exponents)
+    return result
+
+
+class Kernels(Generic[Matrix]):
+    """K_A and K_B for any λ, in single or in double precision; those of the last λ are kept.
+
+    ``squares``, ``power``, ``extra``: see ``Problem``.
+    """
+
+    squares: tuple[Matrix, Matrix]
+
+    def __init__(self, squares: tuple[Matrix, Matrix], power: float, extra: Float64Matrix | None) -> None:
+        self.squares = squares
+        self._power = power
+        self._extra = extra
+        self._last: tuple[tuple[float, ...], Matrix, Matrix] | None = None
+
+    def of(self, sharpness: Float64Array) -> tuple[Matrix, Matrix]:
+        """Return K_A and K_B for λ of both attributes."""
+        a, b = sharpness.tolist()
+        if self._last is None or self._last[0] != (a, b):
+            first, second = self.squares
+            self._last = ((a, b), gibbs(first, a, self._power, self._extra), gibbs(second, b, self._power))
+        return self._last[1:]
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """A window's law, and the squared distances of its values.
 
@@ -53,41 +95,21 @@ class Problem:
     squares: tuple[Float64Matrix, Float64Matrix]
     power: float
     extra: Float64Matrix | None = None
-    _last: dict[tuple[float, ...], tuple[Float64Matrix, Float64Matrix]] = field(default_factory=dict, init=False)
+
+    @cached_property
+    def double(self) -> Kernels[Float64Matrix]:
+        """The kernels as float64."""
+        return Kernels(self.squares, self.power, self.extra)
+
+    @cached_property
+    def single(self) -> Kernels[Float32Matrix]:
+        """The kernels as float32."""
+        first, second = self.squares
+        return Kernels((first.astype(np.float32), second.astype(np.float32)), self.power, self.extra)
 
     def kernels(self, sharpness: Float64Array) -> tuple[Float64Matrix, Float64Matrix]:
-        """K_A and K_B for λ of both attributes; those of the last λ are kept."""
-        key = tuple(sharpness.tolist())
-        if key not in self._last:
-            first, second = self.squares
-            self._last.clear()
-            self._last[key] = (gibbs(first, key[0], self.power, self.extra), gibbs(second, key[1], self.power))
-        return self._last[key]
-
-
-def gibbs(squares: Float64Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Float64Matrix:
-    """(k, l) float64: exp(−λ·sd^γ − extra) from sd², with exponents of at most ``MAX_EXPONENT``."""
-    exponents = sharpness * (squares if power == 2.0 else squares ** (power / 2.0))
-    if extra is not None:
-        exponents += extra
-    np.minimum(exponents, MAX_EXPONENT, out=exponents)
-    np.negative(exponents, out=exponents)
-    result: Float64Matrix = np.exp(exponents, out=exponents)
-    return result
-
-
-def gibbs32(
-    squares: Float32Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None
-) -> Float32Matrix:
-    """The same as float32, in a fraction of the time."""
-    exponents = squares ** (power / 2.0) if power != 4.0 else squares * squares
-    exponents *= sharpness
-    if extra is not None:
-        exponents += extra.astype(np.float32)
-    np.minimum(exponents, MAX_EXPONENT, out=exponents)
-    np.negative(exponents, out=exponents)
-    result: Float32Matrix = np.exp(exponents, out=exponents)
-    return result
+        """K_A and K_B as float64, for λ of both attributes."""
+        return self.double.of(sharpness)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -96,6 +118,7 @@ class Scaling:
 
     * ``sharpness``: (2,) λ of both attributes. ``phi``: (m,) φ. ``psi``: (m,) ψ. ``totals``: (m,) Kψ.
     * ``error``: the sum of absolute differences between φ·Kφ and P.
+    * ``single``: whether it was found in single precision.
     """
 
     sharpness: Float64Array
@@ -103,20 +126,30 @@ class Scaling:
     psi: Float64Array
     totals: Float64Array
     error: float
+    single: bool = False
 
 
 def balance(problem: Problem, sharpness: Float64Array, start: Float64Array | None, tolerance: float) -> Scaling:
-    """Find φ for a given λ; ``start``: (m,) φ of a similar problem, or None."""
-    kernels = problem.kernels(sharpness)
-    phi, totals, error = _balanced(problem, kernels, start, tolerance)
+    """Find φ for a given λ; ``start``: (m,) φ of a similar problem, or None.
+
+    Products are computed in single precision unless the tolerance is below ``SINGLE_ERROR``.
+    """
+    single = tolerance >= SINGLE_ERROR
+    phi, totals, error = _balanced(problem, sharpness, start, tolerance, single=single)
     psi = np.where(problem.written, phi, 0.0)
     if not problem.written.all():
-        (totals,) = problem.table.product(psi, [kernels[0]], kernels[1])
-    return Scaling(sharpness, phi, psi, totals, error)
+        totals = _totals(problem, sharpness, psi, single=single)
+    return Scaling(sharpness, phi, psi, totals, error, single)
+
+
+def _totals(problem: Problem, sharpness: Float64Array, weights: Float64Array, *, single: bool) -> Float64Array:
+    """(m,) float64: K times the weights."""
+    kernels = problem.single.of(sharpness) if single else problem.double.of(sharpness)
+    return problem.table.by_row.product(weights, *kernels)
 
 
 def _balanced(
-    problem: Problem, kernels: tuple[Float64Matrix, Float64Matrix], start: Float64Array | None, tolerance: float
+    problem: Problem, sharpness: Float64Array, start: Float64Array | None, tolerance: float, *, single: bool
 ) -> tuple[Float64Array, Float64Array, float]:
     """Return φ, Kφ and the error of the best step."""
     x = np.log(np.sqrt(problem.law) if start is None else start)
@@ -124,7 +157,7 @@ def _balanced(
     best = (np.exp(x), x, np.inf)
     for _ in range(MAX_BALANCE_STEPS):
         phi = np.exp(x)
-        (totals,) = problem.table.product(phi, [kernels[0]], kernels[1])
+        totals = _totals(problem, sharpness, phi, single=single)
         error = float(np.abs(phi * totals - problem.law).sum())
         if error < best[2]:
             best = (phi, totals, error)
@@ -168,9 +201,20 @@ def _least_squares(columns: Float64Array, wanted: Float64Array) -> Float64Array:
 
 
 def mean_squares(problem: Problem, scaling: Scaling) -> Float64Array:
-    """(2,) float64: E[sd²] of both attributes under P and the channel."""
-    first, second = problem.kernels(scaling.sharpness)
-    weights = problem.law / scaling.totals
-    (moved_a,) = problem.table.product(scaling.psi, [first * problem.squares[0]], second)
-    (moved_b,) = problem.table.product_by_column(scaling.psi, first, [second * problem.squares[1]])
+    """(2,) float64: E[sd²] of both attributes under P and the channel, in the precision of the scaling."""
+    kernels: Kernels[Float32Matrix] | Kernels[Float64Matrix] = problem.single if scaling.single else problem.double
+    (first, second), (squares_a, squares_b) = kernels.of(scaling.sharpness), kernels.squares
+    rows, weights = problem.table.by_row, problem.law / scaling.totals
+    moved_a = rows.product(scaling.psi, np.multiply(first, squares_a), second)
+    moved_b = rows.product(scaling.psi, first, np.multiply(second, squares_b))
     return np.array([weights @ moved_a, weights @ moved_b])
+
+
+def changed_shares(problem: Problem, scaling: Scaling) -> Float64Array:
+    """(2,) float64: the share of values of each attribute that change, P(a* ≠ a) and P(b* ≠ b)."""
+    first, second = problem.single.of(scaling.sharpness)
+    table, weights = problem.table, problem.law / scaling.totals
+    rows, columns, order = table.by_row, table.by_column, table.order
+    kept_first = products.row_forms(rows.offsets, rows.columns, weights, scaling.psi, second)
+    kept_second = products.row_forms(columns.offsets, columns.columns, weights[order], scaling.psi[order], first)
+    return np.clip([1.0 - kept_first, 1.0 - kept_second], 0.0, 1.0)

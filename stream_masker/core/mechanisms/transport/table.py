@@ -9,6 +9,7 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.mechanisms.transport import products
+from stream_masker.core.mechanisms.transport.products import STRIP, TRANSPOSED_ROWS, FloatMatrix, entry_products
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -21,10 +22,21 @@ class Entries:
     offsets: Int64Array
     columns: Int64Array
 
-    def product(self, weights: Float64Array, lefts: list[Float64Matrix], right: Float64Matrix) -> list[Float64Array]:
-        """For each matrix L: (m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries."""
-        half = products.transposed(products.row_products(self.offsets, self.columns, weights, right))
-        return [products.entry_products(self.offsets, self.columns, left, half) for left in lefts]
+    def product(self, weights: Float64Array, left: FloatMatrix, right: FloatMatrix) -> Float64Array:
+        """(m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries.
+
+        It is computed in the precision of the matrices.
+        """
+        width, precision = right.shape[1], left.dtype
+        result = np.zeros(weights.size, precision)
+        if width == 1:
+            filled = np.flatnonzero(np.diff(self.offsets))
+            column = np.zeros(left.shape[1], precision)
+            column[filled] = weights * right[0, 0]
+            return np.asarray((left @ column)[filled], np.float64)
+        rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
+        entry_products(self.offsets, self.columns, weights.astype(precision), left, right, rows, strip, result)
+        return result.astype(np.float64)
 
     def maxima(self, terms: Float64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
         """(m,) the entries of max over all entries (a, b) of L[a′, a] + terms[a, b] + R[b, b′]."""
@@ -60,17 +72,3 @@ class Table:
             Entries(offsets_from_lengths(np.bincount(columns, minlength=shape[1])), rows[order]),
             order,
         )
-
-    def product(self, weights: Float64Array, first: list[Float64Matrix], second: Float64Matrix) -> list[Float64Array]:
-        """For each matrix F of A: (m,) the entries of F·Φ·S, for one matrix S of B. Both are symmetric."""
-        return self.by_row.product(weights, first, second)
-
-    def product_by_column(
-        self, weights: Float64Array, first: Float64Matrix, second: list[Float64Matrix]
-    ) -> list[Float64Array]:
-        """For each matrix S of B: (m,) the entries of F·Φ·S, for one matrix F of A. Both are symmetric."""
-        found = self.by_column.product(weights[self.order], second, first)
-        result = [np.empty(self.rows.size) for _ in found]
-        for ordered, flipped in zip(result, found, strict=True):
-            ordered[self.order] = flipped
-        return result

@@ -9,6 +9,7 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, nearest_values, values_below
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import SparseCounts
@@ -38,13 +39,22 @@ class SquareDistances:
         if last is None or 2 * new.size > positions.size:
             result: Float64Matrix = self.distance.matrix(positions)
             return np.square(result, out=result)
-        old = np.searchsorted(last[0], positions[kept])
+        old = np.minimum(np.searchsorted(last[0], positions), last[0].size - 1)
         result = np.empty((positions.size, positions.size))
-        result[np.ix_(kept, kept)] = last[1][np.ix_(old, old)]
+        select(last[1], old, result)
         rows = self.distance.between(positions[new], positions) ** 2
         result[new] = rows
         result[:, new] = rows.T
         return result
+
+
+@kernel
+def select(matrix: Float64Matrix, chosen: Int64Array, result: Float64Matrix) -> None:
+    """Set ``result``, (k, k), to the chosen rows and columns of a matrix; ``chosen``: (k,)."""
+    for i in range(chosen.size):
+        row = matrix[chosen[i]]
+        for j in range(chosen.size):
+            result[i, j] = row[chosen[j]]
 
 
 @dataclass(frozen=True, eq=False)

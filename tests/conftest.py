@@ -20,7 +20,7 @@ settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
 
 settings.register_profile("repeatable", settings.get_profile("compiled"), derandomize=True, database=None)
-"""The profile of ``.ci/run``: the same examples in every run of the same test, so that a failure belongs to a change."""
+"""The profile of ``.ci/run``: the same examples in every run, so that a failure belongs to a change."""
 
 
 QUICK = "not kafka and not exhaustive and not scheduled"

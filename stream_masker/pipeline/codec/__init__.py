@@ -9,5 +9,5 @@ them once the batch is masked. There are three implementations:
   ``interleaving`` joins the two decoded batches. ``self_check`` compares the two codecs before the scanner is used.
 
 Both codecs share ``attributes`` (texts and integers that stand for values and placeholders), ``columns`` (the extracted
-values of a batch), ``roles`` (what each path is read for), ``numbers`` and ``alphas``.
+values of a batch), ``roles`` (what each path is read for, and the trie of these paths), ``numbers`` and ``alphas``.
 """

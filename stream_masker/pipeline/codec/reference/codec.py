@@ -15,7 +15,7 @@ from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import ExtractedColumn
 from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.codec.reference.controls import alpha_reader, noise_key
+from stream_masker.pipeline.codec.reference.controls import alpha_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, AttributePaths, extractor_for
 from stream_masker.pipeline.codec.reference.filling import placeholder_texts
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
@@ -171,7 +171,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         document = self._decode(value)
         matches = self._match(document)
         if self._noise_key is not None:
-            accumulator.keys.append(noise_key(matches, *self._noise_key))
+            accumulator.keys.append(read_noise_key(matches, *self._noise_key))
         if self._alpha is not None:
             accumulator.alphas.append(self._alpha(matches, records.record(index)))
         for extractor in accumulator.extractors:

@@ -22,12 +22,12 @@ _ABSENT: Final = object()
 
 
 def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
-    """A function from a record to the text of its noise key in UTF-8. It raises like ``noise_key``."""
+    """A function from a record to the text of its noise key in UTF-8. It raises like ``read_noise_key``."""
     match = matcher(PathTrie.of([(path, 0)]))
-    return lambda document: noise_key(match(document), 0, path)
+    return lambda document: read_noise_key(match(document), 0, path)
 
 
-def noise_key(matches: Matches, number: int, path: Path) -> bytes:
+def read_noise_key(matches: Matches, number: int, path: Path) -> bytes:
     """The text of a record's noise key in UTF-8; number: of the key's path among the matches.
 
     The text of a number is its JSON. Raises RecordRejectedError (missing_noise_key) for null, a truth value, an

@@ -60,7 +60,7 @@ class Matches:
                 yield from element.all_slots_of(number, path)
 
 
-Match: TypeAlias = Callable[[JsonValue, Matches], None]
+MatchFunction: TypeAlias = Callable[[JsonValue, Matches], None]
 """A function that adds what the paths below a node select in a value."""
 
 
@@ -82,7 +82,7 @@ def matching_slots(path: Path) -> Callable[[JsonValue], Sequence[Slot]]:
     return lambda value: list(match(value).all_slots_of(0, path))
 
 
-def _compiled(node: PathTrie[int]) -> Match:
+def _compiled(node: PathTrie[int]) -> MatchFunction:
     members = [(name, child.items, _compiled_below(child)) for name, child in node.members.items()]
     through_members = _numbers(node.members.values())
     through_lists = _numbers([*node.indices.values(), *node.filters.values(), *filter(None, [node.each])])
@@ -106,7 +106,7 @@ def _compiled(node: PathTrie[int]) -> Match:
     return match
 
 
-def _compiled_below(node: PathTrie[int]) -> Match | None:
+def _compiled_below(node: PathTrie[int]) -> MatchFunction | None:
     """The function of a node; None for a node without children."""
     return _compiled(node) if any(True for _ in node.children()) else None
 
@@ -115,7 +115,7 @@ def _numbers(nodes: Iterable[PathTrie[int]]) -> frozenset[int]:
     return frozenset(number for node in nodes for number in node.all_items())
 
 
-def _compiled_list(node: PathTrie[int]) -> Match:
+def _compiled_list(node: PathTrie[int]) -> MatchFunction:
     """The function of a node for a value that is a list."""
     parts = [*_positions(node), *_filters(node)]
     if node.each is not None:
@@ -128,12 +128,12 @@ def _compiled_list(node: PathTrie[int]) -> Match:
     return match
 
 
-def _positions(node: PathTrie[int]) -> Iterator[Match]:
+def _positions(node: PathTrie[int]) -> Iterator[MatchFunction]:
     for position, child in node.indices.items():
         yield _at_position(position, child)
 
 
-def _at_position(position: int, child: PathTrie[int]) -> Match:
+def _at_position(position: int, child: PathTrie[int]) -> MatchFunction:
     add = _element(child)
 
     def match(elements: JsonValue, matches: Matches) -> None:
@@ -143,12 +143,12 @@ def _at_position(position: int, child: PathTrie[int]) -> Match:
     return match
 
 
-def _filters(node: PathTrie[int]) -> Iterator[Match]:
+def _filters(node: PathTrie[int]) -> Iterator[MatchFunction]:
     for step, child in node.filters.items():
         yield _where(step.matches, child)
 
 
-def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> Match:
+def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchFunction:
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
@@ -162,7 +162,7 @@ def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> Match:
     return match
 
 
-def _every_element(child: PathTrie[int]) -> Match:
+def _every_element(child: PathTrie[int]) -> MatchFunction:
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:

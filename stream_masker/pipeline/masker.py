@@ -14,6 +14,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
@@ -137,6 +138,7 @@ class RecordMasker:
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
         self._sampler = PositionSampler(secret)
+        self._key_hasher = KeyHasher(secret)
         self.sample_from(None)
         self._identities: Mapping[str, str] = {}
         self.set_styles({})
@@ -347,6 +349,7 @@ class RecordMasker:
             decoded.unknown,
             decoded.lost,
             decoded.styles,
+            None if self._plan.noise_key is None else self._key_hasher.hashes(decoded.keys),
         )
         unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
@@ -433,6 +436,7 @@ class RecordMasker:
             rejected=_by_reason(counted.rejected.values()),
             styles=tuple(counted.styles),
             stratum=stratum,
+            keys=None if counted.keys is None else sketch(counted.keys),
         )
 
 
@@ -490,4 +494,5 @@ def _merge_blocks(blocks: Sequence[Block]) -> Block:
         distortions=tuple(sum(column, Distortion()) for column in columns),
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
         styles=add_styles(block.styles for block in blocks),
+        keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
     )

@@ -18,6 +18,7 @@ from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
@@ -31,7 +32,6 @@ from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
-    retry_delay,
     statistics_properties,
     transactional_ids,
 )

@@ -19,6 +19,9 @@ settings.register_profile("compiled", deadline=None, print_blob=True)
 settings.load_profile("compiled")
 """No deadline: the first call of a compiled kernel compiles it."""
 
+settings.register_profile("repeatable", settings.get_profile("compiled"), derandomize=True, database=None)
+"""The profile of ``.ci/run``: the same examples in every run, so that a failure belongs to a change."""
+
 
 QUICK = "not kafka and not exhaustive and not scheduled"
 """The tests that ``pytest`` runs if it is given neither a path nor a marker."""

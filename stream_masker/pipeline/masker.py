@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, islice, pairwise
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
@@ -23,6 +24,7 @@ from stream_masker.pipeline.calibration.sampling import strata
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
+from stream_masker.pipeline.codec.formatted import FormattedCodec, RecordFormat, UnwritableRecordsError, read_except
 from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.reference.controls import unit_reader
@@ -72,13 +74,21 @@ class SampleCounts:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """Consecutive records of one partition that are masked together and counted in one block."""
+    """Consecutive records of one partition that are masked together and counted in one block.
+
+    unwritable: rejections of records that did not fit their schema once they were masked, by index.
+    """
 
     topic: str
     partition: int
     records: Inputs
     statistics_version: int
     stamp: list[Header]
+    unwritable: Mapping[int, Rejected] = field(default_factory=dict)
+
+    def without(self, rejected: Mapping[int, Rejected]) -> _Run:
+        """The run, with further records that are rejected as unwritable."""
+        return replace(self, unwritable={**self.unwritable, **rejected})
 
     def split(self) -> Iterator[_Run]:
         """The run as runs of at most ``BLOCK_RECORDS`` records."""
@@ -96,8 +106,17 @@ class RecordMasker:
     reason and the configured path, never a value. No record affects the outcome of another one.
     """
 
-    def __init__(self, plan: Plan, mechanism: Mechanism, secret: bytes, *, compiled: bool = True) -> None:
-        """compiled: if False, the reference codec decodes all records, which is slow and gives the same results.
+    def __init__(
+        self,
+        plan: Plan,
+        mechanism: Mechanism,
+        secret: bytes,
+        *,
+        compiled: bool = True,
+        record_format: RecordFormat | None = None,
+    ) -> None:
+        """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
+        record_format: the format of values, None for JSON.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -110,17 +129,22 @@ class RecordMasker:
         self._mechanism = mechanism
         self._secret = secret
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
-        self._reference = ReferenceCodec(plan, pseudonyms)
-        counting = ReferenceCodec(plan, pseudonyms, writes=False)
-        self._codec = fastest_codec(self._reference, plan, pseudonyms) if compiled else self._reference
-        self._counting_codec = fastest_codec(counting, plan, pseudonyms) if compiled else counting
+        self._format = record_format
+        reference, counting = ReferenceCodec(plan, pseudonyms), ReferenceCodec(plan, pseudonyms, writes=False)
+        self._reference = self._formatted(reference)
+        self._codec = self._formatted(fastest_codec(reference, plan, pseudonyms) if compiled else reference)
+        self._counting_codec = self._formatted(fastest_codec(counting, plan, pseudonyms) if compiled else counting)
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
         self._sampler = PositionSampler(secret)
+        self._key_hasher = KeyHasher(secret)
         self.sample_from(None)
         self._identities: Mapping[str, str] = {}
         self.set_styles({})
+
+    def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
+        return codec if self._format is None else FormattedCodec(codec, self._format)
 
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
@@ -228,30 +252,38 @@ class RecordMasker:
                 return self._finish_all(runs, records, self._codec, self._codec.read(records))
             except StatisticsError:
                 raise
+            except UnwritableRecordsError:
+                _log.debug("some masked records do not fit their schema; masking partitions one by one")
             except Exception as error:  # noqa: BLE001
                 _log.warning("masking partitions together failed (%s); masking one by one", type(error).__name__)
         return [self._mask_run(run) for run in runs]
 
     def _mask_run(self, run: _Run) -> Result:
-        """Masks a run; if that fails, record by record."""
+        """Masks a run, again without the records that turn out to be unwritable; if that fails, record by record."""
         try:
-            return self._finish(run, self._codec, self._codec.read(run.records))
+            return self._finish(run, self._codec, read_except(self._codec, run.records, run.unwritable))
         except StatisticsError:
             raise
+        except UnwritableRecordsError as error:
+            return self._mask_run(run.without(error.rejected))
         except Exception as error:  # noqa: BLE001
             _log.warning("masking a batch failed (%s); masking its records one by one", type(error).__name__)
             return self._one_by_one(run)
 
     def _mask_group(self, run: _Run, hold: bool) -> Result:
-        """Masks a group; if that fails, all its records are rejected. None of them is masked without the others."""
+        """Masks a group, again without the records that turn out to be unwritable, so that the others are still a
+        group; if that fails, all its records are rejected. None of them is masked without the others."""
         try:
-            return self._attempt_group(run, self._with_units(run, self._codec.read(run.records)), hold)
+            decoded = read_except(self._codec, run.records, run.unwritable)
+            return self._attempt_group(run, self._with_units(run, decoded), hold)
         except (StatisticsError, GroupTooSmallError):
             raise
+        except UnwritableRecordsError as error:
+            return self._mask_group(run.without(error.rejected), hold)
         except Exception as error:  # noqa: BLE001
             place = f"topic {run.topic}, partition {run.partition}, offsets {run.records.offsets[0]} to "
             _log.error("masking the group at %s%d failed (%s)", place, run.records.offsets[-1], type(error).__name__)
-            decoded = self._reference.read(run.records)
+            decoded = read_except(self._reference, run.records, run.unwritable)
             return self._finish(run, self._reference, reject_all(decoded, run.records, Reason.INTERNAL_ERROR))
 
     def _attempt_group(self, run: _Run, decoded: DecodedBatch[Any], hold: bool) -> Result:
@@ -269,23 +301,29 @@ class RecordMasker:
         """The decoded records with the unit that each is of, numbered in the order of their texts."""
         if self._unit is None:
             return decoded
-        units = [self._unit(run.records.values[index] or b"") for index in decoded.indices.tolist()]
+        units = [self._unit(self._document(run.records.values[index] or b"")) for index in decoded.indices.tolist()]
         numbers = {unit: number for number, unit in enumerate(sorted(set(units)))}
         own = np.array([numbers[unit] for unit in units], np.int64)
         return replace(decoded, batch=replace(decoded.batch, units=own))
 
+    def _document(self, value: bytes) -> bytes:
+        """The JSON of a record that was decoded before."""
+        return value if self._format is None else self._format.decode(value)[0]
+
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
-        result = Result.joined([self._mask_alone(replace(run, records=record)) for record in singly])
+        result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
         blocks = sorted(result.blocks, key=_level_of)
         return replace(result, blocks=[_merge_blocks(list(group)) for _, group in groupby(blocks, _level_of)])
 
     def _mask_alone(self, run: _Run) -> Result:
         """Masks a single record; if that fails, it is rejected."""
         try:
-            return self._finish(run, self._reference, self._reference.read(run.records))
+            return self._finish(run, self._reference, read_except(self._reference, run.records, run.unwritable))
         except StatisticsError:
             raise
+        except UnwritableRecordsError as error:
+            return self._mask_alone(run.without(error.rejected))
         except Exception as error:  # noqa: BLE001
             offset = run.records.offsets[0]
             place = f"topic {run.topic}, partition {run.partition}, offset {offset}"
@@ -311,6 +349,7 @@ class RecordMasker:
             decoded.unknown,
             decoded.lost,
             decoded.styles,
+            None if self._plan.noise_key is None else self._key_hasher.hashes(decoded.keys),
         )
         unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
@@ -397,6 +436,7 @@ class RecordMasker:
             rejected=_by_reason(counted.rejected.values()),
             styles=tuple(counted.styles),
             stratum=stratum,
+            keys=None if counted.keys is None else sketch(counted.keys),
         )
 
 
@@ -454,4 +494,5 @@ def _merge_blocks(blocks: Sequence[Block]) -> Block:
         distortions=tuple(sum(column, Distortion()) for column in columns),
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
         styles=add_styles(block.styles for block in blocks),
+        keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
     )

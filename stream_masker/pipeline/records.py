@@ -13,6 +13,7 @@ from operator import add
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.random.distinct import Sketch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.style import StyleCounts
 
@@ -139,7 +140,7 @@ class Block:
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
-    if all are counted.
+    if all are counted; keys: of the noise keys of the counted records, None if their noise is by position.
     """
 
     topic: str
@@ -154,6 +155,7 @@ class Block:
     rejected: Mapping[str, int]
     styles: tuple[StyleCounts, ...] = ()
     stratum: Stratum | None = None
+    keys: Sketch | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -346,6 +346,7 @@ def test_other_snapshots_are_rejected_and_change_nothing(make, calibrated):
         {**good, "mechanism": "another"},
         {**good, "statistics": {}},
         {**good, "statistics": None},
+        {**good, "statistics": {**good["statistics"], "seen": dict.fromkeys(good["statistics"]["seen"], "None")}},
         other_attributes.snapshot(),
     ):
         with pytest.raises(StatisticsError):

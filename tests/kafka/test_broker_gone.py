@@ -1,8 +1,9 @@
-"""A broker that goes and comes back while a worker runs: /readyz says so, and the worker goes on soon."""
+"""A broker that goes and comes back while a worker and calibrators run: /readyz says so, and they go on soon."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,15 @@ from workers import get, http_port, setting
 GOES_ON_SECONDS = 30
 """More than librdkafka's pause between connections, also on a busy machine."""
 
+PROCESSES = {"worker": "worker", "calibrator": "calibrator", "other": "calibrator"}
+HELD = "no statistics yet: none are published"
+
+
+def roles(said: Callable[[str], str]) -> set[bool]:
+    """Return for the calibrators that are ready whether they stand by."""
+    texts = (said(name) for name, command in PROCESSES.items() if command == "calibrator")
+    return {"standby" in text for text in texts if "'ready': True" in text}
+
 
 def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path) -> None:
     try:
@@ -20,18 +30,22 @@ def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path) -> 
             here = setting(cluster.bootstrap, tmp_path)
             with Processes(tmp_path) as processes:
                 processes.run("topics", "--config", str(here.path))
-                processes.start("worker", "worker", "--config", str(here.path))
-                port = http_port(processes, "worker")
-                held = lambda: "no statistics yet: none are published" in str(get(port, "/readyz"))  # noqa: E731
-                gone = lambda: "no broker answers at" in str(get(port, "/readyz"))  # noqa: E731
-                processes.wait(lambda: held() and not gone(), "a worker that holds its input")
+                for name, command in PROCESSES.items():
+                    processes.start(name, command, "--config", str(here.path))
+                ports = {name: http_port(processes, name) for name in PROCESSES}
+                said = lambda name: str(get(ports[name], "/readyz"))  # noqa: E731
+                gone = lambda: {name for name in PROCESSES if "no broker answers at" in said(name)}  # noqa: E731
+                processes.wait(lambda: HELD in said("worker") and not gone(), "a worker that holds its input")
+                processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby")
                 cluster.stop(1)
-                processes.wait(gone, "the reason", 60)
-                assert "kafka.bootstrap_servers" in str(get(port, "/readyz"))
+                processes.wait(lambda: gone() == PROCESSES.keys(), "the reason", 60)
+                assert all("kafka.bootstrap_servers" in said(name) for name in PROCESSES)
+                assert all(get(port, "/readyz")[0] == 503 for port in ports.values())
                 cluster.start(1)
                 start = time.monotonic()
-                processes.wait(lambda: not gone(), "a worker that goes on", GOES_ON_SECONDS)
+                processes.wait(lambda: not gone(), "processes that go on", GOES_ON_SECONDS)
                 print(f"connected {time.monotonic() - start:.1f} s after the broker is back")
-                assert processes.log("worker").count("Connection refused") < 20
+                assert all(processes.log(name).count("Connection refused") < 20 for name in PROCESSES)
+                processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby again", 60)
     except KafkaUnavailableError as error:
         pytest.skip(str(error))

@@ -117,6 +117,9 @@ class Calibrator:
         lines = self.get("/metrics")[1].splitlines()
         return next((float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(f"{name} ")), float("nan"))
 
+    def exports(self, name: str) -> bool:
+        return f"\n{name}" in self.get("/metrics")[1]
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -306,10 +309,13 @@ def test_standby_takes_over(setting: Setting) -> None:
     worker.write(2)
     setting.wait_for_version(1)
     assert standby.metric('stream_masker_statistics_published_total{source="blocks"}') == 0
+    assert active.exports("stream_masker_statistics_version")
+    assert not standby.exports("stream_masker_statistics_version")
     active.kill()
     worker.write(3)
     assert setting.wait_for_version(2).blocks.first == setting.versions()[0].blocks.first
     assert not standby.is_standby()
+    setting.wait(lambda: standby.metric("stream_masker_statistics_version") == 2, "the version of the new one")
     assert [v.version for v in setting.versions()] == [1, 2]
     assert terminate(standby.process) == 0
 

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 
+from stream_masker.core.random.distinct import distinct
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import merge
@@ -357,6 +358,17 @@ def test_a_sampled_level_changes_the_blocks_and_nothing_else(bench):
     for found, wanted in zip(merged.values, expected.original.values, strict=True):
         assert (found.keys.tolist(), found.counts.tolist()) == (wanted.keys.tolist(), wanted.counts.tolist())
     assert sum(block.rejected.get("not_json", 0) for block in sampled.blocks) == expected.rejected["not_json"]
+
+
+def test_blocks_hold_the_hashes_of_the_noise_keys_of_their_records(bench):
+    """Not of the rejected ones; none at all if noise is by position."""
+    records = [InputRecord(n, b'{"code":"I10","id":"patient-%d"}' % (n % 7)) for n in range(30)]
+    assert [block.keys for block in bench(CODE).result(records).blocks] == [None]
+    on_bench = bench(CODE, noise_key="id")
+    [block] = on_bench.result([*records, InputRecord(30, b'{"code":"nothing","id":"rejected"}')]).blocks
+    [of_each_patient] = on_bench.result(records[6::-1]).blocks
+    assert distinct(block.keys) == 7
+    assert block.keys == of_each_patient.keys
 
 
 def test_a_replay_in_other_batches_samples_the_same_records(bench):

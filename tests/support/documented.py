@@ -22,6 +22,7 @@ from stream_masker.service.configuration.build import build_mechanism, build_pla
 from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
 from stream_masker.service.configuration.sections import PROFILES
+from stream_masker.service.kafka.retries import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
@@ -30,9 +31,7 @@ from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.client_properties import (
     FETCH_BACKOFF_MS,
     LINGER_MS,
-    LONGEST_RETRY_BACKOFF_MS,
     RECONNECT_MS,
-    RETRY_BACKOFF_MS,
     WORKER_TRANSACTION_MS,
 )
 from stream_masker.service.worker.micro_windows import MAX_GROWTH

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import orjson
@@ -64,4 +65,4 @@ def _mutate(draw: Callable[..., Any], message: Any) -> None:
     elif how == "scale" and isinstance(child, int | float) and not isinstance(child, bool):
         parent[key] = min(child * draw(st.sampled_from([2, 1000, 10**12])), 2**63 - 1)
     else:
-        parent[key] = draw(st.sampled_from(VALUES))
+        parent[key] = deepcopy(draw(st.sampled_from(VALUES)))

@@ -29,10 +29,11 @@ from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_sta
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.connections import connect_producer
+from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
-from stream_masker.service.worker.client_properties import producer_properties, retry_delay
+from stream_masker.service.worker.client_properties import producer_properties
 from stream_masker.service.worker.run import run_worker
 
 SECRET = b"a secret of the worker's tests"

@@ -35,6 +35,7 @@ from stream_masker.core.risk.reduction import reduced_counts, without_mode
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.validation import whole_number
@@ -311,6 +312,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:
             raise StatisticsError(f"the statistics have the attributes {statistics.attributes}, not {self._attributes}")
+        for name, taxonomy in self._taxonomies.items():
+            unpack_observed(statistics.observed[name], len(taxonomy))
         names = statistics.numeric.names if statistics.numeric else ()
         if names != self.numeric_attributes:
             raise StatisticsError(f"the statistics have the numeric attributes {names}, not {self.numeric_attributes}")

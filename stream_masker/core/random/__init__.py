@@ -4,5 +4,7 @@
 * ``layout``: the words of a value, from its record's words and the value itself.
 * ``siphash``: the hash that derives them (SipHash-2-4).
 * ``draws``: uniform fractions and indices from words, for kernels.
+* ``sampling``: which records are counted, by position.
+* ``distinct``: how many different keys records have.
 * ``blake2b``: keyed BLAKE2b of many messages in one call.
 """

@@ -34,7 +34,8 @@ class CountedRecords:
 
     batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
     each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
-    those of the original codes of each attribute.
+    those of the original codes of each attribute; keys: (n,) the hashes of the records' noise keys
+    (``core.random.distinct``), None if their noise is by position.
     """
 
     batch: Batch
@@ -44,6 +45,7 @@ class CountedRecords:
     unknown: Sequence[int]
     lost: Sequence[int]
     styles: Sequence[StyleCounts] = ()
+    keys: Int64Array | None = None
 
 
 def limit_elements(columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -113,6 +115,7 @@ def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecor
         counted.unknown if start == 0 else [0] * len(counted.unknown),
         counted.lost if start == 0 else [0] * len(counted.lost),
         counted.styles if start == 0 else [StyleCounts()] * len(counted.styles),
+        None if counted.keys is None else counted.keys[first:last],
     )
 
 

@@ -90,6 +90,7 @@ def _chosen(counted: CountedRecords, rows: Int64Array, rejected: Mapping[int, Re
         unknown=[min(share.integer(n), most) for n, most in zip(counted.unknown, given, strict=True)],
         lost=lost,
         styles=[StyleCounts(*map(share.integer, astuple(one))) for one in counted.styles],
+        keys=None if counted.keys is None else counted.keys[rows],
     )
 
 

@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 from operator import add
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.random.distinct import Sketch, distinct, merged
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, Entry, SampledQueue
@@ -24,7 +25,8 @@ from stream_masker.pipeline.wire.statistics import BlockRange
 class CalibrationSettings:
     """The window's bounds, and when statistics are due.
 
-    min_new_records: the new records that a version needs, so that two versions never differ by fewer; window_records,
+    min_new_records: the new records that a version needs, and the noise keys that they have, so that two versions never
+    differ by fewer persons; window_records,
     every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
     seconds, above 0; sampling: whether records are sampled if they are more than
     the window holds; core_share: the share of a core that computing may take; urgent_divergence: the drift from which
@@ -105,9 +107,9 @@ class WindowLog:
     ``min_records`` records, they alone are the window.
 
     Statistics are due after a block if ``every_records`` records of the window arrived since they were last due, and
-    after ``every_seconds`` if any records arrived, but at least ``min_new_records``; never for a window of fewer than
-    ``min_records``. since: the block range of the last version that has one; blocks up to its end only fill the window.
-    first: there is no version yet, so statistics are due with ``min_records``.
+    after ``every_seconds`` if any records arrived, but at least ``min_new_records`` with as many noise keys; never for
+    a window of fewer than ``min_records``. since: the block range of the last version that has one; blocks up to its
+    end only fill the window. first: there is no version yet, so statistics are due with ``min_records``.
     """
 
     def __init__(self, settings: CalibrationSettings, *, since: BlockRange | None = None, first: bool = True) -> None:
@@ -123,6 +125,7 @@ class WindowLog:
         self._is_sampled = level is not None
         self.first = first
         self._new = 0
+        self._new_keys: Sketch | None = None
         self._last_due: float | None = None
 
     def on_block(self, offset: int, written: int, block: Block) -> Window | None:
@@ -137,15 +140,17 @@ class WindowLog:
         if offset <= self._published:
             return None
         self._new += added
+        if added and block.keys is not None:
+            self._new_keys = merged([self._new_keys or (), block.keys])
         due = self._least if self.first else max(self._least, self.settings.every_records)
-        return self._due_window() if self._new >= due else None
+        return self._due_window() if self._new >= due and self._has_new_keys else None
 
     def on_tick(self, now: float) -> Window | None:
         """Returns the window if statistics are due at time ``now``, in seconds."""
         if self._last_due is None:
             self._last_due = now
         elapsed = now - self._last_due >= self.settings.every_seconds
-        return self._due_window() if elapsed and self._new >= self._least else None
+        return self._due_window() if elapsed and self._new >= self._least and self._has_new_keys else None
 
     def window(self) -> Window | None:
         """The current window; None while there is no block."""
@@ -160,6 +165,11 @@ class WindowLog:
     def _least(self) -> int:
         """The new records that a version needs."""
         return 1 if self.first else self.settings.min_new_records
+
+    @property
+    def _has_new_keys(self) -> bool:
+        """Whether the new records have as many noise keys as a version needs; True if their noise is by position."""
+        return self._new_keys is None or distinct(self._new_keys) >= self._least
 
     def _push(self, entry: Entry) -> int:
         """Adds a block; returns the number of its records that are in the window."""
@@ -179,7 +189,7 @@ class WindowLog:
         window = self.window()
         if window is None or window.records < self.settings.min_records:
             return None
-        self._new, self._last_due, self.first = 0, None, False
+        self._new, self._new_keys, self._last_due, self.first = 0, None, None, False
         return window
 
 

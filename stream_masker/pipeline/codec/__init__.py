@@ -8,6 +8,8 @@ them once the batch is masked. There are three implementations:
 * ``fallback.FallbackCodec``: the scanner, with the reference codec for the records that the scanner leaves undecided.
   ``interleaving`` joins the two decoded batches. ``self_check`` compares the two codecs before the scanner is used.
 
+``formatted.FormattedCodec`` wraps any of them for records in another format than JSON, such as Avro.
+
 Both codecs share ``attributes`` (texts and integers that stand for values and placeholders), ``columns`` (the extracted
-values of a batch), ``roles`` (what each path is read for), ``numbers`` and ``alphas``.
+values of a batch), ``roles`` (what each path is read for, and the trie of these paths), ``numbers`` and ``alphas``.
 """

@@ -19,6 +19,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.distinct import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.records import Block
@@ -68,6 +69,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
         **_numeric(block, numeric),
         **stratum_section(block.stratum),
+        **({} if block.keys is None else {"keys": block.keys}),
     }
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -158,7 +160,17 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> B
         rejected=reader.integers_by_name("rejected"),
         styles=_style_counts(attributes),
         stratum=read_stratum(reader),
+        keys=_sketch(reader),
     )
+
+
+def _sketch(reader: MessageReader) -> Sketch | None:
+    if reader.get("keys") is None:
+        return None
+    found = reader.integers("keys").tolist()
+    if len(found) > SKETCH_SIZE or found != sorted(set(found)):
+        reader.fail("keys", f"at most {SKETCH_SIZE} ascending integers")
+    return tuple(found)
 
 
 def _style_counts(attributes: Sequence[MessageReader]) -> tuple[StyleCounts, ...]:

@@ -39,6 +39,8 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
     span = block.last_offset - block.first_offset + 1
     if original.records + sum(block.rejected.values()) > span:
         yield "records", "at most one for each offset, with the rejected ones"
+    if len(block.keys or ()) > original.records:
+        yield "keys", "at most one for each record"
     yield from _too_many(original, block.distortions)
     for name, counts in (("original", original), ("masked", masked)):
         yield from _too_many_rows(name, counts)

@@ -76,6 +76,7 @@ class CalibratorEngine:
         self._has_computed = False
         self._file = file
         self._reload_due = False
+        self._forget_due = False
         self._reload_requested = False
         self._metrics = metrics
         self._health = health
@@ -107,6 +108,7 @@ class CalibratorEngine:
         self._generation += 1
         self._active = active
         self._health.reason("start", None)
+        self._forget_due = not active
         self._health.note("role", None if active else STANDBY_REASON)
         self._health.reason("role", "taking over: reading the topics" if active else None)
 
@@ -187,11 +189,19 @@ class CalibratorEngine:
         """Close an obsolete session, and open the one that is needed."""
         if self._session is not None and self._session_obsolete():
             self._close_session()
+        if self._forget_due:
+            self._forget_figures()
         if self._session is None and self._active and time.monotonic() >= self._retry_at:
             self._session_generation = self._generation
             self._session = CalibrationSession.open(self._components, self._metrics, self._session_obsolete)
             self._backoff = BACKOFF_SECONDS[0]
             self._health.reason("role", None)
+
+    def _forget_figures(self) -> None:
+        """Show no figures of versions any more: another calibrator is active and shows them."""
+        self._forget_due = False
+        self._metrics.forget_gauges()
+        self._components.page.clear()
 
     def _fail_session(self, error: Exception) -> None:
         """Close a failed session; the next one is opened after a delay."""

@@ -24,6 +24,8 @@ from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
+from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
+from stream_masker.service.kafka.broker_watch import connect_watched
 from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.logs import describe
@@ -69,6 +71,7 @@ def run_calibrator(
     ):
         limit_client_logs()
         metrics = Metrics(registry, "calibrator")
+        metrics.forget_gauges()
         initialise_counters(metrics)
         warn_about_plain_topics(configuration)
         run_and_cancel_rest(CalibratorProcess(build_components(configuration, page), metrics, health, file).run())
@@ -128,6 +131,7 @@ class CalibratorProcess:
     ) -> None:
         self._components = components
         self._health = health
+        self._brokers = connect_watched(components.configuration, health)
         self._engine = CalibratorEngine(components, metrics, health, self._on_failure, file)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -173,6 +177,7 @@ class CalibratorProcess:
     async def _pulse(self) -> None:
         while True:
             self._engine.pulse()
+            self._brokers.poll(0)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _run_app(self) -> None:
@@ -193,9 +198,10 @@ class CalibratorProcess:
             await asyncio.to_thread(require_topics, self._components.configuration)
         except NoBrokerError as error:
             log.warning("%s; retrying in %.0f s", error, BROKER_RETRY_SECONDS)
-            self._health.reason("start", str(error))
+            self._health.reason(BROKERS, str(error))
             await self._pause(BROKER_RETRY_SECONDS)
             return False
+        self._health.reason(BROKERS, None)
         self._health.reason("start", "joining the group")
         return not self._stop.is_set()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from stream_masker.service.kafka.clients import confluent_properties, fatal_erro
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
 from stream_masker.service.kafka.names import publisher_id
+from stream_masker.service.kafka.retries import RETRY_PROPERTIES, retry_delay
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe
@@ -39,6 +41,10 @@ MESSAGE_OVERHEAD_BYTES = 4_096
 
 PRODUCER_LIMIT_PROPERTY = "max.message.bytes"
 
+NOT_OPEN = "the publisher is not open"
+
+REQUEST_IN_DOUBT = "a request of the last transaction may arrive late: the publisher must be opened again"
+
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRecord:
@@ -55,14 +61,17 @@ class StatisticsPublisher:
     All publishers of a topic share a transactional id. Opening one completes or aborts the transaction of the previous
     one and fences it out, so what is read after ``open`` stays the newest state until this publisher writes or is
     fenced out itself. Version numbers therefore never fork. After any error the publisher must be opened again, and the
-    topic read again.
+    topic read again. The same holds after a commit that took so long that its request may have been sent twice: the
+    late one could commit a part of the next transaction (see ``service.kafka.transactional_producer``).
     """
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, clock: Callable[[], float] = time.monotonic) -> None:
         self._topics = configuration.topics
         self._seal = topic_seal(configuration, configuration.topics.statistics)
-        self._properties = confluent_properties(configuration)
+        self._properties = {**RETRY_PROPERTIES, **confluent_properties(configuration)}
+        self._clock = clock
         self._producer: Producer | None = None
+        self._unopened = NOT_OPEN
         self._max_chunk_bytes = DEFAULT_MESSAGE_BYTES
 
     def open(self) -> None:
@@ -72,7 +81,7 @@ class StatisticsPublisher:
         self._max_chunk_bytes = max(MAX_HEAD_BYTES + self._seal.added_bytes, largest - MESSAGE_OVERHEAD_BYTES)
         producer = connect_producer(self._properties | self._publisher_properties(largest))
         self._attempt("the publisher cannot be initialised", lambda: producer.init_transactions(POLL_TIMEOUT_SECONDS))
-        self._producer = producer
+        self._producer, self._unopened = producer, NOT_OPEN
 
     def publish(self, publish: Publish) -> int:
         """Write a version, its drift report and the tombstones of expired versions in one transaction.
@@ -117,12 +126,15 @@ class StatisticsPublisher:
 
     def _write(self, messages: Iterable[StatisticsRecord]) -> None:
         if self._producer is None:
-            raise ServiceError("the publisher is not open")
+            raise ServiceError(self._unopened)
         self._producer.begin_transaction()
         for message in messages:
             self._producer.produce(message.topic, key=message.key, value=message.value, partition=SINGLE_PARTITION)
+        start = self._clock()
         with fatal_errors(self._producer):
             self._producer.commit_transaction(POLL_TIMEOUT_SECONDS)
+        if self._clock() - start >= retry_delay(self._properties):
+            self._producer, self._unopened = None, REQUEST_IN_DOUBT
 
     def _attempt(self, what: str, action: Callable[[], object]) -> None:
         try:

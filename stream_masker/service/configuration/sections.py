@@ -188,7 +188,8 @@ class PublicationSection(Section):
     min_records: PositiveInt = Field(
         default=20,
         description="The least number of records behind a published figure of a class or share, and of new records "
-        "between two statistics versions; at least 1, which suppresses nothing.",
+        "between two statistics versions, which must have as many different noise keys; at least 1, which suppresses "
+        "nothing.",
     )
     epsilon: Annotated[float, Field(gt=0, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
         default=None,

@@ -9,6 +9,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import ClientProperties
 from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
+from stream_masker.service.kafka.retries import RETRY_PROPERTIES
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
@@ -20,19 +21,6 @@ LINGER_MS = {"throughput": 5, "latency": 1}
 FETCH_BACKOFF_MS = 10
 """The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
 librdkafka's default of one second."""
-
-RETRY_BACKOFF_MS = 500
-"""The producer's default delay before it sends a request again. A commit that takes longer costs a new producer
-(``retry_delay``), so the delay is longer than librdkafka's default of 100 ms."""
-
-LONGEST_RETRY_BACKOFF_MS = 1_000
-"""librdkafka's default limit of this delay, which doubles with each failure."""
-
-OFFSETS_RETRY_MS = 500
-"""The fixed delay after which librdkafka sends the offsets of a transaction again."""
-
-RETRY_JITTER = 0.2
-"""The share by which librdkafka varies the delay."""
 
 RECONNECT_MS = 1_000
 """The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would go
@@ -109,14 +97,7 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "compression.type": "lz4",
         "linger.ms": LINGER_MS[worker.profile],
         "reconnect.backoff.max.ms": RECONNECT_MS,
-        "retry.backoff.ms": RETRY_BACKOFF_MS,
-        "retry.backoff.max.ms": LONGEST_RETRY_BACKOFF_MS,
+        **RETRY_PROPERTIES,
     }
     own = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
     return {**defaults, **own}
-
-
-def retry_delay(properties: ClientProperties) -> float:
-    """Return the least seconds that a producer with these properties waits before it sends a request again."""
-    backoff = (1 - RETRY_JITTER) * float(properties["retry.backoff.ms"])
-    return min(backoff, float(properties["retry.backoff.max.ms"]), OFFSETS_RETRY_MS) / 1000

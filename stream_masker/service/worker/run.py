@@ -13,9 +13,12 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
+from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
+from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
@@ -26,11 +29,9 @@ from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
 from stream_masker.service.worker.batcher import SizeTimeBatcher
-from stream_masker.service.worker.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
-    retry_delay,
     statistics_properties,
     transactional_ids,
 )
@@ -74,7 +75,7 @@ def run_worker(
         )
         if partitions is None or not _identify(masking, wait=_wait_for_broker(health, liveness)):
             return
-        health.reason("brokers", None)
+        health.reason(BROKERS, None)
         check_topic_settings(configuration)
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
@@ -111,7 +112,7 @@ def _identify(masking: Masking, *, wait: Callable[[str], bool]) -> bool:
 def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool]:
     def wait(reason: str) -> bool:
         log.warning("%s; trying again", reason)
-        health.reason("brokers", reason)
+        health.reason(BROKERS, reason)
         return liveness.pause(BROKER_RETRY_PAUSE)
 
     return wait

@@ -127,7 +127,7 @@ class EngineBench:
         self.latest: Any = "version 3"
         self.found: Any = None
         self.failures: list[BaseException] = []
-        self.closed = 0
+        self.closed = self.cleared = 0
         self.processor_seconds = 0.0
         self.reading = threading.Event()
         self.slow = threading.Event()
@@ -140,12 +140,13 @@ class EngineBench:
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),
             configuration=None,
+            page=SimpleNamespace(clear=self.clear_page),
         )
         monkeypatch.setattr(engine, "reconfigure", with_configuration)
         self.registry = CollectorRegistry()
         self.file: Any = FakeFile()
-        metrics = Metrics(self.registry, "calibrator")
-        self.engine = CalibratorEngine(components, metrics, self.health, self.failures.append, self.file)
+        self.metrics = Metrics(self.registry, "calibrator")
+        self.engine = CalibratorEngine(components, self.metrics, self.health, self.failures.append, self.file)
 
     def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
         self.reading.set()
@@ -160,6 +161,9 @@ class EngineBench:
 
     def close(self) -> None:
         self.closed += 1
+
+    def clear_page(self) -> None:
+        self.cleared += 1
 
     @property
     def session(self) -> FakeSession:
@@ -214,6 +218,29 @@ def test_standby_has_no_session_and_is_ready_with_a_note(bench: EngineBench) -> 
     assert bench.sessions == []
     assert bench.health.reasons == ()
     assert bench.health.notes == ("standby: another calibrator is active",)
+
+
+def test_a_calibrator_that_lost_its_role_shows_no_figures(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.metrics.set("statistics_version", 7)
+    bench.metrics.set("drift_divergence", 0.9, attribute="one", against="baseline")
+    bench.metrics.add("statistics_published_total", source="blocks")
+    bench.engine.revoked()
+    bench.wait(lambda: bench.closed)
+    assert bench.registry.get_sample_value("stream_masker_statistics_version") == 7
+    bench.engine.assigned(active=False)
+    bench.wait(lambda: bench.cleared)
+    assert {family.type for family in bench.registry.collect()} == {"counter", "histogram"}
+    assert bench.registry.get_sample_value("stream_masker_statistics_published_total", {"source": "blocks"}) == 1
+
+
+def test_a_calibrator_that_stays_active_keeps_its_figures(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.metrics.set("statistics_version", 7)
+    bench.engine.revoked()
+    bench.become_active()
+    assert bench.registry.get_sample_value("stream_masker_statistics_version") == 7
+    assert bench.cleared == 0
 
 
 @pytest.mark.parametrize("withholds", [False, True])

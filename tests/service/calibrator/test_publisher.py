@@ -76,3 +76,15 @@ def test_failed_publisher_must_be_opened_again(
         publisher[0].publish(bench.publisher.published[-1])
     with pytest.raises(ServiceError, match="not open"):
         publisher[0].publish(bench.publisher.published[-1])
+
+
+def test_publisher_with_a_slow_commit_must_be_opened_again(bench: SessionBench) -> None:
+    """librdkafka may have sent the request twice; the second one could commit a part of the next version."""
+    published(bench)
+    times = iter((0.0, 0.3, 10.0, 10.4))
+    made = StatisticsPublisher(bench.components.configuration, clock=lambda: next(times))
+    made._producer = FakeProducer()
+    for _ in range(2):
+        assert made.publish(bench.publisher.published[-1]) == 0
+    with pytest.raises(ServiceError, match="may arrive late"):
+        made.publish(bench.publisher.published[-1])

@@ -80,6 +80,23 @@ def test_forgotten_metric_exports_no_series(worker: Metrics) -> None:
     assert 'partition="3"' not in generate_latest(worker.registry).decode()
 
 
+def test_forgotten_gauges_are_exported_again_when_they_are_set(worker: Metrics) -> None:
+    worker.set("held", 1)
+    worker.set("consumer_lag", 7, partition="3")
+    worker.add("records_in_total", 5)
+    worker.forget_gauges()
+    gauges = {d.full_name for d in METRIC_DEFINITIONS if d.kind == "gauge"}
+    assert not exported_names(worker) & gauges
+    assert "stream_masker_records_in_total 5.0" in generate_latest(worker.registry).decode()
+    worker.set("held", 0)
+    worker.forget("consumer_lag")
+    text = generate_latest(worker.registry).decode()
+    assert "stream_masker_held 0.0" in text
+    assert 'partition="3"' not in text
+    with pytest.raises(KeyError):
+        worker.set("window_records", 1)
+
+
 def test_undefined_metrics_and_labels_are_errors(worker: Metrics) -> None:
     with pytest.raises(KeyError):
         worker.add("no_such_total")

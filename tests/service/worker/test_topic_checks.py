@@ -13,10 +13,10 @@ from stream_masker.service.configuration import Configuration, parse_configurati
 from stream_masker.service.configuration.sections import TopicsSection
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.names import consumer_group_id
+from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
-    retry_delay,
     statistics_properties,
     transactional_ids,
 )

@@ -15,12 +15,14 @@ from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import ExtractedColumn
 from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.codec.reference.controls import alpha_reader, noise_key_reader
-from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for
+from stream_masker.pipeline.codec.reference.controls import alpha_reader, read_noise_key
+from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, AttributePaths, extractor_for
 from stream_masker.pipeline.codec.reference.filling import placeholder_texts
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
+from stream_masker.pipeline.codec.reference.matching import matcher
 from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
 from stream_masker.pipeline.codec.reference.template import fill_template, split_template
+from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE, role_trie, roles_of
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
@@ -112,11 +114,19 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         total, nominal = len(plan.attributes) + len(plan.numeric), len(plan.attributes)
         self.writes: Final = writes
         self.attributes: Final = tuple(AttributeCodec(p, number, total) for number, p in enumerate(plan.attributes))
-        self._numeric = tuple(NumericCodec(p, number, total) for number, p in enumerate(plan.numeric, start=nominal))
         self._decode = decoder(plan.limits)
         self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
-        self._key = noise_key_reader(plan.noise_key) if writes and plan.noise_key is not None else None
-        self._alpha = alpha_reader(plan.alpha) if writes and plan.alpha is not None else None
+        roles = roles_of(plan, controls=writes)
+        self._match = matcher(role_trie(roles))
+        self._paths = [AttributePaths.of(attribute, roles) for attribute in self.attributes]
+        numeric = [number for number, role in enumerate(roles) if role.kind == NUMBER_ROLE]
+        self._numeric = tuple(
+            NumericCodec(p, number, total, role)
+            for number, (p, role) in enumerate(zip(plan.numeric, numeric, strict=True), start=nominal)
+        )
+        self._noise_key = next(((n, role.path) for n, role in enumerate(roles) if role.kind == NOISE_KEY_ROLE), None)
+        alpha = next((number for number, role in enumerate(roles) if role.kind == ALPHA_ROLE), None)
+        self._alpha = alpha_reader(plan.alpha, alpha) if writes and plan.alpha is not None else None
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         for attribute, style in zip(self.attributes, styles, strict=True):
@@ -150,20 +160,24 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
 
     def _accumulator(self) -> DecodeAccumulator:
         placeholders: list[int] = []
-        extractors = [extractor_for(attribute, placeholders) for attribute in self.attributes]
+        extractors = [
+            extractor_for(attribute, paths, placeholders)
+            for attribute, paths in zip(self.attributes, self._paths, strict=True)
+        ]
         return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric])
 
     def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
         """Decodes a record, extracts its values, and splits the record to write at its placeholders."""
         document = self._decode(value)
-        if self._key is not None:
-            accumulator.keys.append(self._key(document))
+        matches = self._match(document)
+        if self._noise_key is not None:
+            accumulator.keys.append(read_noise_key(matches, *self._noise_key))
         if self._alpha is not None:
-            accumulator.alphas.append(self._alpha(document, records.record(index)))
+            accumulator.alphas.append(self._alpha(matches, records.record(index)))
         for extractor in accumulator.extractors:
-            extractor.extract(document)
+            extractor.extract(matches)
         for numeric, column in zip(self._numeric, accumulator.numbers, strict=True):
-            numeric.extract(document, column, accumulator.placeholders)
+            numeric.extract(matches, column, accumulator.placeholders)
         return split_template(self._treat(document))
 
 

@@ -9,7 +9,8 @@ import orjson
 
 from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
-from stream_masker.pipeline.codec.reference.matching import matching_slots
+from stream_masker.pipeline.codec.reference.matching import Matches, matcher
+from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import AlphaSource, RecordLimits
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -21,22 +22,23 @@ _ABSENT: Final = object()
 
 
 def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
-    """A function from a record to the text of its noise key in UTF-8.
+    """A function from a record to the text of its noise key in UTF-8. It raises like ``read_noise_key``."""
+    match = matcher(PathTrie.of([(path, 0)]))
+    return lambda document: read_noise_key(match(document), 0, path)
 
-    The text of a number is its JSON. The function raises RecordRejectedError (missing_noise_key) for null, a truth
-    value, an object, a list, and an empty or blank text.
+
+def read_noise_key(matches: Matches, number: int, path: Path) -> bytes:
+    """The text of a record's noise key in UTF-8; number: of the key's path among the matches.
+
+    The text of a number is its JSON. Raises RecordRejectedError (missing_noise_key) for null, a truth value, an
+    object, a list, and an empty or blank text.
     """
-    find = _first_value(path)
-
-    def read(document: Document) -> bytes:
-        key = find(document)
-        if type(key) is int or type(key) is float:
-            return orjson.dumps(key)
-        if type(key) is str and not key.isspace() and key:
-            return key.encode()
-        raise RecordRejectedError(Reason.MISSING_NOISE_KEY, path.text)
-
-    return read
+    key = _first_value(matches, number, path)
+    if type(key) is int or type(key) is float:
+        return orjson.dumps(key)
+    if type(key) is str and not key.isspace() and key:
+        return key.encode()
+    raise RecordRejectedError(Reason.MISSING_NOISE_KEY, path.text)
 
 
 def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
@@ -55,36 +57,32 @@ def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
     return unit
 
 
-def alpha_reader(source: AlphaSource) -> Callable[[Document, InputRecord], float]:
+def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, InputRecord], float]:
     """A function from a record to its alpha, in [0.01, 10]; NaN for a record without one, if there is no default.
 
-    The function raises RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha; null is
-    none.
+    number: of the alpha's path among the matches; None if a header has the alpha. The function raises
+    RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha; null is none.
     """
-    if source.path is None:
+    path = source.path
+    if path is None or number is None:
         from_header = header_alpha(source)
         return lambda _, record: from_header(record)
-    find, default, blamed = _first_value(source.path), default_alpha(source), source.path.text
+    default = default_alpha(source)
 
-    def read(document: Document, _: InputRecord) -> float:
-        found = find(document)
-        return default if found is _ABSENT else parse_alpha(found, blamed)
+    def read(matches: Matches, _: InputRecord) -> float:
+        found = _first_value(matches, number, path)
+        return default if found is _ABSENT else parse_alpha(found, path.text)
 
     return read
 
 
-def _first_value(path: Path) -> Callable[[Document], JsonValue]:
-    """A function to the first value that the path selects.
+def _first_value(matches: Matches, number: int, path: Path) -> JsonValue:
+    """The first value that a path selects.
 
-    It returns ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
+    ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
     """
-    find = matching_slots(path)
-
-    def first(document: Document) -> JsonValue:
-        try:
-            found = find(document)
-        except RecordRejectedError:
-            return None
-        return found[0][0][found[0][1]] if found else _ABSENT
-
-    return first
+    try:
+        found = matches.slots_of(number, path)
+    except RecordRejectedError:
+        return None
+    return found[0][0][found[0][1]] if found else _ABSENT

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -16,30 +17,51 @@ from stream_masker.pipeline.codec.attributes import (
     AttributeCodec,
 )
 from stream_masker.pipeline.codec.columns import ExtractedColumn, array_column, scalar_column
-from stream_masker.pipeline.codec.reference.matching import Slot, matching_slots
+from stream_masker.pipeline.codec.reference.matching import Matches, Slot
 from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS
-from stream_masker.pipeline.paths import EachStep, JsonValue, Path, Step
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.codec.roles import LABEL_ROLE, Role
+from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.reasons import Reason
 
 CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], int]]
 """The labels and copies of one code, with the kind of their placeholders."""
 
 
-def extractor_for(attribute: AttributeCodec, placeholders: list[int]) -> AttributeExtractor:
+@dataclass(frozen=True, slots=True)
+class AttributePaths:
+    """The paths of an attribute: of its codes, and of its labels and copies with the kind of their placeholders.
+
+    Each path has its number in the trie of roles.
+    """
+
+    number: int
+    path: Path
+    companions: Sequence[tuple[int, Path, int]]
+
+    @classmethod
+    def of(cls, attribute: AttributeCodec, roles: Sequence[Role]) -> AttributePaths:
+        """The paths of an attribute among all roles of a plan."""
+        (code, path), *others = [(n, role.path) for n, role in enumerate(roles) if role.attribute == attribute.number]
+        kinds = [LABEL_PLACEHOLDER if roles[n].kind == LABEL_ROLE else CODE_PLACEHOLDER for n, _ in others]
+        return cls(code, path, [(n, other, kind) for (n, other), kind in zip(others, kinds, strict=True)])
+
+
+def extractor_for(attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> AttributeExtractor:
     """An extractor for one batch, which appends to the batch's ``placeholders``."""
-    return (ArrayExtractor if attribute.plan.is_array else ScalarExtractor)(attribute, placeholders)
+    return (ArrayExtractor if attribute.plan.is_array else ScalarExtractor)(attribute, paths, placeholders)
 
 
 class AttributeExtractor(ABC):
     """The values of one attribute in one batch: ``values``, one integer each (``codec.attributes``)."""
 
-    def __init__(self, attribute: AttributeCodec, placeholders: list[int]) -> None:
+    def __init__(self, attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> None:
         self.attribute = attribute
         self.values: list[int] = []
+        self._paths = paths
         self._placeholders = placeholders
 
     @abstractmethod
-    def extract(self, document: dict[str, Any]) -> None:
+    def extract(self, matches: Matches) -> None:
         """Extracts a record's codes, or raises RecordRejectedError and leaves ``values`` unchanged.
 
         Placeholders replace the codes, their labels and their copies. Labels and copies without a code become null.
@@ -84,14 +106,10 @@ class AttributeExtractor(ABC):
 class ScalarExtractor(AttributeExtractor):
     """An attribute of one code a record."""
 
-    def __init__(self, attribute: AttributeCodec, placeholders: list[int]) -> None:
-        super().__init__(attribute, placeholders)
-        self._find = matching_slots(attribute.plan.path)
-        self._companions = [(matching_slots(path), kind) for path, kind in _companion_paths(attribute)]
-
-    def extract(self, document: dict[str, Any]) -> None:
-        companions: CompanionSlots = [(find(document), kind) for find, kind in self._companions]
-        self.values.append(self._value(self._find(document), companions, len(self.values)))
+    def extract(self, matches: Matches) -> None:
+        paths = self._paths
+        companions: CompanionSlots = [(matches.slots_of(n, path), kind) for n, path, kind in paths.companions]
+        self.values.append(self._value(matches.slots_of(paths.number, paths.path), companions, len(self.values)))
 
     def truncate(self, records: int) -> None:
         del self.values[records:]
@@ -103,20 +121,22 @@ class ScalarExtractor(AttributeExtractor):
 class ArrayExtractor(AttributeExtractor):
     """An attribute of any number of codes a record, one for each element of a list; ``lengths``: of these lists."""
 
-    def __init__(self, attribute: AttributeCodec, placeholders: list[int]) -> None:
-        super().__init__(attribute, placeholders)
+    def __init__(self, attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> None:
+        super().__init__(attribute, paths, placeholders)
         self.lengths: list[int] = []
-        self._elements = _ElementPath(attribute.plan.path)
-        self._companions = [(_ElementPath(path), kind) for path, kind in _companion_paths(attribute)]
 
-    def extract(self, document: dict[str, Any]) -> None:
-        lists = self._elements.lists(document)
-        companions = self._companions_by_element(document, lists[1:])
+    def extract(self, matches: Matches) -> None:
+        number, path = self._paths.number, self._paths.path
+        lists = matches.lists_of(number, path)
+        companions = self._companions_by_element(matches, lists[1:])
         if not lists:
             self._require_optional()
         elements = lists[0] if lists else []
-        start, inside = len(self.values), self._elements.inside
-        values = [self._value(inside(elements, k), companions.pop(k, []), start + k) for k in range(len(elements))]
+        start = len(self.values)
+        values = [
+            self._value(element.slots_of(number, path), companions.pop(k, []), start + k)
+            for k, element in enumerate(elements)
+        ]
         for surplus in companions.values():
             _clear(surplus)
         self.values.extend(values)
@@ -129,58 +149,22 @@ class ArrayExtractor(AttributeExtractor):
     def column(self) -> ExtractedColumn:
         return array_column(np.array(self.values, dtype=np.int64), np.array(self.lengths, dtype=np.int64))
 
-    def _companions_by_element(
-        self, document: dict[str, Any], further: Sequence[list[JsonValue]]
-    ) -> dict[int, CompanionSlots]:
+    def _companions_by_element(self, matches: Matches, further: Sequence[list[Matches]]) -> dict[int, CompanionSlots]:
         """The labels and copies of each element; further lists that the attribute's own path selects hold copies."""
         found: dict[int, CompanionSlots] = {}
-        for path, kind, elements in self._companion_lists(document, further):
-            for k in range(len(elements)):
-                found.setdefault(k, []).append((path.inside(elements, k), kind))
+        for number, path, kind, elements in self._companion_lists(matches, further):
+            for k, element in enumerate(elements):
+                found.setdefault(k, []).append((element.slots_of(number, path), kind))
         return found
 
     def _companion_lists(
-        self, document: dict[str, Any], further: Sequence[list[JsonValue]]
-    ) -> Iterator[tuple[_ElementPath, int, list[JsonValue]]]:
+        self, matches: Matches, further: Sequence[list[Matches]]
+    ) -> Iterator[tuple[int, Path, int, list[Matches]]]:
         for elements in further:
-            yield self._elements, CODE_PLACEHOLDER, elements
-        for path, kind in self._companions:
-            for elements in path.lists(document):
-                yield path, kind, elements
-
-
-class _ElementPath:
-    """A path with a ``[*]``: the lists that it goes through, and the slots that it selects in their elements."""
-
-    def __init__(self, path: Path) -> None:
-        outer, inner = _split(path)
-        self._path = path
-        self._find_lists = matching_slots(path, outer)
-        self._find_inside = matching_slots(path, inner) if inner else None
-
-    def lists(self, document: dict[str, Any]) -> list[list[JsonValue]]:
-        """The lists that ``[*]`` stands for; nulls are left out."""
-        found = [container[key] for container, key in self._find_lists(document)]
-        if not all(type(elements) is list or elements is None for elements in found):
-            raise RecordRejectedError(Reason.WRONG_SHAPE, self._path.text)
-        return [elements for elements in found if elements is not None]
-
-    def inside(self, elements: list[JsonValue], k: int) -> Sequence[Slot]:
-        """The slots in element k."""
-        return ((elements, k),) if self._find_inside is None else self._find_inside(elements[k])
-
-
-def _split(path: Path) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """The steps before and after ``[*]``."""
-    at = path.steps.index(EachStep())
-    return path.steps[:at], path.steps[at + 1 :]
-
-
-def _companion_paths(attribute: AttributeCodec) -> Iterator[tuple[Path, int]]:
-    if attribute.plan.label is not None:
-        yield attribute.plan.label, LABEL_PLACEHOLDER
-    for path in attribute.plan.copies:
-        yield path, CODE_PLACEHOLDER
+            yield self._paths.number, self._paths.path, CODE_PLACEHOLDER, elements
+        for number, path, kind in self._paths.companions:
+            for elements in matches.lists_of(number, path):
+                yield number, path, kind, elements
 
 
 def _clear(companions: Iterable[tuple[Sequence[Slot], int]]) -> None:

@@ -1,108 +1,190 @@
-"""Path matching in decoded records: paths compiled to functions that find the values they select."""
+"""Path matching in decoded records: one pass along the trie of all paths finds the values that they select.
+
+The trie is compiled to functions, one for each node with children. Paths that begin with the same steps share these
+functions, so a filter is evaluated once for all paths that have it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from itertools import groupby
-from typing import Any, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeAlias
 
-from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, JsonValue, NameStep, Path, Step
+from stream_masker.pipeline.path_trie import PathTrie
+from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 Slot: TypeAlias = tuple[Any, Any]
 """The place of a value in a record: its container (an object or a list), and its key or position there."""
 
-Select: TypeAlias = Callable[[JsonValue], Sequence[Slot]]
-"""A function from a value to the slots in it that a step, or several steps, select."""
+_NO_PATHS: Final[frozenset[int]] = frozenset()
 
 
-def matching_slots(path: Path, steps: Sequence[Step] | None = None) -> Select:
-    """A function from a value to the slots that the path selects in it, in order.
+class Matches:
+    """What the paths of a trie select in a record or, below a ``[*]``, in one element of a list.
 
-    ``steps``: use these steps of the path instead of all. A value that is absent, or below a null, is not selected.
-    The function raises RecordRejectedError (wrong_shape, with the path) where a value has another shape than the path
-    requires.
+    Paths have numbers, the items of the trie. slots: of each path, in the order of the record; lists: of each path
+    with a ``[*]``, the lists that it stands for, each as the matches in its elements; misshapen: the paths that
+    require another shape than the value has. A value that is absent, or below a null, is not selected.
     """
-    first, *rest = _selectors(path.steps if steps is None else steps, path.text)
-    if not rest:
-        return first
 
-    def find(value: JsonValue) -> Sequence[Slot]:
-        found = first(value)
-        for select in rest:
-            found = [slot for container, key in found for slot in select(container[key])]
-        return found
+    __slots__ = ("lists", "misshapen", "slots")
 
-    return find
+    def __init__(self) -> None:
+        self.slots: dict[int, list[Slot]] = {}
+        self.lists: dict[int, list[list[Matches]]] = {}
+        self.misshapen = _NO_PATHS
 
+    def slots_of(self, number: int, path: Path) -> Sequence[Slot]:
+        """The slots that a path without ``[*]``, or its part after the ``[*]``, selects.
 
-def _selectors(steps: Sequence[Step], text: str) -> Iterator[Select]:
-    """One function for each step; consecutive names share one."""
-    for is_name, group in groupby(steps, lambda step: isinstance(step, NameStep)):
-        if is_name:
-            yield _select_member([step.key for step in group if isinstance(step, NameStep)], text)
-        else:
-            yield from (_selector(step, text) for step in group)
+        Raises RecordRejectedError (wrong_shape, with the path) if a value has another shape than the path requires.
+        """
+        if number in self.misshapen:
+            raise RecordRejectedError(Reason.WRONG_SHAPE, path.text)
+        return self.slots.get(number, ())
 
+    def lists_of(self, number: int, path: Path) -> Sequence[list[Matches]]:
+        """The lists that a path with a ``[*]`` stands for, as the matches in their elements. Raises like ``slots_of``.
 
-def _selector(step: Step, text: str) -> Select:
-    match step:
-        case NameStep(key):
-            return _select_member([key], text)
-        case IndexStep(position):
-            return _select_position(position, text)
-        case EachStep():
-            return _select_all(text)
-        case FilterStep():
-            return _select_matching(step, text)
+        Only the shape of what is around the elements is checked.
+        """
+        if number in self.misshapen:
+            raise RecordRejectedError(Reason.WRONG_SHAPE, path.text)
+        return self.lists.get(number, ())
 
-
-def _select_member(keys: Sequence[str], text: str) -> Select:
-    """Selects a member of an object, of its member, and so on."""
-    *outer, last = keys
-
-    def select(value: JsonValue) -> Sequence[Slot]:
-        for key in outer:
-            if type(value) is not dict:
-                return _require_null(value, text)
-            value = value.get(key)
-        if type(value) is not dict:
-            return _require_null(value, text)
-        return ((value, last),) if last in value else ()
-
-    return select
+    def all_slots_of(self, number: int, path: Path) -> Iterator[Slot]:
+        """The slots that a path selects, with those in the elements of lists. Raises like ``slots_of``."""
+        yield from self.slots_of(number, path)
+        for elements in self.lists_of(number, path):
+            for element in elements:
+                yield from element.all_slots_of(number, path)
 
 
-def _select_position(position: int, text: str) -> Select:
-    def select(value: JsonValue) -> Sequence[Slot]:
-        if type(value) is list:
-            return ((value, position),) if position < len(value) else ()
-        return _require_null(value, text)
-
-    return select
+MatchFunction: TypeAlias = Callable[[JsonValue, Matches], None]
+"""A function that adds what the paths below a node select in a value."""
 
 
-def _select_all(text: str) -> Select:
-    def select(value: JsonValue) -> Sequence[Slot]:
-        if type(value) is list:
-            return [(value, position) for position in range(len(value))]
-        return _require_null(value, text)
+def matcher(trie: PathTrie[int]) -> Callable[[JsonValue], Matches]:
+    """A function from a record to what the paths of the trie select in it."""
+    match = _compiled(trie)
 
-    return select
+    def match_record(record: JsonValue) -> Matches:
+        matches = Matches()
+        match(record, matches)
+        return matches
 
-
-def _select_matching(step: FilterStep, text: str) -> Select:
-    def select(value: JsonValue) -> Sequence[Slot]:
-        if type(value) is not list:
-            return _require_null(value, text)
-        if not all(type(element) is dict or element is None for element in value):
-            raise RecordRejectedError(Reason.WRONG_SHAPE, text)
-        return [(value, position) for position, element in enumerate(value) if step.matches(element)]
-
-    return select
+    return match_record
 
 
-def _require_null(value: JsonValue, text: str) -> tuple[()]:
-    if value is None:
-        return ()
-    raise RecordRejectedError(Reason.WRONG_SHAPE, text)
+def matching_slots(path: Path) -> Callable[[JsonValue], Sequence[Slot]]:
+    """A function from a value to the slots that one path selects in it, in order. It raises like ``Matches``."""
+    match = matcher(PathTrie.of([(path, 0)]))
+    return lambda value: list(match(value).all_slots_of(0, path))
+
+
+def _compiled(node: PathTrie[int]) -> MatchFunction:
+    members = [(name, child.items, _compiled_below(child)) for name, child in node.members.items()]
+    through_members = _numbers(node.members.values())
+    through_lists = _numbers([*node.indices.values(), *node.filters.values(), *filter(None, [node.each])])
+    match_list = _compiled_list(node)
+
+    def match(value: JsonValue, matches: Matches) -> None:
+        if type(value) is dict:
+            for name, ending, below in members:
+                if name in value:
+                    for number in ending:
+                        matches.slots.setdefault(number, []).append((value, name))
+                    if below is not None:
+                        below(value[name], matches)
+            matches.misshapen |= through_lists
+        elif type(value) is list:
+            match_list(value, matches)
+            matches.misshapen |= through_members
+        elif value is not None:
+            matches.misshapen |= through_members | through_lists
+
+    return match
+
+
+def _compiled_below(node: PathTrie[int]) -> MatchFunction | None:
+    """The function of a node; None for a node without children."""
+    return _compiled(node) if any(True for _ in node.children()) else None
+
+
+def _numbers(nodes: Iterable[PathTrie[int]]) -> frozenset[int]:
+    return frozenset(number for node in nodes for number in node.all_items())
+
+
+def _compiled_list(node: PathTrie[int]) -> MatchFunction:
+    """The function of a node for a value that is a list."""
+    parts = [*_positions(node), *_filters(node)]
+    if node.each is not None:
+        parts.append(_every_element(node.each))
+
+    def match(elements: JsonValue, matches: Matches) -> None:
+        for part in parts:
+            part(elements, matches)
+
+    return match
+
+
+def _positions(node: PathTrie[int]) -> Iterator[MatchFunction]:
+    for position, child in node.indices.items():
+        yield _at_position(position, child)
+
+
+def _at_position(position: int, child: PathTrie[int]) -> MatchFunction:
+    add = _element(child)
+
+    def match(elements: JsonValue, matches: Matches) -> None:
+        if position < len(elements):
+            add(elements, position, matches)
+
+    return match
+
+
+def _filters(node: PathTrie[int]) -> Iterator[MatchFunction]:
+    for step, child in node.filters.items():
+        yield _where(step.matches, child)
+
+
+def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchFunction:
+    add, numbers = _element(child), _numbers([child])
+
+    def match(elements: JsonValue, matches: Matches) -> None:
+        if not all(type(element) is dict or element is None for element in elements):
+            matches.misshapen |= numbers
+            return
+        for position, element in enumerate(elements):
+            if selects(element):
+                add(elements, position, matches)
+
+    return match
+
+
+def _every_element(child: PathTrie[int]) -> MatchFunction:
+    add, numbers = _element(child), _numbers([child])
+
+    def match(elements: JsonValue, matches: Matches) -> None:
+        found = []
+        for position in range(len(elements)):
+            inside = Matches()
+            add(elements, position, inside)
+            found.append(inside)
+        for number in numbers:
+            matches.lists.setdefault(number, []).append(found)
+
+    return match
+
+
+def _element(node: PathTrie[int]) -> Callable[[list[JsonValue], int, Matches], None]:
+    """A function that adds what the paths of a node and below it select in the element of a list at a position."""
+    ending, below = node.items, _compiled_below(node)
+
+    def add(elements: list[JsonValue], position: int, matches: Matches) -> None:
+        for number in ending:
+            matches.slots.setdefault(number, []).append((elements, position))
+        if below is not None:
+            below(elements[position], matches)
+
+    return add

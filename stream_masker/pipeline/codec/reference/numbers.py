@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import nan
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.pipeline.codec.attributes import PLACEHOLDER_SHIFT
 from stream_masker.pipeline.codec.numbers import json_number
-from stream_masker.pipeline.codec.reference.matching import matching_slots
+from stream_masker.pipeline.codec.reference.matching import Matches
 from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.plan import NumericPlan
@@ -22,20 +21,21 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 class NumericCodec:
     """One numeric attribute of a plan, ``number`` of the ``total`` attributes of both kinds."""
 
-    def __init__(self, plan: NumericPlan, number: int, total: int) -> None:
+    def __init__(self, plan: NumericPlan, number: int, total: int, role: int) -> None:
+        """role: the number of the attribute's path in the trie of roles."""
         self.plan = plan
         self.number = number
         self.total = total
-        self._find = matching_slots(plan.path)
+        self._role = role
         self._lower, self._upper = max(plan.kind.lower, -LARGEST_NUMBER), min(plan.kind.upper, LARGEST_NUMBER)
 
-    def extract(self, document: dict[str, Any], column: list[float], placeholders: list[int]) -> None:
+    def extract(self, matches: Matches, column: list[float], placeholders: list[int]) -> None:
         """Appends a record's number (NaN for none) to ``column``; placeholders replace it in the record.
 
         Raises RecordRejectedError, and appends nothing, for anything but a number that the attribute admits. A text
         that holds a number is not a number.
         """
-        found = self._find(document)
+        found = matches.slots_of(self._role, self.plan.path)
         value = self._value([container[key] for container, key in found])
         placeholder = (len(column) * self.total + self.number) << PLACEHOLDER_SHIFT
         for container, key in found:

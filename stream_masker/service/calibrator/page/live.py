@@ -39,6 +39,10 @@ class LivePage:
             return
         self._versions.append(figures)
 
+    def clear(self) -> None:
+        """Show no version."""
+        self._versions.clear()
+
     def html(self, query: str) -> str:
         """Return the page as HTML; ``query``: the query of its URL."""
         content = PageContent(

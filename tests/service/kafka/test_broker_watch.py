@@ -1,11 +1,11 @@
-"""The readiness of a worker while no broker is connected."""
+"""The readiness of a process while no broker is connected."""
 
 from __future__ import annotations
 
 import json
 
+from stream_masker.service.kafka.broker_watch import LOST_REPORTS, BrokerWatch
 from stream_masker.service.observability.health import STARTING, Health
-from stream_masker.service.worker.broker_watch import LOST_REPORTS, BrokerWatch
 
 
 def statistics(*states: str) -> str:

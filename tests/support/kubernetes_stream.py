@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.topics import prepare_topics
 
 NODES = 3
-LAG = 1_000
+LAG = 500
 """Uncommitted records that one worker should have at most."""
 
 CUSTOM_RESOURCES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
@@ -102,6 +103,18 @@ class Release:
 
     def calibrators(self) -> list[str]:
         return sorted(name for name in self.kubelet.running() if name.startswith(CALIBRATOR))
+
+    @contextmanager
+    def stopped_workers(self) -> Iterator[None]:
+        """Stop the processes of the workers for a moment, so that the lag grows however fast they are."""
+        processes = [self.kubelet.running()[name].process for name in self.workers()]
+        for process in processes:
+            process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for process in processes:
+                process.send_signal(signal.SIGCONT)
 
     def assigned(self) -> list[float]:
         """Return the number of partitions of every worker."""
@@ -188,7 +201,6 @@ def release_setting(cluster: Cluster, folder: Path) -> Setting:
     (folder / "ontologies").mkdir()
     (mounted / "ontology.csv").rename(folder / "ontologies" / "ontology.csv")
     here.data["ontologies"]["small"]["source"] = "../../ontologies/ontology.csv"
-    del here.data["worker"]["instance"]
     return here
 
 
@@ -224,6 +236,7 @@ def running_release(cluster: Cluster, folder: Path) -> Iterator[tuple[Release, S
         release, fleet = Release(installed, kubelet, server, configuration), PodFleet(kubelet)
         before = installed.objects()
         installed.install()
+        wait(lambda: sum(read_lags(configuration)) < LAG, "end of the lag from before the installation")
         release.autoscale()
         release.wait_for_shares()
         yield release, Stream(cluster, here, fleet, load, checker)

@@ -6,19 +6,19 @@ import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random.distinct import KeyHasher
-from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.block_counting import BlockCounter, merge_single_blocks
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
+from stream_masker.pipeline.calibration.counting import BlockCounter, block_level, merge_blocks
 from stream_masker.pipeline.calibration.sample_counts import SampleCounts
+from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -46,7 +46,8 @@ _log = logging.getLogger(__name__)
 
 class RecordMasker:
     """Masks records by a plan and a mechanism. Its only state is what a statistics version brings,
-    the styles and the sampled level: equal input gives equal output.
+    the styles and the sampled level: equal input gives equal output. Only the counts also depend on the weights of the
+    noise keys that were counted before.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -60,9 +61,11 @@ class RecordMasker:
         *,
         compiled: bool = True,
         record_format: RecordFormat | None = None,
+        key_weights: KeyWeights | None = None,
     ) -> None:
         """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
-        record_format: the format of values, None for JSON.
+        record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
+        counted, None for no bound.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -83,8 +86,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._block_counter = BlockCounter(self._sizes, PositionSampler(secret))
-        self._key_hasher = KeyHasher(secret)
+        self._counter = BlockCounter(secret, self._sizes, key_weights or KeyWeights())
         self.set_styles({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
@@ -92,7 +94,7 @@ class RecordMasker:
 
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
-        self._block_counter.sample_from(level)
+        self._counter.sample_from(level)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Sets the learned styles of a statistics version, by attribute; at first there are none.
@@ -104,7 +106,8 @@ class RecordMasker:
     def set_identities(self, identities: Mapping[str, str]) -> None:
         """Sets what tells each topic, or file, from an earlier one of the same name; at first there is nothing.
 
-        Noise by position depends on it, so that records at the same positions of another topic have other noise.
+        Noise by position and sampling depend on it, so that records at the same positions of another topic have other
+        noise, and others of them are sampled.
         """
         self._noise_keys.set_identities(identities)
 
@@ -257,7 +260,8 @@ class RecordMasker:
     def _one_by_one(self, run: Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
-        return replace(result, blocks=merge_single_blocks(result.blocks))
+        blocks = sorted(result.blocks, key=block_level)
+        return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
 
     def _mask_alone(self, run: Run) -> Result:
         """Masks a single record; if that fails, it is rejected."""
@@ -292,7 +296,7 @@ class RecordMasker:
             decoded.unknown,
             decoded.lost,
             decoded.styles,
-            None if self._plan.noise_key is None else self._key_hasher.hashes(decoded.keys),
+            None if self._plan.noise_key is None else self._counter.hashes(decoded.keys),
         )
         unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
@@ -314,6 +318,14 @@ class RecordMasker:
         counted: CountedRecords,
         unchanged: int,
     ) -> Result:
+        blocks, uncounted = self._counter.blocks(
+            run.records,
+            counted,
+            topic=run.topic,
+            source=self._noise_keys.source(run.topic),
+            partition=run.partition,
+            statistics_version=run.statistics_version,
+        )
         return Result(
             offsets=run.records.offsets,
             values=values,
@@ -321,9 +333,10 @@ class RecordMasker:
             headers=self._treat_headers(run.records, run.stamp),
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
-            blocks=self._block_counter.blocks(run, counted),
+            blocks=blocks,
             distortions=counted.masked.distortions,
             unchanged=unchanged,
+            uncounted=uncounted,
         )
 
     def _mask_batch(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> MaskedBatch:

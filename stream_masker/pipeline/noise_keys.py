@@ -26,6 +26,11 @@ class NoiseKeys:
         """Sets what tells each topic from an earlier one of the same name; positions include it."""
         self._identities = dict(identities)
 
+    def source(self, topic: str) -> str:
+        """The topic with what tells it from an earlier one of the same name."""
+        identity = self._identities.get(topic)
+        return f"{topic}\0{identity}" if identity else topic
+
     def of(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> Keys:
         """The keys of the decoded records of runs that were decoded together."""
         if self._by_field:
@@ -38,6 +43,4 @@ class NoiseKeys:
 
     def _position_keys(self, run: Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)
-        identity = self._identities.get(run.topic)
-        source = f"{run.topic}\0{identity}" if identity else run.topic
-        return PositionKeys(self._secret, source, run.partition, offsets[indices])
+        return PositionKeys(self._secret, self.source(run.topic), run.partition, offsets[indices])

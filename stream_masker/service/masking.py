@@ -8,6 +8,7 @@ from typing import Any
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
+from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
@@ -30,7 +31,9 @@ class Masking:
         self._own = own or configuration
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, secret)
-        self.masker = RecordMasker(self.plan, self.mechanism, secret)
+        calibration = configuration.calibration
+        weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
+        self.masker = RecordMasker(self.plan, self.mechanism, secret, key_weights=weights)
         self._identities: dict[str, str] = {}
 
     @property

@@ -14,13 +14,12 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
-from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted, split_into_blocks
-from stream_masker.pipeline.calibration.sampling import strata
+from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
+from stream_masker.pipeline.calibration.counting import BlockCounter, block_level, merge_blocks
+from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -41,7 +40,7 @@ from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses, by_reason
-from stream_masker.pipeline.records import Block, Header, InputRecord, Inputs, Rejected, Result, Stratum
+from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
 from stream_masker.pipeline.style import Style, StyleCounts, add_styles
 
 BLOCK_RECORDS: Final = 5_000
@@ -110,7 +109,8 @@ class _Run:
 
 class RecordMasker:
     """Masks records by a plan and a mechanism. Its only state is what a statistics version brings,
-    the styles and the sampled level: equal input gives equal output.
+    the styles and the sampled level: equal input gives equal output. Only the counts also depend on the weights of the
+    noise keys that were counted before.
 
     It fails closed: a record is rejected unless all its attributes can be read and replaced. A rejection names a
     reason and the configured path, never a value. No record affects the outcome of another one.
@@ -124,9 +124,11 @@ class RecordMasker:
         *,
         compiled: bool = True,
         record_format: RecordFormat | None = None,
+        key_weights: KeyWeights | None = None,
     ) -> None:
         """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
-        record_format: the format of values, None for JSON.
+        record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
+        counted, None for no bound.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -150,9 +152,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._sampler = PositionSampler(secret)
-        self._key_hasher = KeyHasher(secret)
-        self.sample_from(None)
+        self._counter = BlockCounter(secret, self._sizes, key_weights or KeyWeights())
         self._identities: Mapping[str, str] = {}
         self.set_styles({})
 
@@ -161,7 +161,7 @@ class RecordMasker:
 
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
-        self._level = level
+        self._counter.sample_from(level)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
         """Sets the learned styles of a statistics version, by attribute; at first there are none.
@@ -173,7 +173,8 @@ class RecordMasker:
     def set_identities(self, identities: Mapping[str, str]) -> None:
         """Sets what tells each topic, or file, from an earlier one of the same name; at first there is nothing.
 
-        Noise by position depends on it, so that records at the same positions of another topic have other noise.
+        Noise by position and sampling depend on it, so that records at the same positions of another topic have other
+        noise, and others of them are sampled.
         """
         self._identities = dict(identities)
 
@@ -326,8 +327,8 @@ class RecordMasker:
     def _one_by_one(self, run: _Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
-        blocks = sorted(result.blocks, key=_level_of)
-        return replace(result, blocks=[_merge_blocks(list(group)) for _, group in groupby(blocks, _level_of)])
+        blocks = sorted(result.blocks, key=block_level)
+        return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
 
     def _mask_alone(self, run: _Run) -> Result:
         """Masks a single record; if that fails, it is rejected."""
@@ -362,7 +363,7 @@ class RecordMasker:
             decoded.unknown,
             decoded.lost,
             decoded.styles,
-            None if self._plan.noise_key is None else self._key_hasher.hashes(decoded.keys),
+            None if self._plan.noise_key is None else self._counter.hashes(decoded.keys),
         )
         unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
@@ -388,6 +389,14 @@ class RecordMasker:
         counted: CountedRecords,
         unchanged: int,
     ) -> Result:
+        blocks, uncounted = self._counter.blocks(
+            run.records,
+            counted,
+            topic=run.topic,
+            source=self._source(run.topic),
+            partition=run.partition,
+            statistics_version=run.statistics_version,
+        )
         return Result(
             offsets=run.records.offsets,
             values=values,
@@ -395,9 +404,10 @@ class RecordMasker:
             headers=self._treat_headers(run.records, run.stamp),
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
-            blocks=self._blocks(run, counted),
+            blocks=blocks,
             distortions=counted.masked.distortions,
             unchanged=unchanged,
+            uncounted=uncounted,
         )
 
     def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
@@ -421,40 +431,12 @@ class RecordMasker:
 
     def _position_keys(self, run: _Run, indices: Int64Array) -> Keys:
         offsets = np.array(run.records.offsets, dtype=np.int64)
-        identity = self._identities.get(run.topic)
-        source = f"{run.topic}\0{identity}" if identity else run.topic
-        return PositionKeys(self._secret, source, run.partition, offsets[indices])
+        return PositionKeys(self._secret, self._source(run.topic), run.partition, offsets[indices])
 
-    def _blocks(self, run: _Run, counted: CountedRecords) -> list[Block]:
-        return [
-            block
-            for start, end, part in split_into_blocks(counted, len(run.records))
-            for block in self._strata(replace(run, records=run.records.part(start, end)), part)
-        ]
-
-    def _strata(self, run: _Run, counted: CountedRecords) -> list[Block]:
-        if self._level is None:
-            return [self._block(run, counted)]
-        levels = self._sampler.levels(run.topic, run.partition, np.array(run.records.offsets, dtype=np.int64))
-        return [self._block(run, part, stratum) for stratum, part in strata(counted, levels, self._level)]
-
-    def _block(self, run: _Run, counted: CountedRecords, stratum: Stratum | None = None) -> Block:
-        masked = Batch(counted.batch.size, counted.masked.columns, numeric=counted.masked.numeric)
-        return Block(
-            topic=run.topic,
-            partition=run.partition,
-            first_offset=run.records.offsets[0],
-            last_offset=run.records.offsets[-1],
-            timestamp=max(run.records.timestamps),
-            statistics_version=run.statistics_version,
-            original=count_batch(counted.batch, self._sizes, counted.unknown, counted.lost),
-            masked=count_batch(masked, self._sizes),
-            distortions=counted.masked.distortions,
-            rejected=_by_reason(counted.rejected.values()),
-            styles=tuple(counted.styles),
-            stratum=stratum,
-            keys=None if counted.keys is None else sketch(counted.keys),
-        )
+    def _source(self, topic: str) -> str:
+        """The topic with what tells it from an earlier one of the same name."""
+        identity = self._identities.get(topic)
+        return f"{topic}\0{identity}" if identity else topic
 
 
 def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], masked: MaskedBatch) -> list[bytes | None]:
@@ -483,33 +465,9 @@ def _check_codes(before: Column, after: Column, size: int) -> None:
         raise ValueError("the mechanism did not mask every value")
 
 
-def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
-    return dict(Counter(one.reason for one in rejected))
-
-
 def _split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     """Values as records, at most ``BLOCK_RECORDS`` at a time."""
     rest = iter(values)
     while run := list(islice(rest, BLOCK_RECORDS)):
         size = len(run)
         yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)
-
-
-def _level_of(block: Block) -> int:
-    return 0 if block.stratum is None else block.stratum.level
-
-
-def _merge_blocks(blocks: Sequence[Block]) -> Block:
-    """One block for consecutive records that have a block each."""
-    columns = zip(*(block.distortions for block in blocks), strict=True)
-    return replace(
-        blocks[0],
-        last_offset=blocks[-1].last_offset,
-        timestamp=max(block.timestamp for block in blocks),
-        original=merge(block.original for block in blocks),
-        masked=merge(block.masked for block in blocks),
-        distortions=tuple(sum(column, Distortion()) for column in columns),
-        rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
-        styles=add_styles(block.styles for block in blocks),
-        keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
-    )

@@ -8,6 +8,7 @@ from typing import Any
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
+from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
@@ -39,7 +40,9 @@ class Masking:
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, secret)
         self._format = record_format
-        self.masker = RecordMasker(self.plan, self.mechanism, secret, record_format=record_format)
+        calibration = configuration.calibration
+        weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
+        self.masker = RecordMasker(self.plan, self.mechanism, secret, key_weights=weights, record_format=record_format)
         self._identities: dict[str, str] = {}
 
     @property

@@ -14,6 +14,7 @@ from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
+from stream_masker.pipeline.calibration.weights import LEAST_COUNTED, KeyWeights
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Masked, Rejected, Stratum
@@ -369,6 +370,42 @@ def test_blocks_hold_the_hashes_of_the_noise_keys_of_their_records(bench):
     [of_each_patient] = on_bench.result(records[6::-1]).blocks
     assert distinct(block.keys) == 7
     assert block.keys == of_each_patient.keys
+
+
+@pytest.mark.parametrize("level", [None, 1])
+def test_one_noise_key_does_not_fill_the_counts(bench, level):
+    """999 equal events of one person between those of a thousand others, in batches as small as those of a quiet topic.
+
+    Everything is masked; the blocks count all records of the others and a bounded number of the person's.
+    """
+    on_bench = bench(CODE, noise_key="id")
+    on_bench.masker = RecordMasker(
+        on_bench.plan, on_bench.mechanism, b"secret", key_weights=KeyWeights(share=0.01, period=100_000)
+    )
+    on_bench.masker.sample_from(level)
+    floods = [b'{"code":"I10","id":"one"}'] * 999
+    values = [x for n, flood in enumerate(floods) for x in (b'{"code":"E11.9","id":%d}' % n, flood)]
+    records = [InputRecord(n, value, timestamp=n) for n, value in enumerate(values)]
+    results = [on_bench.result(records[start : start + 20]) for start in range(0, len(records), 20)]
+    assert all(hasattr(outcome, "value") for result in results for outcome in result.outcomes)
+    original = counted(on_bench, merge([block.original for result in results for block in result.blocks]))[0]
+    masked = counted(on_bench, merge([block.masked for result in results for block in result.blocks]))[0]
+    assert original["I10"] == masked["E11.9"] == LEAST_COUNTED
+    if level is None:
+        assert original["E11.9"] == 999
+        assert sum(result.uncounted for result in results) == 999 - LEAST_COUNTED
+
+
+def test_the_same_positions_of_another_topic_have_other_sampled_records(bench):
+    """A topic that is deleted and created again has the same name and positions, but another id."""
+    on_bench = bench(CODE)
+    on_bench.masker.sample_from(3)
+    records = [InputRecord(n, b'{"code":"I10"}', timestamp=n) for n in range(64)]
+    found = []
+    for identity in ("first", "second", "first"):
+        on_bench.masker.set_identities({"discharges": identity})
+        found.append([len([b for r in records[k : k + 1] for b in on_bench.result([r]).blocks]) for k in range(64)])
+    assert found[0] == found[2] != found[1]
 
 
 def test_a_replay_in_other_batches_samples_the_same_records(bench):

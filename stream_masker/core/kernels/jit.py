@@ -44,10 +44,10 @@ def reduction(function: F) -> F:
 
 
 def part(function: F) -> F:
-    """A kernel that only kernels call and that creates no array.
+    """A kernel that creates no array.
 
-    It does not count references to the arrays that it receives. Counting them would cost several times what most parts
-    do.
+    It does not count references to the arrays that it receives: its caller keeps them. Counting them would cost several
+    times what most parts do.
     """
     return _compiled(function, _nrt=False)
 

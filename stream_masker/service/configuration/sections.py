@@ -93,6 +93,14 @@ class CalibrationSection(Section):
         "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
         "records, and the cost of reading counts grows with the stream.",
     )
+    key_share: float = Field(
+        default=0.01,
+        gt=0,
+        le=1,
+        description="The maximum share of one noise key in the records that a worker counts, from 100 records of the "
+        "key on, so that repeated records of one person cannot fill the window; above 0, at most 1, which is no "
+        "limit. Only if `noise_key` is a field.",
+    )
     core_share: float = Field(
         default=0.1,
         gt=0,

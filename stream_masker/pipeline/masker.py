@@ -22,7 +22,14 @@ from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.formatted import FormattedCodec, RecordFormat, UnwritableRecordsError, read_except
+from stream_masker.pipeline.codec.formatted import (
+    FormattedCodec,
+    FormattedKeys,
+    FormatUnavailableError,
+    RecordFormat,
+    UnwritableRecordsError,
+    read_except,
+)
 from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.reference.controls import unit_reader
@@ -40,6 +47,9 @@ from stream_masker.pipeline.style import Style
 JOINT_RECORDS: Final = 16_384
 """The maximum number of records of several partitions that are masked together. More gain nothing: their data leave
 the processor's caches."""
+
+NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
+"""The errors whose cause lies outside of the records. No record is rejected for them."""
 
 _log = logging.getLogger(__name__)
 
@@ -79,6 +89,9 @@ class RecordMasker:
         self._noise_keys = NoiseKeys(secret, by_field=plan.noise_key is not None)
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._format = record_format
+        self._formatted_keys: FormattedKeys | None = None
+        if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
+            self._formatted_keys = FormattedKeys(record_format, pseudonyms.of_bytes)
         reference, counting = ReferenceCodec(plan, pseudonyms), ReferenceCodec(plan, pseudonyms, writes=False)
         self._reference = self._formatted(reference)
         self._codec = self._formatted(fastest_codec(reference, plan, pseudonyms) if compiled else reference)
@@ -90,7 +103,7 @@ class RecordMasker:
         self.set_styles({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
-        return codec if self._format is None else FormattedCodec(codec, self._format)
+        return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
 
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
@@ -141,7 +154,7 @@ class RecordMasker:
         Every record has one outcome, in the order of the input; at most ``BLOCK_RECORDS`` records share a block. A
         mechanism that masks groups takes all records as one group. If the group is too small, its records are
         rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no
-        statistics.
+        statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         run = Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
         if self._mechanism.needs_group and len(run.records):
@@ -197,7 +210,7 @@ class RecordMasker:
             try:
                 records = Inputs.joined([run.records for run in runs])
                 return self._finish_all(runs, records, self._codec, self._codec.read(records))
-            except StatisticsError:
+            except NOT_OF_RECORDS:
                 raise
             except UnwritableRecordsError:
                 _log.debug("some masked records do not fit their schema; masking partitions one by one")
@@ -209,7 +222,7 @@ class RecordMasker:
         """Masks a run, again without the records that turn out to be unwritable; if that fails, record by record."""
         try:
             return self._finish(run, self._codec, read_except(self._codec, run.records, run.unwritable))
-        except StatisticsError:
+        except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
             return self._mask_run(run.without(error.rejected))
@@ -223,7 +236,7 @@ class RecordMasker:
         try:
             decoded = read_except(self._codec, run.records, run.unwritable)
             return self._attempt_group(run, self._with_units(run, decoded), hold)
-        except (StatisticsError, GroupTooSmallError):
+        except (*NOT_OF_RECORDS, GroupTooSmallError):
             raise
         except UnwritableRecordsError as error:
             return self._mask_group(run.without(error.rejected), hold)
@@ -267,7 +280,7 @@ class RecordMasker:
         """Masks a single record; if that fails, it is rejected."""
         try:
             return self._finish(run, self._reference, read_except(self._reference, run.records, run.unwritable))
-        except StatisticsError:
+        except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
             return self._mask_alone(run.without(error.rejected))
@@ -287,7 +300,7 @@ class RecordMasker:
         """Masks and renders the records of runs that were decoded together; the result of each run."""
         masked = self._mask_batch(runs, decoded)
         values = _values(len(records), codec, decoded, masked)
-        keys = self._treat_keys(records.keys)
+        keys = self._masked_keys(records.keys, decoded.rejected)
         counted = CountedRecords(
             replace(decoded.batch, columns=limit_elements(decoded.batch.columns)),
             replace(masked, columns=limit_elements(masked.columns)),
@@ -309,6 +322,10 @@ class RecordMasker:
             )
             for run, (start, end) in run_spans(runs)
         ]
+
+    def _masked_keys(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> Sequence[bytes | None]:
+        formatted = self._formatted_keys
+        return self._treat_keys(keys) if formatted is None else formatted.all_masked(keys, rejected)
 
     def _result(
         self,

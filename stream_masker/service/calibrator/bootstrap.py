@@ -13,10 +13,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
-from stream_masker.pipeline.masker import RecordMasker, SampleCounts
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.calibrator.components import (

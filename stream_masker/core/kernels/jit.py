@@ -40,7 +40,7 @@ def borrowing(function: F) -> F:
 
     Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
     """
-    return _compiled(function, _nrt=False)
+    return _compiled(function, KernelDispatcher, _nrt=False)
 
 
 def reduction(function: F) -> F:

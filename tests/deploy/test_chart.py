@@ -96,6 +96,13 @@ def test_documented_values_render():
     watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
     assert {"PodMonitor", "PrometheusRule"} <= watched
     assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
+    assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    (egress,) = (
+        rule
+        for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
+        if "to" in rule
+    )
+    assert egress["ports"] == [{"port": 9093, "protocol": "TCP"}]
 
 
 def test_documented_commands_name_the_chart_and_its_values():

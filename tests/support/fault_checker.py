@@ -259,13 +259,13 @@ class Audit:
             time.sleep(0.2)
 
 
-def committed(configuration: Configuration, partitions: int) -> list[int]:
-    """Return the group's committed offsets."""
+def committed(configuration: Configuration, partitions: int, isolation: str = "read_committed") -> list[int]:
+    """Return the group's committed offsets; without ``read_committed``, beside commits of open transactions."""
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,
             "group.id": consumer_group_id(configuration),
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             **QUIET,
         }
     )

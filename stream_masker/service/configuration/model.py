@@ -31,6 +31,7 @@ from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
+    FormatSection,
     GroupsSection,
     HttpSection,
     InternalTopicsSection,
@@ -67,6 +68,7 @@ class Configuration(Section):
     )
     fields: FieldsSection
     message: MessageSection = Field(default=MessageSection())
+    format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
         default=SemanticTransportSection(),
         json_schema_extra=_without_default,

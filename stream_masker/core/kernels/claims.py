@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 CLAIMS_FILE = "claims"
-POLL_SECONDS = 0.02
-MAX_WAIT_SECONDS = 120.0
+CLAIM_POLL_SECONDS = 0.02
+MAX_CLAIM_WAIT_SECONDS = 120.0
 """The longest wait for another process, which may be stopped; longer than any kernel takes."""
 
 POSITION_BYTES = 7
@@ -60,12 +60,12 @@ def _position(kernel: Path) -> int:
 
 def _wait(claims: BinaryIO, position: int) -> bool:
     """Whether the byte was locked before the wait ended."""
-    end = time.monotonic() + MAX_WAIT_SECONDS
+    end = time.monotonic() + MAX_CLAIM_WAIT_SECONDS
     while time.monotonic() < end:
         try:
             fcntl.lockf(claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, position, os.SEEK_SET)
         except BlockingIOError:
-            time.sleep(POLL_SECONDS)
+            time.sleep(CLAIM_POLL_SECONDS)
         except OSError:
             return False
         else:

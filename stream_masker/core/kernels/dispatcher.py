@@ -1,7 +1,7 @@
 """The dispatchers of kernels and parts: compilation by numba, with this package's disk cache.
 
 A part is a function that only kernels contain. It is translated to LLVM's intermediate code and no further: machine
-code of a part would never run, because each kernel optimises and compiles all its parts together with itself.
+code of a part would never run, because each kernel compiles all its parts together with itself.
 """
 
 from __future__ import annotations

@@ -10,18 +10,19 @@ from numba.core.compiler import CompileResult, compile_result
 
 
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
-    """A library that is neither optimised nor translated to machine code; other libraries link it.
+    """A library that is optimised, but not translated to machine code; other libraries link it.
 
     numba knows a function by its entry point and the environment of that entry point. A part has no machine code to
     enter, so that its entry point is null and its environment is set when a kernel that contains it is compiled.
     """
 
     def finalize(self) -> None:
-        """Link the parts that this one calls, and nothing more."""
+        """Link the parts that this one calls, and optimise: kernels are slower by 5 % if only they are optimised."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
             self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._optimize_final_module()
         self._final_module.verify()
         self._finalize_dynamic_globals()
         self._finalized = True
@@ -42,7 +43,9 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     def set_intermediate_code(self, code: bytes) -> None:
         """Take over what ``serialize_using_object_code`` returned."""
         self._final_module = binding.parse_bitcode(code)
-        self.finalize()
+        self._final_module.verify()
+        self._finalize_dynamic_globals()
+        self._finalized = True
 
     def serialize_using_object_code(self) -> tuple[str, bytes]:
         """Return the name and the intermediate code; there is no object code."""

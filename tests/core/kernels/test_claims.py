@@ -80,7 +80,7 @@ def test_an_existing_kernel_needs_no_claim(kernel, other):
 
 
 def test_the_wait_for_a_stopped_process_ends(kernel, other, monkeypatch):
-    monkeypatch.setattr(claims, "MAX_WAIT_SECONDS", 0.1)
+    monkeypatch.setattr(claims, "MAX_CLAIM_WAIT_SECONDS", 0.1)
     with claims.claimed(kernel):
         assert other.poll() is None
 

@@ -165,7 +165,8 @@ class Result:
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
     distortions: of each attribute, of all records, empty if there are no records; unchanged: the number of masked
-    records that have a value and of which masking changed none.
+    records that have a value and of which masking changed none; uncounted: the number of those that no block counts
+    because of the weight of their noise keys.
     """
 
     offsets: Sequence[int]
@@ -177,6 +178,7 @@ class Result:
     blocks: Sequence[Block]
     distortions: Sequence[Distortion]
     unchanged: int = 0
+    uncounted: int = 0
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -200,6 +202,7 @@ class Result:
             blocks=_all(part.blocks for part in parts),
             distortions=[reduce(add, column) for column in zip(*(part.distortions for part in parts), strict=True)],
             unchanged=sum(part.unchanged for part in parts),
+            uncounted=sum(part.uncounted for part in parts),
         )
 
 

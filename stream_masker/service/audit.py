@@ -24,6 +24,7 @@ from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
@@ -73,7 +74,7 @@ class Auditor:
         """Raises ConfigurationError for a configuration that cannot mask, KafkaException if no broker answers."""
         self._topics = configuration.topics
         self._consumer = consumer
-        self._masking = identified(Masking(configuration))
+        self._masking = identified(Masking(configuration, record_format=wire_format(configuration)))
         self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 

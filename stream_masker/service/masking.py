@@ -8,6 +8,8 @@ from typing import Any
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
+from stream_masker.pipeline.calibration.weights import KeyWeights
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
@@ -20,17 +22,27 @@ from stream_masker.service.configuration.secret import masking_secret
 class Masking:
     """The plan, mechanism and record masker of a configuration."""
 
-    def __init__(self, configuration: Configuration, *, own: Configuration | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        own: Configuration | None = None,
+        record_format: RecordFormat | None = None,
+    ) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
 
         ``own``: the configuration of this process, which no settings may loosen; by default this one.
+        ``record_format``: the format of the records; None for JSON.
         """
         secret = masking_secret(configuration)
         self.configuration = configuration
         self._own = own or configuration
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, secret)
-        self.masker = RecordMasker(self.plan, self.mechanism, secret)
+        self._format = record_format
+        calibration = configuration.calibration
+        weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
+        self.masker = RecordMasker(self.plan, self.mechanism, secret, key_weights=weights, record_format=record_format)
         self._identities: dict[str, str] = {}
 
     @property
@@ -77,7 +89,7 @@ class Masking:
             check_not_looser(self._own, configuration)
         if configuration.hash == self.configuration.hash:
             return self
-        other = Masking(configuration, own=self._own)
+        other = Masking(configuration, own=self._own, record_format=self._format)
         for topic, identity in self._identities.items():
             other.identify(topic, identity)
         return other

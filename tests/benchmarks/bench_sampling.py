@@ -63,7 +63,7 @@ class Simulation:
             "calibration": calibration,
             "secret": {"file": "secret"},
         }
-        configuration = parse_configuration(content).with_folder(folder)
+        configuration = parse_configuration(content, folder=folder)
         self.bench = SessionBench(build_components(configuration))
         self.seal = topic_seal(configuration, configuration.topics.calibration)
         subject = self.bench.components.subject

@@ -10,7 +10,8 @@
 * Every other mechanism on all discharges against transport of the same RMSE: the correlation that is left, and how
   often an attack on repeated maskings guesses the principal code (``tests/support/attacking.py``, a lower bound);
   figures of transport are exact. ``--mechanisms``.
-* Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, cold and warm, on one core.
+* Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
+  secondary codes are arrays, cold and warm, in seconds of one core.
 * Putting a version in force, and masking of batches of 10,000 records, in µs a record, alternating with semantic noise
   with reference ``pair``, in one run: the first batch, the mean of the first 12, and the median of the second half.
 """
@@ -33,11 +34,12 @@ from strong_sample import as_batch, real_pairs, strong_sample
 from support.attacking import attacked
 from support.data import icd9cm
 
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism, mechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
@@ -175,14 +177,35 @@ def own_vulnerability(made: SemanticNoise, batch: Batch, repeats: int) -> float:
 
 
 def recalibration_rows(tau: Taxonomy) -> Iterator[list[object]]:
-    stream = events(tau)
-    codes = [codes_of(tau, islice(stream, 105_000))][0]
-    first, second = (count_batch(as_batch(codes[:, s : s + 100_000]), [len(tau)] * 2) for s in (0, 5_000))
-    transport(tau, 0.3).compute(first, version=1)
-    made = transport(tau, 0.3)
-    cold = once(lambda: made.restore(made.snapshot_of(made.compute(first, version=1))))
-    warm = once(lambda: made.compute(second, version=2))
-    yield ["two of 2,000 values", cold, warm]
+    codes = codes_of(tau, islice(events(tau), 105_000))
+    windows = [as_batch(codes[:, start : start + 100_000]) for start in (0, 5_000)]
+    arrays = [with_arrays(codes[:, start : start + 20_000]) for start in (0, 2_000)]
+    for label, batches in (("two of 2,000 values", windows), ("a scalar and an array", arrays)):
+        first, second = (count_batch(batch, [len(tau)] * 2) for batch in batches)
+        transport(tau, 0.3).compute(first, version=1)
+        made = transport(tau, 0.3)
+        cold = once(partial(put_in_force, made, first))
+        yield [label, cold, once(partial(made.compute, second, version=2))]
+
+
+def put_in_force(made: SemanticTransport, counts: Counts) -> None:
+    made.restore(made.snapshot_of(made.compute(counts, version=1)))
+
+
+def with_arrays(codes: np.ndarray) -> Batch:
+    """A batch whose secondary codes are arrays of one to four codes of records with the same principal code."""
+    principal, secondary = codes
+    order = np.argsort(principal, kind="stable")
+    place = np.empty(order.size, np.int64)
+    place[order] = np.arange(order.size)
+    lengths = np.random.default_rng(0).integers(1, 5, order.size)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    own = np.repeat(np.arange(order.size), lengths)
+    index = np.arange(own.size) - offsets[own]
+    other = order[np.minimum(place[own] + index, order.size - 1)]
+    chosen = np.where(principal[other] == principal[own], other, own)
+    columns = (Column(principal.astype(np.int32)), Column(secondary[chosen].astype(np.int32), offsets))
+    return Batch(order.size, columns)
 
 
 def masking_rows(tau: Taxonomy, batches: int) -> Iterator[list[object]]:

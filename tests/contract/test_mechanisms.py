@@ -9,6 +9,7 @@ from dataclasses import fields
 
 import numpy as np
 import pytest
+from jsonschema import Draft202012Validator
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, Mechanism, mechanism
@@ -16,6 +17,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.service.configuration.schema import load_schema
 
 SEED = b"the seed of the contract"
 SIZE = 60
@@ -334,6 +336,12 @@ def test_a_snapshot_round_trips_through_json(make, calibrated, records, keys):
     assert made.statistics.to_dict() == calibrated.statistics.to_dict()
     assert made.mask_many(records, keys=keys) == calibrated.mask_many(records, keys=keys)
     assert made.snapshot() == calibrated.snapshot() == calibrated.snapshot_of(calibrated.statistics)
+
+
+def test_a_snapshot_is_valid_in_the_schema_of_statistics(calibrated):
+    schema = load_schema("statistics")
+    snapshot = {**schema["$defs"]["version"]["properties"]["snapshot"], "$defs": schema["$defs"]}
+    assert Draft202012Validator(snapshot).is_valid(json.loads(json.dumps(calibrated.snapshot())))
 
 
 def test_other_snapshots_are_rejected_and_change_nothing(make, calibrated):

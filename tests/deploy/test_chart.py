@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import runpy
-import shutil
 import subprocess
 from hashlib import sha256
 
@@ -13,22 +12,23 @@ import kubernetes_validate
 import pytest
 import yaml
 from alerts import RUNBOOKS
+from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, helm, rendered
 from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
 
-CHART = ROOT / "deploy" / "chart"
-EXAMPLE = ROOT / "deploy" / "example-values.yaml"
-KUBERNETES = "1.33.0"
-CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule"}
+CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser"}
 COMPONENTS = ("worker", "calibrator")
 
 FILE = {"url": "https://files.example/hp.obo", "sha256": "0" * 64, "name": "hp.obo"}
+
+CERTIFIED = {"cluster": "kafka", "users": True, "authentication": "tls"}
 
 WATCHED = {"podMonitor": True, "prometheusRule": True, "dashboards": True}
 
 CHOICES = {
     "autoscaling": [{"mode": "none"}, {"mode": "keda", "authenticationRef": "kafka"}, {"mode": "cpu"}],
+    "strimzi": [{}, {"cluster": "kafka", "topics": True, "users": True}, {**CERTIFIED, "topics": True, "replicas": 1}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
@@ -38,19 +38,7 @@ CHOICES = {
     "worker": [{}, {"replicas": 3, "podLabels": {"team": "data"}, "tolerations": [{"operator": "Exists"}]}],
 }
 
-helm = shutil.which("helm")
-pytestmark = pytest.mark.skipif(helm is None, reason="install Helm (https://helm.sh): no helm")
-
-
-def rendered(values, *, example=True, arguments=()):
-    """The objects that the chart renders, by (kind, name). Raises CalledProcessError if helm refuses the values."""
-    files = ["-f", str(EXAMPLE)] if example else []
-    command = [helm, "template", "release", str(CHART), "--kube-version", KUBERNETES, *files, "-f", "-", *arguments]
-    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise ValueError(done.stderr)
-    objects = [one for one in yaml.safe_load_all(done.stdout) if one]
-    return {(one["kind"], one["metadata"]["name"]): one for one in objects}
+pytestmark = NEEDS_HELM
 
 
 def pairwise_cases():
@@ -107,6 +95,14 @@ def test_documented_values_render():
     assert ("Deployment", "release-stream-masker-worker") in rendered(values["values.yaml"], example=False)
     watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
     assert {"PodMonitor", "PrometheusRule"} <= watched
+    assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
+    assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    (egress,) = (
+        rule
+        for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
+        if "to" in rule
+    )
+    assert egress["ports"] == [{"port": 9093, "protocol": "TCP"}]
 
 
 def test_documented_commands_name_the_chart_and_its_values():
@@ -282,6 +278,9 @@ def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
         ({"kafka": {"properties": ["sasl_password"]}}, "existingSecret"),
         ({"ontologies": {"urls": [{**FILE, "sha256": "12"}]}}, "sha256"),
         ({"image": {"digest": "latest"}}, "digest"),
+        ({"strimzi": {"users": True}}, "cluster"),
+        ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
+        ({"strimzi": CERTIFIED, "configuration": "attributes: {}"}, "names of the topics"),
         ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
     ],
 )

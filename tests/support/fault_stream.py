@@ -71,6 +71,7 @@ class Load:
                 **QUIET,
             }
         )
+        self._more = 0
         self._stop, self._go, self._paused = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -94,6 +95,10 @@ class Load:
         yield self.sent
         self._go.set()
 
+    def burst(self, records: int) -> None:
+        """Publish this many records beside the others, at once."""
+        self._more += records
+
     def _run(self) -> None:
         due = time.monotonic()
         while not self._stop.is_set():
@@ -102,7 +107,8 @@ class Load:
                 self._paused.set()
                 self._go.wait()
                 due = time.monotonic()
-            for _ in range(max(1, int(RATE / 50))):
+            more, self._more = self._more, 0
+            for _ in range(max(1, int(RATE / 50)) + more):
                 self._send(self.sent)
                 self.sent += 1
             self._producer.poll(0)
@@ -224,9 +230,9 @@ def merged(data: dict[str, Any], sections: dict[str, Any]) -> dict[str, Any]:
 
 
 class Stream:
-    """A running stream with its load, fleet and checker."""
+    """A running stream with its load, checker, and fleet: processes or pods."""
 
-    def __init__(self, cluster: Cluster, here: Setting, fleet: Fleet, load: Load, checker: Checker) -> None:
+    def __init__(self, cluster: Cluster, here: Setting, fleet: Any, load: Load, checker: Checker) -> None:
         self.cluster = cluster
         self.here = here
         self.fleet = fleet

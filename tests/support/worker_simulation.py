@@ -136,7 +136,7 @@ class Simulation:
         if not self.faulty and (not self.until_complete or self.broker.complete):
             self.stop.set()
 
-    def run(self) -> None:
+    def run_and_check(self) -> None:
         """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
         assert self.pipeline.closed

@@ -19,6 +19,7 @@ from typing import Any
 
 import orjson
 import yaml
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
@@ -96,6 +97,7 @@ class Setting:
     def alter(self, role: str, **config: str) -> None:
         """Set properties of a topic, written with underscores, and wait until the broker has applied them."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        wait(lambda: bool(self._properties(admin, role)), f"topic {role}")
         named = {name.replace("_", "."): setting for name, setting in config.items()}
         resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
         for future in admin.alter_configs([resource]).values():
@@ -103,8 +105,14 @@ class Setting:
         wait(lambda: named.items() <= self._properties(admin, role).items(), f"{', '.join(named)} of {role}")
 
     def _properties(self, admin: AdminClient, role: str) -> dict[str, str]:
+        """The properties of a topic; none while the broker that answers does not know the topic yet."""
         [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topics[role])]).values()
-        return {name: entry.value for name, entry in future.result(30).items()}
+        try:
+            return {name: entry.value for name, entry in future.result(30).items()}
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                raise
+            return {}
 
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})

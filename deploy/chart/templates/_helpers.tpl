@@ -118,12 +118,29 @@ needs no masking secret if the internal topics have one of their own.
 {{- with index . 0 }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
+{{- if and .Values.strimzi.users (eq .Values.strimzi.authentication "tls") }}
+- {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_CERTIFICATE_LOCATION, value: /run/secrets/kafka-user/user.crt}
+- {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_KEY_LOCATION, value: /run/secrets/kafka-user/user.key}
+{{- else if .Values.strimzi.users }}
+- {name: STREAM_MASKER__KAFKA__PROPERTIES__SASL_USERNAME, value: {{ include "stream-masker.kafkaUser" $ }}}
+- name: STREAM_MASKER__KAFKA__PROPERTIES__SASL_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ include "stream-masker.kafkaUser" $ }}, key: password}}
+{{- end }}
 {{- $secret := .Values.kafka.existingSecret }}
 {{- range .Values.kafka.properties }}
 - name: STREAM_MASKER__KAFKA__PROPERTIES__{{ upper . }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: {{ . }}}}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The KafkaUser of a process, and the Secret of its credentials. Takes (list context component). */}}
+{{- define "stream-masker.kafkaUser" -}}
+{{ include "stream-masker.fullname" (index . 0) }}-{{ eq (index . 1) "test" | ternary "administrator" (index . 1) }}
+{{- end }}
+
+{{- define "stream-masker.hasCertificate" -}}
+{{- with .Values.strimzi }}{{ if and .users (eq .authentication "tls") }}true{{ end }}{{ end -}}
 {{- end }}
 
 {{/* Volumes of a process, and where they are mounted. Both take (list context component). */}}
@@ -140,6 +157,10 @@ needs no masking secret if the internal topics have one of their own.
 {{- with .Values.kafka.certificates }}
 - name: certificates
   secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- if include "stream-masker.hasCertificate" . }}
+- name: kafka-user
+  secret: {secretName: {{ include "stream-masker.kafkaUser" $ }}, defaultMode: 0440}
 {{- end }}
 {{- if .Values.ontologies.existingClaim }}
 - name: ontologies
@@ -164,6 +185,9 @@ needs no masking secret if the internal topics have one of their own.
 - {name: tmp, mountPath: /tmp}
 {{- if .Values.kafka.certificates }}
 - {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
+{{- end }}
+{{- if include "stream-masker.hasCertificate" . }}
+- {name: kafka-user, mountPath: /run/secrets/kafka-user, readOnly: true}
 {{- end }}
 {{- if include "stream-masker.hasOntologies" . }}
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
@@ -191,9 +215,23 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- end }}
 
+{{/* The name of a topic. Takes (list context role). */}}
+{{- define "stream-masker.topic" -}}
+{{- $defaults := dict "input" "discharges" "output" "discharges.masked" "rejected" "discharges.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
+{{- include "stream-masker.configured" (list (index . 0) "topics" (index . 1) (get $defaults (index . 1))) -}}
+{{- end }}
+
+{{/* The greatest age of the window in milliseconds: a number of seconds, or a text with a unit. */}}
+{{- define "stream-masker.windowMilliseconds" -}}
+{{- $age := include "stream-masker.configured" (list . "calibration" "window_age" "24h") -}}
+{{- $unit := regexFind "(ms|s|m|h|d)$" $age -}}
+{{- $scale := get (dict "" 1000 "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) $unit -}}
+{{- round (mulf (trimSuffix $unit $age | float64) $scale) 0 | int64 -}}
+{{- end }}
+
 {{/* The input topic, and the consumer group of the workers, for a scaler that reads the lag. */}}
 {{- define "stream-masker.inputTopic" -}}
-{{- default (include "stream-masker.configured" (list . "topics" "input" "discharges")) .Values.autoscaling.topic -}}
+{{- default (include "stream-masker.topic" (list . "input")) .Values.autoscaling.topic -}}
 {{- end }}
 
 {{- define "stream-masker.consumerGroup" -}}

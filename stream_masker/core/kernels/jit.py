@@ -35,6 +35,14 @@ def kernel(function: F) -> F:
     return _compiled(function)
 
 
+def borrowing(function: F) -> F:
+    """A kernel that Python calls and that creates no array.
+
+    Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
+    """
+    return _compiled(function, _nrt=False)
+
+
 def reduction(function: F) -> F:
     """A kernel whose sums may be added in any order, which lets the compiler vectorise them.
 

@@ -69,11 +69,14 @@ def strata(counted: CountedRecords, levels: Int64Array, level: int) -> Iterator[
         rows = np.flatnonzero(found[counted.indices] == one)
         rejected = {index: reason for index, reason in counted.rejected.items() if found[index] == one}
         if rows.size or rejected:
-            yield Stratum(level, one), _chosen(counted, rows, rejected)
+            yield Stratum(level, one), chosen_records(counted, rows, rejected)
 
 
-def _chosen(counted: CountedRecords, rows: Int64Array, rejected: Mapping[int, Rejected]) -> CountedRecords:
-    """The records at some rows of the batch, with their shares of the sums of the run."""
+def chosen_records(counted: CountedRecords, rows: Int64Array, rejected: Mapping[int, Rejected]) -> CountedRecords:
+    """The records at some rows of the batch, ascending, with their shares of the sums of the run.
+
+    ``rejected``: the rejections that are counted with them.
+    """
     share = _Share(len(rows), counted.batch.size, counted.indices[rows])
     batch = Batch(len(rows), _rows_of(counted.batch.columns, rows), numeric=_numbers(counted.batch.numeric, rows))
     columns = _rows_of(counted.masked.columns, rows)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.fhir.references import OID_PREFIX, RESOURCE_TYPES, UUID_PREFIX, parse_reference
+from stream_masker.pipeline.fhir.references import OID_PREFIX, R4_TYPES, UUID_PREFIX, parse_reference
 from stream_masker.pipeline.paths import FilterStep, JsonValue, NameStep, Path
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
@@ -46,7 +46,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
     start, *rest = path.steps
     if path.text == PATIENT_KEY and first:
         return path
-    if not isinstance(start, NameStep) or start.key not in RESOURCE_TYPES or not rest:
+    if not isinstance(start, NameStep) or start.key not in R4_TYPES or not rest:
         raise ConfigurationError(
             f"path {path.text!r}: with records: fhir, a path starts with Bundle or a type of resources and continues "
             "with a member, such as Encounter.status"
@@ -78,7 +78,7 @@ class FhirMessage:
         of objects.
         """
         is_single = _type_of(document) != BUNDLE
-        if is_single and not (_type_of(document) in RESOURCE_TYPES and types.admit(document)):
+        if is_single and not (_type_of(document) in R4_TYPES and types.admit(document)):
             raise RecordRejectedError(Reason.UNLISTED_TYPE)
         bundle = {"resourceType": BUNDLE, "entry": [{"resource": document}]} if is_single else document
         patient = _patient_of(bundle)

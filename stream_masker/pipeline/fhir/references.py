@@ -40,7 +40,7 @@ SubstanceReferenceInformation SubstanceSourceMaterial SubstanceSpecification Sup
 TerminologyCapabilities TestReport TestScript ValueSet VerificationResult VisionPrescription
 """
 
-RESOURCE_TYPES: Final = frozenset(_NAMES.split())
+R4_TYPES: Final = frozenset(_NAMES.split())
 """The types of resources in FHIR R4 (https://hl7.org/fhir/R4/resourcelist.html)."""
 
 UUID_PREFIX: Final = "urn:uuid:"
@@ -72,7 +72,7 @@ def parse_reference(text: str) -> Reference:
         if text.startswith(prefix):
             return Reference(prefix, text[len(prefix) :])
     found = _TYPED.fullmatch(text) or _CONDITIONAL.fullmatch(text)
-    if found is not None and found[1] in RESOURCE_TYPES:
+    if found is not None and found[1] in R4_TYPES:
         return Reference(f"{found[1]}/", found[2])
     return Reference("", text)
 
@@ -106,6 +106,6 @@ class ReferencePseudonym(FieldTransform):
         left = {}
         if isinstance(reference := value.get("reference"), str):
             left["reference"] = masked_reference(reference, context.pseudonym)
-        if isinstance(kind := value.get("type"), str) and kind in RESOURCE_TYPES:
+        if isinstance(kind := value.get("type"), str) and kind in R4_TYPES:
             left["type"] = kind
         return left

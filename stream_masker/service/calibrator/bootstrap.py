@@ -13,9 +13,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
-from stream_masker.pipeline.masker import RecordMasker, SampleCounts
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.calibrator.components import (
@@ -27,6 +29,7 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, require_topics_of
@@ -160,12 +163,15 @@ class Sampler:
 
     def _sample_with_retries(self) -> SampleCounts | None:
         masker = RecordMasker(
-            build_plan(self._configuration), build_mechanism(self._configuration), secrets.token_bytes(32)
+            build_plan(self._configuration),
+            build_mechanism(self._configuration),
+            secrets.token_bytes(32),
+            record_format=wire_format(self._configuration),
         )
         while not self._stopping.is_set():
             try:
                 return self._read_sample(masker)
-            except KafkaException as error:
+            except (KafkaException, FormatUnavailableError) as error:
                 log.warning("failed to sample %s: %s", self._configuration.topics.input, describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None

@@ -169,6 +169,18 @@ def _secret_sources(configuration: Configuration) -> Iterator[tuple[Configuratio
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source
+    registry = configuration.format.registry
+    yield ("format", "registry", "credentials"), registry.credentials
+    yield ("format", "registry", "token"), registry.token
+
+
+def one_registry_login(configuration: Configuration) -> Problems:
+    """The registry has a password or a token, and keys are in the wire format only if values are."""
+    section = configuration.format
+    if section.registry.credentials is not None and section.registry.token is not None:
+        yield ("format", "registry", "token"), "use either credentials or token"
+    if section.value == "json" and section.key != "plain":
+        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
 
 
 def supported_unit(configuration: Configuration) -> Problems:
@@ -200,4 +212,5 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     pairing_problems,
     sufficient_window,
     one_secret_source,
+    one_registry_login,
 )

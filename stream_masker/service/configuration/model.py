@@ -31,6 +31,7 @@ from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
+    FormatSection,
     GroupsSection,
     HttpSection,
     InternalTopicsSection,
@@ -76,6 +77,7 @@ class Configuration(Section):
         "paths start with `Bundle` or a type of resources, such as `Encounter.status`.",
     )
     message: MessageSection = Field(default=MessageSection())
+    format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
         default=SemanticTransportSection(),
         json_schema_extra=_without_default,

@@ -87,6 +87,24 @@ def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] 
     ]
 
 
+def read_registry_secret(
+    configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
+
+    Raises ConfigurationError if it cannot be read, if it is no UTF-8, or if other users have access to the file.
+    """
+    name = f"format.registry.{key}"
+    if source.file is not None:
+        raw = _from_file(f"{name}.file", configuration.resolve(source.file))
+    else:
+        raw = _from_environment(f"{name}.env", str(source.env), environ)
+    try:
+        return raw.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name}: is not UTF-8") from None
+
+
 def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
     """Return the seal of an internal topic. Raises ConfigurationError like ``read_topic_secrets``."""
     secrets = read_topic_secrets(configuration, environ)

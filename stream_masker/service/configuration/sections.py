@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import (
+    URL_PATTERN,
     Duration,
     FieldPath,
     NonEmptyText,
@@ -92,6 +93,14 @@ class CalibrationSection(Section):
         "`window_age` than `window_records`. With `off` they count all, the window is the last `window_records` "
         "records, and the cost of reading counts grows with the stream.",
     )
+    key_share: float = Field(
+        default=0.01,
+        gt=0,
+        le=1,
+        description="The maximum share of one noise key in the records that a worker counts, from 100 records of the "
+        "key on, so that repeated records of one person cannot fill the window; above 0, at most 1, which is no "
+        "limit. Only if `noise_key` is a field.",
+    )
     core_share: float = Field(
         default=0.1,
         gt=0,
@@ -157,6 +166,57 @@ class SecretSource(Section):
     env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
+
+
+class RegistrySection(Section):
+    """The schema registry of the Confluent wire format. Its secrets come from files or environment variables."""
+
+    url: Annotated[str, StringConstraints(pattern=URL_PATTERN)] = Field(
+        default="http://localhost:8081",
+        description="The URL of the schema registry, without user and password; several, separated by commas, are "
+        "tried in turn.",
+    )
+    credentials: SecretSource | SkipJsonSchema[None] = Field(
+        default=None, description="The source of user and password, as `user:password`."
+    )
+    token: SecretSource | SkipJsonSchema[None] = Field(default=None, description="The source of a bearer token.")
+    logical_cluster: str = Field(
+        default="", description="The logical cluster that a bearer token is for, in Confluent Cloud."
+    )
+    ca: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file of CA certificates to verify the registry with. Default: certifi's."
+    )
+    certificate: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file with the client's certificate, for mutual TLS."
+    )
+    certificate_key: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file with the key of `certificate`, if it is not in the same file."
+    )
+
+
+class FormatSection(Section):
+    """The format of the records on the input and output topics. The internal topics and rejections are not affected."""
+
+    value: Literal["json", "confluent"] = Field(
+        default="json",
+        description="The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a "
+        "schema in the registry and a value in Avro, Protobuf or JSON by this schema.",
+    )
+    key: Literal["plain", "confluent"] = Field(
+        default="plain",
+        description="The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only "
+        "`message.key: pseudonymize` depends on it: it replaces the texts and numbers in a key.",
+    )
+    write: Literal["input", "latest"] = Field(
+        default="input",
+        description="The schema that masked records are written with: the one that they came with (`input`), or the "
+        "latest one of the output topic's subject (`latest`), for masked records that do not fit the former.",
+    )
+    subject: Literal["topic", "record", "topic_record"] = Field(
+        default="topic",
+        description="The name strategy of the client for the subject of `write: latest` and of simulated events.",
+    )
+    registry: RegistrySection = Field(default=RegistrySection())
 
 
 class InternalTopicsSection(Section):

@@ -63,6 +63,10 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
     counter("values_total", "Masked values, also those that masking left as they are.", ATTRIBUTE_LABEL),
     counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
+    counter(
+        "records_uncounted_total",
+        "Masked records that are not counted for calibration, because their noise key has too many (key_share).",
+    ),
     counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),

@@ -237,7 +237,7 @@ class TransactionCounts:
     """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records of
-    which masking changed no value.
+    which masking changed no value. ``uncounted``: those that no block counts because of the weight of their noise keys.
     """
 
     masked: int = 0
@@ -246,6 +246,7 @@ class TransactionCounts:
     blocks: int = 0
     blocks_left_out: int = 0
     unchanged: int = 0
+    uncounted: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
@@ -305,6 +306,7 @@ class TransactionWriter:
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
         self._written.unchanged += result.unchanged
+        self._written.uncounted += result.uncounted
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:

@@ -14,6 +14,7 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
@@ -21,6 +22,7 @@ from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import (
     BatchLimits,
     KafkaMessage,
+    MaskedBatches,
     MessageBatch,
     OutputTopics,
     TransactionCounts,
@@ -44,6 +46,9 @@ log = logging.getLogger(__name__)
 
 HOLD_POLL_SECONDS = 0.2
 """Seconds between two polls for statistics while there are none."""
+
+FORMAT_RETRY_SECONDS = 2.0
+"""Seconds between two attempts to mask a batch while its format is unavailable."""
 
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
@@ -166,15 +171,39 @@ class Worker:
     def _mask(self) -> Event:
         """Mask the current batch; return groups that are too small to the source."""
         components, current = self._components, self._current
-        statistics = components.active_statistics
-        version, masker, topic = statistics.version, statistics.masking.masker, components.outputs.input
-        masked = components.background.run(
-            lambda: mask_batch(masker, topic, current.batch, statistics_version=version, may_hold=components.may_hold),
-            meanwhile=components.source.read_ahead,
-        )
+        masked = self._masked_batch()
+        if masked is None:
+            return Event.NOTHING_MASKED
         components.source.put_back(current.batch, masked.shortfalls)
         current.results = masked.results
         return Event.MASKED if current.batch.records else Event.NOTHING_MASKED
+
+    def _masked_batch(self) -> MaskedBatches | None:
+        """Mask the current batch, as soon as its format is available; None if the process stops before that."""
+        components, unavailable = self._components, False
+        while True:
+            try:
+                masked = self._attempt_to_mask()
+            except FormatUnavailableError as error:
+                unavailable = True
+                components.report.format_unavailable(str(error))
+                if self._state.previous is Previous.COMMITTING:
+                    self._await_commit()
+                if not components.background.run(lambda: components.liveness.pause(FORMAT_RETRY_SECONDS)):
+                    return None
+            else:
+                if unavailable:
+                    components.report.format_unavailable(None)
+                return masked
+
+    def _attempt_to_mask(self) -> MaskedBatches:
+        components, batch = self._components, self._current.batch
+        statistics = components.active_statistics
+        version, masker, topic = statistics.version, statistics.masking.masker, components.outputs.input
+        return components.background.run(
+            lambda: mask_batch(masker, topic, batch, statistics_version=version, may_hold=components.may_hold),
+            meanwhile=components.source.read_ahead,
+        )
 
     def _await_log(self) -> Event:
         """Wait until the previous records are in the log. A commit that is stuck until then counts as failed."""

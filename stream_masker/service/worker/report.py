@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -11,10 +12,14 @@ from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.rejections import RejectionShare
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
+
+log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 LAG_EVERY_SECONDS = 2.0
 """Seconds between two updates of the lag."""
@@ -37,6 +42,9 @@ class HoldReason(StrEnum):
 
     MESSAGES_REFUSED = "messages_refused"
     """Messages of the statistics topic are not authentic."""
+
+    FORMAT_UNAVAILABLE = "format_unavailable"
+    """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
 
 class WorkerReport:
@@ -86,6 +94,14 @@ class WorkerReport:
         self._health.reason("statistics", held and held[1])
         self._health.note("statistics", None if held else active.refused)
 
+    def format_unavailable(self, text: str | None) -> None:
+        """Report why the records' format is unavailable; None once it is available."""
+        if text is not None:
+            log.warning("%s; holding the input", text)
+        self._health.reason("format", text)
+        self._metrics.set("held", text is not None)
+        self._metrics.set("held_because", text is not None, reason=HoldReason.FORMAT_UNAVAILABLE)
+
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
         """Count a transaction and, if it is committed, its contents. The total of records is incremented last."""
         self._metrics.add("transactions_total", outcome=outcome)
@@ -95,6 +111,7 @@ class WorkerReport:
         self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
         self._metrics.add("records_unchanged_total", written.unchanged)
+        self._metrics.add("records_uncounted_total", written.uncounted)
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)

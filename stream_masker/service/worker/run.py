@@ -13,6 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
@@ -62,7 +63,7 @@ def run_worker(
     worker.
     """
     liveness = Liveness(health, stop)
-    masking = Masking(configuration)
+    masking = Masking(configuration, record_format=wire_format(configuration))
     warn_about_plain_topics(configuration)
     watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
     with _input_consumer(configuration, watch) as consumer:

@@ -8,7 +8,7 @@ import uuid
 import pytest
 
 from stream_masker.pipeline.fhir.references import (
-    RESOURCE_TYPES,
+    R4_TYPES,
     Reference,
     ReferencePseudonym,
     masked_reference,
@@ -46,8 +46,8 @@ def test_the_parts_of_a_reference(text, expected):
 
 
 def test_only_types_of_the_specification_are_kept():
-    assert {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit", "Bundle"} <= RESOURCE_TYPES
-    assert len(RESOURCE_TYPES) == 146
+    assert {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit", "Bundle"} <= R4_TYPES
+    assert len(R4_TYPES) == 146
 
 
 def test_an_id_has_one_pseudonym_wherever_it_stands():

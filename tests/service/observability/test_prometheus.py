@@ -52,7 +52,7 @@ from stream_masker.service.worker.report import HoldReason, WorkerReport
 
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
-TALLIES = (
+DISTORTIONS = (
     Distortion(values=5, squared_distance=0.8, squared_noise=0.45, truncated=2, unsigned=1),
     Distortion(values=5, squared_distance=1.2, squared_noise=0.9, truncated=0, unsigned=3),
 )
@@ -80,7 +80,7 @@ def worker() -> Metrics:
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
     causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
-    distortions = dict(zip(NAMES, TALLIES, strict=True))
+    distortions = dict(zip(NAMES, DISTORTIONS, strict=True))
     written = TransactionCounts(
         masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, distortions=distortions
     )
@@ -109,7 +109,7 @@ def calibrator() -> Metrics:
     set_window_metrics(metrics, latest)
     set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("b", "Beta")}})
     set_statistics_metrics(metrics, masked, data="masked")
-    set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
+    set_utility_metrics(metrics, utility(latest, masked, DISTORTIONS, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     set_risk_metrics(metrics, VersionRisk(risk(NOW), left_out=0.0, bound=0.1, crossed=()))

@@ -10,6 +10,7 @@ import pytest
 from worker_bench import Bench
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker import background, loop
@@ -387,3 +388,37 @@ def test_every_beat_shows_that_the_loop_is_alive() -> None:
     assert not health.alive
     assert liveness.beat()
     assert health.alive
+
+
+def test_the_worker_holds_a_batch_whose_format_is_unavailable_and_masks_it_later(bench: Bench) -> None:
+    bench.active.version, bench.pipeline.slow = 1, True
+    bench.health.reason("start", None)
+    bench.worker.turn()
+    mask, attempts = bench.masker.mask, []
+
+    def masking(*arguments: object, **options: object) -> object:
+        attempts.append((bench.health.reasons, holding(bench)))
+        if len(attempts) == 1:
+            bench.pipeline.settle(TransactionOutcome.COMMITTED)
+        if len(attempts) <= 2:
+            raise FormatUnavailableError("no registry")
+        return mask(*arguments, **options)
+
+    bench.masker.mask = masking
+    bench.worker.turn()
+    held = (("no registry",), {HoldReason.FORMAT_UNAVAILABLE})
+    assert attempts == [((), set()), held, held]
+    assert (bench.health.reasons, holding(bench), bench.metric("held")) == ((), set(), 0)
+    assert bench.calls[2:] == ["begin", "commit 3", "resume", "gather 3", "advance 3", "begin", "commit 6"]
+
+
+def test_a_worker_that_stops_writes_nothing_of_a_batch_whose_format_is_unavailable(bench: Bench) -> None:
+    bench.active.version = 1
+
+    def masking(*arguments: object, **options: object) -> object:
+        bench.stop.set()
+        raise FormatUnavailableError("no registry")
+
+    bench.masker.mask = masking
+    bench.worker.turn()
+    assert bench.calls == ["resume", "gather 0"]

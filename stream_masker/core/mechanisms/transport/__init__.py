@@ -5,6 +5,7 @@
 * ``table``, ``products``: a sparse joint law, and products with kernels.
 * ``solver``: the scaling φ for a given sharpness λ. ``search``: the search for λ. ``disclosure``: what attackers learn.
 * ``fit``, ``fitting``: a transport of one attribute or of a pair, fitted to a window's counts.
-* ``conditional``, ``tree``: attributes that are masked given another one: arrays, and more than two attributes.
+* ``couplings``, ``conditional``, ``tree``: attributes that are masked given another one: arrays, and more than two
+  attributes.
 * ``model``, ``prepared``: the model that statistics carry, and the form in which it masks. ``sampling``: the draws.
 """

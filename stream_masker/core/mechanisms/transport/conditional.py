@@ -8,180 +8,25 @@ has the law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | 
 holds for each child of A, and for each element of an array. For a child C of B it needs C to be independent of A given
 B, as in a Markov tree; then (B*, C*) has the law of (B, C).
 
-*Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
-Weed and Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn
-independently. So the law of b* is exact whatever the number of steps.
-
-Couplings are computed when a pair (a, a*) first occurs, and kept in bounded memory.
+Couplings (``transport.couplings``) are computed when a pair (a, a*) first occurs, and kept in bounded memory.
 """
 
 from __future__ import annotations
 
 from threading import Lock
-from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transport.couplings import Conditional, coupling_sizes, solve_couplings
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
-from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import uniform
 
-SINKHORN_STEPS = 15
-SINKHORN_ERROR = 1e-3
 JOINT_PAIRS = 4096
 """The number of couplings that are held at once when a joint law is computed."""
 CACHE_ENTRIES = 1 << 22
 """The number of float64 entries of cached couplings of an attribute: 32 MB."""
-
-
-class Conditional(NamedTuple):
-    """The laws P(b | a) of k_A × k_B values with m pairs, and the kernel of B.
-
-    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a). ``target``: (m,) the
-      law of masked values, 0 for pairs that are too rare to be written.
-    * ``kernel``: (k_B, k_B) float32 K_B.
-    """
-
-    offsets: Int64Array
-    partners: Int32Array
-    source: Float64Array
-    target: Float64Array
-    kernel: Float32Matrix
-
-    @classmethod
-    def of(cls, table: Table, counts: Int64Array, least: int, second: Float64Matrix) -> Conditional:
-        """Create the laws of a table's counts, of which pairs with less than ``least`` rows are not written."""
-        written = np.where(counts >= least, counts, 0)
-        return cls(
-            table.by_row.offsets,
-            table.columns.astype(np.int32),
-            _shares(table, counts),
-            _shares(table, written),
-            second.astype(np.float32),
-        )
-
-    def writes(self) -> np.ndarray:
-        """(k_A,) bool: whether a value of A has a partner that may be written."""
-        rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
-        return np.bincount(rows, self.target, minlength=self.offsets.size - 1) > 0.0
-
-
-def _shares(table: Table, counts: Int64Array) -> Float64Array:
-    totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
-    return np.asarray(counts / np.maximum(totals, 1.0)[table.rows])
-
-
-@kernel
-def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64Array:
-    """(n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of a."""
-    sizes = np.zeros(a.size, np.int64)
-    for i in range(a.size):
-        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
-        sizes[i] = 2 * targets + laws.offsets[a[i] + 1] - laws.offsets[a[i]]
-    return sizes
-
-
-@part
-def scale_rows(
-    laws: Conditional, low: int, high: int, first: int, last: int, psi: Float64Array, phi: Float64Array
-) -> float:
-    """Set φ = P(· | a) / Kψ, and return the sum of absolute differences that the rows had."""
-    missing = 0.0
-    for i in range(low, high):
-        row = laws.kernel[laws.partners[i]]
-        total = 0.0
-        for k in range(first, last):
-            total += np.float64(row[laws.partners[k]]) * psi[k - first]
-        missing += abs(phi[i - low] * total - laws.source[i])
-        phi[i - low] = laws.source[i] / total
-    return missing
-
-
-@part
-def column_weight(laws: Conditional, low: int, high: int, k: int, phi: Float64Array) -> float:
-    """Kᵀφ at the partner k of a*."""
-    row = laws.kernel[laws.partners[k]]
-    total = 0.0
-    for i in range(low, high):
-        total += np.float64(row[laws.partners[i]]) * phi[i - low]
-    return total
-
-
-@part
-def solve_coupling(
-    laws: Conditional, a: int, new: int, psi: Float64Array, rest: Float64Array, kept: Float64Array
-) -> None:
-    """Fill the coupling of a pair (a, a*).
-
-    * ``psi``: ψ of each partner of a*, reduced so that no column exceeds its law. ``rest``: cumulative, what the
-      columns lack. ``kept``: for each partner of a, the share of its row that is drawn from ψ.
-    """
-    low = laws.offsets[a]
-    high = laws.offsets[a + 1]
-    first = laws.offsets[new]
-    last = laws.offsets[new + 1]
-    for k in range(first, last):
-        psi[k - first] = laws.target[k]
-    kept[:] = 0.0
-    for step in range(SINKHORN_STEPS):
-        missing = scale_rows(laws, low, high, first, last, psi, kept)
-        if step > 0 and missing < SINKHORN_ERROR:
-            break
-        for k in range(first, last):
-            if laws.target[k] > 0.0:
-                psi[k - first] = laws.target[k] / column_weight(laws, low, high, k, kept)
-    round_coupling(laws, low, high, first, last, psi, rest, kept)
-
-
-@part
-def round_coupling(
-    laws: Conditional,
-    low: int,
-    high: int,
-    first: int,
-    last: int,
-    psi: Float64Array,
-    rest: Float64Array,
-    phi: Float64Array,
-) -> None:
-    """Reduce rows, then columns, to their laws; see ``solve_coupling``."""
-    for i in range(low, high):
-        row = laws.kernel[laws.partners[i]]
-        total = 0.0
-        for k in range(first, last):
-            total += np.float64(row[laws.partners[k]]) * psi[k - first]
-        phi[i - low] = min(phi[i - low], laws.source[i] / total)
-    sum_rest = 0.0
-    for k in range(first, last):
-        if laws.target[k] > 0.0:
-            reached = column_weight(laws, low, high, k, phi) * psi[k - first]
-            if reached > laws.target[k]:
-                psi[k - first] *= laws.target[k] / reached
-                reached = laws.target[k]
-            sum_rest += laws.target[k] - reached
-        rest[k - first] = sum_rest
-    for i in range(low, high):
-        row = laws.kernel[laws.partners[i]]
-        total = 0.0
-        for k in range(first, last):
-            total += np.float64(row[laws.partners[k]]) * psi[k - first]
-        phi[i - low] = min(1.0, phi[i - low] * total / laws.source[i])
-
-
-@kernel
-def solve_couplings(
-    laws: Conditional, a: Int32Array, new_a: Int32Array, starts: Int64Array, couplings: Float64Array
-) -> None:
-    """Fill the couplings of pairs (a, a*), each from its start on."""
-    for i in range(a.size):
-        sources = laws.offsets[a[i] + 1] - laws.offsets[a[i]]
-        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
-        psi = couplings[starts[i] : starts[i] + targets]
-        rest = couplings[starts[i] + targets : starts[i] + 2 * targets]
-        kept = couplings[starts[i] + 2 * targets : starts[i] + 2 * targets + sources]
-        solve_coupling(laws, int64(a[i]), int64(new_a[i]), psi, rest, kept)
 
 
 @kernel

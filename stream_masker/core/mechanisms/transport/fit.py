@@ -79,6 +79,10 @@ class Fit:
         phi = np.where(known, self.phi[place], np.sqrt(law))
         return Scaling(self.sharpness * ratios, phi, phi, phi, np.inf)
 
+    def as_start(self) -> Scaling:
+        """Return λ and φ as a start for another problem of the same tuples."""
+        return Scaling(self.sharpness, self.phi, self.phi, self.phi, np.inf)
+
     def to_model(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
         keys = self.table.rows * self.table.shape[1] + self.table.columns

@@ -77,6 +77,8 @@ def _check_written(goal: Goal, problem: Problem) -> None:
 
 def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
     wanted = np.minimum(goal.wanted, _greatest_noise(problem)) if goal.target.kind == "alpha" else goal.wanted
+    if problem.extra is not None:
+        _check_reach(goal, problem, wanted)
     found = meet_means(problem, wanted, start)
     if found is None and start is not None:
         found = meet_means(problem, wanted, None)
@@ -122,12 +124,24 @@ def greatest_noise(before: Float64Array, after: Float64Array, squares: Float64Ma
     return MAX_NOISE * float(before @ squares @ after / after.sum())
 
 
+def _check_reach(goal: Goal, problem: Problem, wanted: Float64Array) -> None:
+    """Raise StatisticsError if additional exponents allow no λ at which the first attribute moves far enough."""
+    greatest = _range_of(problem, wanted, MIN_SHARPNESS)[0]
+    if not greatest > wanted[0]:
+        raise StatisticsError(
+            f"target {goal.target.kind} cannot be met: this window allows an RMSE of {goal.names[0]} of at most "
+            f"{np.sqrt(greatest):.3f} (wanted: {np.sqrt(wanted[0]):.3f})"
+        )
+
+
+def _range_of(problem: Problem, wanted: Float64Array, sharpness: float) -> Float64Array:
+    """(2,) the mean squared distances at one end of λ of all attributes that ``wanted`` is given of."""
+    given = np.where(np.isnan(wanted), 0.0, sharpness)
+    return mean_squares(problem, balance(problem, given, None, ROUGH_ERROR))
+
+
 def _unreachable_distance(goal: Goal, problem: Problem) -> str:
-    active = ~np.isnan(goal.wanted)
-    ends = [
-        np.sqrt(mean_squares(problem, balance(problem, np.where(active, end, 0.0), None, ROUGH_ERROR)))
-        for end in (MAX_SHARPNESS, MIN_SHARPNESS)
-    ]
+    ends = [np.sqrt(_range_of(problem, goal.wanted, end)) for end in (MAX_SHARPNESS, MIN_SHARPNESS)]
     ranges = [
         f"{name} from {ends[0][j]:.3f} to {ends[1][j]:.3f} (wanted: {np.sqrt(goal.wanted[j]):.3f})"
         for j, name in enumerate(goal.names)

@@ -16,11 +16,10 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
-from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
 from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.solver import Scaling
+from stream_masker.core.mechanisms.transport.solver import Scaling, gibbs
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.tree import (
     Edge,
@@ -41,6 +40,10 @@ FIRST_FACTOR = 0.5
 """The factor of a root's additional exponents that is tried first."""
 FACTOR_STEP = 2.0
 """The ratio of the factors that are tried until one is too great."""
+NEXT_FACTOR_STEP = 1.2
+"""The same if the model in force has a factor."""
+FACTOR_PRECISION = 1.05
+"""The ratio of a factor that is too great and one that is too small below which there is none between them."""
 MAX_FACTORS = 12
 
 TRIVIAL = np.zeros((1, 1))
@@ -79,9 +82,10 @@ class ModelBuilder:
         values = {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)}
         singles = [self._single(j) for j in range(len(names))]
         model: dict[str, Any] = {"values": values, "truncated": self._truncated()}
-        if len(names) == 2 and self._counts.pairs[0, 1].keys.size:
+        arrays = bool(array_attributes(self._counts))
+        if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
             model["pair"] = self._pair().to_model()
-        if len(names) > 2 or array_attributes(self._counts):
+        if len(names) > 2 or arrays:
             self._check_target()
             model["tree"] = self._tree(singles)
         model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
@@ -110,11 +114,10 @@ class ModelBuilder:
         names = tuple(self._settings.attributes[j] for j in attributes)
         return Goal(names, means, self._settings.target, self._settings.least)
 
-    def _single(self, j: int, extra: Float64Matrix | None = None) -> Fit:
+    def _single(self, j: int, extra: Float64Matrix | None = None, start: Scaling | None = None) -> Fit:
         table, counts = single_table(self._values[j])
-        return fit(
-            self._goal(j), table, counts, (self._squares[j], TRIVIAL), extra=extra, start=self._start_of_single(j)
-        )
+        squares = (self._squares[j], TRIVIAL)
+        return fit(self._goal(j), table, counts, squares, extra=extra, start=start or self._start_of_single(j))
 
     def _start_of_single(self, j: int) -> Scaling | None:
         if self._previous is None:
@@ -168,29 +171,40 @@ class ModelBuilder:
         Raises StatisticsError for other targets.
         """
         starts, low, high = list(edges), 0.0, math.inf
-        factor = FIRST_FACTOR if self._previous is None else self._previous.roots.get(root, FIRST_FACTOR)
+        factor, step = self._first_factor(root)
+        unit = extra_exponents(root, starts, self._squares, self._settings.target.power, 1.0)
         failures: dict[str, StatisticsError] = {}
+        held: tuple[Fit, Float64Matrix | None] | None = None
+        start: Scaling | None = None
         for _ in range(MAX_FACTORS):
-            extra = extra_exponents(root, starts, self._squares, self._settings.target.power, factor)
+            extra = None if unit is None else factor * unit
             try:
-                single = self._single(root, extra)
+                single = self._single(root, extra, start)
             except StatisticsError as failure:
                 failures["root"], high = failure, factor
             else:
+                start = single.as_start()
                 try:
                     edges[:] = self._fitted_edges(root, starts, single, extra)
                 except StatisticsError as failure:
-                    failures["child"], low = failure, factor
+                    failures["child"], low, held = failure, factor, (single, extra)
                 else:
                     singles[root] = single
                     return factor
-            factor = low * FACTOR_STEP if high == math.inf else math.sqrt(max(low, high / FACTOR_STEP**2) * high)
-        if self._settings.target.kind != "alpha" or "child" not in failures:
+            if high <= FACTOR_PRECISION * low:
+                break
+            factor = low * step if high == math.inf else math.sqrt(max(low, high / step**2) * high)
+        if self._settings.target.kind != "alpha" or held is None:
             raise failures.get("child") or failures["root"]
-        extra = extra_exponents(root, starts, self._squares, self._settings.target.power, low)
-        singles[root] = self._single(root, extra)
-        edges[:] = self._fitted_edges(root, starts, singles[root], extra, raised=True)
+        singles[root] = held[0]
+        edges[:] = self._fitted_edges(root, starts, *held, raised=True)
         return low
+
+    def _first_factor(self, root: int) -> tuple[float, float]:
+        """Return the first factor of a root's extra exponents, and the ratio of the next ones."""
+        if self._previous is None or root not in self._previous.roots:
+            return FIRST_FACTOR, FACTOR_STEP
+        return self._previous.roots[root] or FIRST_FACTOR, NEXT_FACTOR_STEP
 
     def _fitted_edges(
         self,
@@ -202,24 +216,24 @@ class ModelBuilder:
         raised: bool = False,
     ) -> list[Edge]:
         power, least = self._settings.target.power, self._settings.least
-        samples = {root: sample_joint(self._joint(root, single, extra))}
+        samples = {root: self._sample(root, single, extra)}
         fitted = []
         for edge in edges:
             if edge.parent not in samples:
                 fitted.append(edge)
                 continue
             fitted.append(self._fitted_edge(edge, *samples[edge.parent], raised=raised))
-            laws = fitted[-1].laws(self._squares[edge.child], power, least)
-            samples[edge.child] = sample_child(laws, *samples[edge.parent])
+            if any(other.parent == edge.child for other in edges):
+                laws = fitted[-1].laws(self._squares[edge.child], power, least)
+                samples[edge.child] = sample_child(laws, *samples[edge.parent])
         return fitted
 
     def _fitted_edge(self, edge: Edge, a: Int32Array, new_a: Int32Array, *, raised: bool) -> Edge:
         target = self._settings.target
         wanted = float(self._wanted[edge.child])
-        squares = self._squares[edge.child]
-        sharpness, ends = fit_child(
+        found = fit_child(
             edge,
-            squares,
+            self._squares[edge.child],
             target.power,
             self._settings.least,
             a,
@@ -228,19 +242,19 @@ class ModelBuilder:
             truncated=target.kind == "alpha",
             raised=raised,
         )
-        if np.isnan(sharpness):
+        if isinstance(found, str):
             parent, child = (self._settings.attributes[j] for j in (edge.parent, edge.child))
-            low, high = np.sqrt(ends)
             raise StatisticsError(
-                f"target {target.kind} cannot be met: given {parent}, this window allows an RMSE of {child} from "
-                f"{low:.3f} to {high:.3f} (wanted: {np.sqrt(wanted):.3f})"
+                f"target {target.kind} cannot be met: given {parent}, this window allows an RMSE of {child} {found} "
+                f"(wanted: {np.sqrt(wanted):.3f})"
             )
-        return Edge(edge.parent, edge.child, edge.table, edge.counts, sharpness)
+        return Edge(edge.parent, edge.child, edge.table, edge.counts, found)
 
-    def _joint(self, j: int, single: Fit, extra: Float64Matrix | None) -> Float64Matrix:
-        """P(a, a*) of an attribute that is masked alone."""
-        power, least = self._settings.target.power, self._settings.least
-        return disclosure.joint_of_first(*single.solution((self._squares[j], TRIVIAL), least, power, extra))
+    def _sample(self, root: int, single: Fit, extra: Float64Matrix | None) -> tuple[Int32Array, Int32Array]:
+        """(n,) int32 each: a sample of a root's values and masks."""
+        squares = self._squares[root].astype(np.float32)
+        channel = gibbs(squares, float(single.sharpness[0]), self._settings.target.power, extra)
+        return sample_joint(single.law, channel, np.where(single.written(self._settings.least), single.phi, 0.0))
 
 
 def extra_exponents(

@@ -25,10 +25,13 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport import products
+from stream_masker.core.mechanisms.transport.products import FloatMatrix
 from stream_masker.core.mechanisms.transport.table import Table
 
 MAX_EXPONENT = 80.0
 """The greatest exponent of a kernel. K stays above 10⁻³⁵, so that nothing underflows and ε stays finite."""
+GIBBS_ROWS = 32
+"""The number of rows of a kernel that are computed at once."""
 RELAXATION = 2.0 / 3.0
 SINGLE_ERROR = 1e-6
 """The least error that products in single precision reach."""
@@ -47,13 +50,19 @@ Matrix = TypeVar("Matrix", Float64Matrix, Float32Matrix)
 
 
 def gibbs(squares: Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Matrix:
-    """(k, l): exp(−λ·sd^γ − extra) from sd², in its precision, with exponents of at most ``MAX_EXPONENT``."""
-    exponents = squares * squares if power == 4.0 else squares ** (power / 2.0)
-    exponents *= -sharpness
-    if extra is not None:
-        exponents -= extra.astype(exponents.dtype)
-    np.maximum(exponents, -MAX_EXPONENT, out=exponents)
-    result: Matrix = np.exp(exponents, out=exponents)
+    """(k, l): exp(−λ·sd^γ − extra) from sd², in its precision, with exponents of at most ``MAX_EXPONENT``.
+
+    It is computed for some rows at a time, which stay in the cache of the processor.
+    """
+    result: Matrix = np.empty_like(squares)
+    for top in range(0, len(squares), GIBBS_ROWS):
+        given, exponents = squares[top : top + GIBBS_ROWS], result[top : top + GIBBS_ROWS]
+        np.multiply(given, given if power == 4.0 else given ** (power / 2.0 - 1.0), out=exponents)
+        exponents *= -sharpness
+        if extra is not None:
+            exponents -= extra[top : top + GIBBS_ROWS].astype(exponents.dtype)
+        np.maximum(exponents, -MAX_EXPONENT, out=exponents)
+        np.exp(exponents, out=exponents)
     return result
 
 
@@ -205,9 +214,20 @@ def mean_squares(problem: Problem, scaling: Scaling) -> Float64Array:
     kernels: Kernels[Float32Matrix] | Kernels[Float64Matrix] = problem.single if scaling.single else problem.double
     (first, second), (squares_a, squares_b) = kernels.of(scaling.sharpness), kernels.squares
     rows, weights = problem.table.by_row, problem.law / scaling.totals
+    if problem.table.shape[1] == 1:
+        return np.array([weights @ _moved_alone(problem.table, scaling.psi, first, squares_a), 0.0])
     moved_a = rows.product(scaling.psi, np.multiply(first, squares_a), second)
     moved_b = rows.product(scaling.psi, first, np.multiply(second, squares_b))
     return np.array([weights @ moved_a, weights @ moved_b])
+
+
+def _moved_alone(table: Table, psi: Float64Array, kernel: FloatMatrix, squares: FloatMatrix) -> Float64Array:
+    """(m,) float64: the entries of K∘sd² times ψ for one attribute, some rows of the product at a time."""
+    column = np.zeros(table.shape[0], kernel.dtype)
+    column[table.rows] = psi
+    tops = range(0, table.shape[0], GIBBS_ROWS)
+    moved = [(kernel[t : t + GIBBS_ROWS] * squares[t : t + GIBBS_ROWS]) @ column for t in tops]
+    return np.asarray(np.concatenate(moved)[table.rows], np.float64)
 
 
 def changed_shares(problem: Problem, scaling: Scaling) -> Float64Array:

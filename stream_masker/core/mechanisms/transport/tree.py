@@ -22,8 +22,10 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field
 from stream_masker.core.mechanisms.transport import products
-from stream_masker.core.mechanisms.transport.conditional import Conditional, ConditionalChannel
+from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
+from stream_masker.core.mechanisms.transport.couplings import Conditional
 from stream_masker.core.mechanisms.transport.fit import read_tuples
+from stream_masker.core.mechanisms.transport.products import FloatMatrix
 from stream_masker.core.mechanisms.transport.solver import gibbs
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import Counts
@@ -152,11 +154,17 @@ def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Mat
     return np.asarray((result + result.T) / 2.0)
 
 
-def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
-    """(n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability."""
-    cumulative = np.cumsum(joint.ravel())
-    places = np.searchsorted(cumulative, (np.arange(TREE_SAMPLES) + 0.5) / TREE_SAMPLES * cumulative[-1])
-    a, new_a = np.divmod(np.minimum(places, cumulative.size - 1), joint.shape[1])
+def sample_joint(law: Float64Array, channel: FloatMatrix, psi: Float64Array) -> tuple[Int32Array, Int32Array]:
+    """(n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability.
+
+    * ``law``: (k,) P(a). ``channel``: (k, k), and ``psi``: (k,): P(a* | a) is proportional to their products.
+    """
+    cumulative = np.cumsum(law)
+    places = (np.arange(TREE_SAMPLES) + 0.5) / TREE_SAMPLES * cumulative[-1]
+    a = np.minimum(np.searchsorted(cumulative, places), law.size - 1)
+    rows = np.cumsum(channel[a] * psi, axis=1)
+    shares = np.clip(1.0 - (cumulative[a] - places) / law[a], 0.0, 1.0)
+    new_a = np.count_nonzero(rows < (shares * rows[:, -1])[:, None], axis=1)
     return a.astype(np.int32), new_a.astype(np.int32)
 
 
@@ -186,39 +194,42 @@ def fit_child(
     *,
     truncated: bool,
     raised: bool,
-) -> tuple[float, Float64Array]:
+) -> float | str:
     """Find λ of B with E[sd²] = ``wanted`` over pairs (a, a*).
 
     * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
-    Returns λ and the least and the greatest mean squared distance. λ is NaN if the target is below the range or above
-    it. The mean squared distance jumps where the number of Sinkhorn's steps changes; with ``truncated``, a target
-    within a jump gives the end of the jump with more noise.
+    Returns λ, or which RMSE is allowed if the target is below the range or above it. The mean squared distance jumps
+    where the number of Sinkhorn's steps changes; with ``truncated``, a target within a jump gives the end of the jump
+    with more noise.
     """
+    single = squares.astype(np.float32)
 
     def mean(log_sharpness: float) -> float:
-        laws = Conditional.of(edge.table, edge.counts, least, gibbs(squares, float(np.exp(log_sharpness)), power))
+        laws = Conditional.of(edge.table, edge.counts, least, gibbs(single, float(np.exp(log_sharpness)), power))
         channel = ConditionalChannel(laws)
         covered = channel.covers(a, new_a)
         return channel.mean_square(squares, a[covered], new_a[covered])
 
     low, high = LOG_BOUNDS
-    greatest, smallest = mean(low), mean(high)
+    smallest = mean(high)
+    if not raised and not smallest < wanted:
+        return f"at least {np.sqrt(smallest):.3f}"
+    greatest = mean(low)
     if truncated:
         wanted = min(wanted, (1.0 - MARGIN) * greatest)
     if raised:
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
-    ends = np.array([smallest, greatest])
+    if not smallest < wanted < greatest:
+        return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
     point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):
         miss = np.log(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:
-            return float(np.exp(point)), ends
+            return float(np.exp(point))
         low, high = (point, high) if miss > 0.0 else (low, point)
         gain *= 0.5 if miss * previous < 0.0 else 1.0
         previous = miss
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
-        if not smallest < wanted < greatest:
-            return float("nan"), ends
-    return float(np.exp(low)) if truncated else float("nan"), ends
+    return float(np.exp(low)) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"

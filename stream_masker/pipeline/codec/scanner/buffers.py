@@ -22,7 +22,20 @@ LAST_FOUND, CODE_COUNT, ELEMENT_COUNT, COMPANION_COUNT, LIST_FOUND = range(5)
 LIST_SEEN, CURRENT_ELEMENT = range(2)
 """Rows of ``ScanBuffers.role_progress``."""
 
+(
+    FRAME_STATE,
+    FRAME_IS_LIST,
+    FRAME_IS_DROPPED,
+    FRAME_HAS_OUTPUT,
+    FRAME_LAST_ITEM,
+    FRAME_PENDING_NULLS,
+    FRAME_NUMBER,
+) = range(7)
+"""Columns of ``ScanBuffers.stack``."""
+
 FRAME_FIELDS: Final = 8
+"""The number of columns of the stack; one is unused, so that a row is as large as a cache line."""
+
 LEAST_KEY_SLOTS: Final = 64
 PLACEHOLDERS_EACH: Final = 16
 NULL_GROWTH: Final = 3
@@ -47,11 +60,14 @@ class ScanBuffers(NamedTuple):
     ``lengths``, the number of values of each nominal attribute; ``numbers``, by numeric attribute, NaN for none.
     ``values``: of each nominal attribute.
 
-    Of the record that is being scanned: ``stack``, the enclosing containers; ``keys`` and ``key_owners``, a table of
-    the keys that its objects have (``is_new_key``). ``progress``, by attribute: LAST_FOUND, 1 + the element in which a
-    code was found last; CODE_COUNT; ELEMENT_COUNT, of its list; COMPANION_COUNT, of elements with labels and copies;
-    LIST_FOUND, whether its list is there. ``role_progress``, by role: LIST_SEEN, whether its list was found;
-    CURRENT_ELEMENT.
+    Of the record that is being scanned: ``stack``, by depth from 1 on, the containers that are not closed yet:
+    FRAME_STATE; FRAME_IS_LIST; FRAME_IS_DROPPED, whether nothing of it is written; FRAME_HAS_OUTPUT, whether an item is
+    written; FRAME_LAST_ITEM, the position of the last item, -1 before the first; FRAME_PENDING_NULLS, the number of
+    dropped elements whose nulls are not written yet; FRAME_NUMBER, as counted by CONTAINER_COUNT. ``keys`` and
+    ``key_owners``: a table of the keys that its objects have (``is_new_key``). ``progress``, by attribute: LAST_FOUND,
+    1 + the element in which a code was found last; CODE_COUNT; ELEMENT_COUNT, of its list; COMPANION_COUNT, of elements
+    with labels and copies; LIST_FOUND, whether its list is there. ``role_progress``, by role: LIST_SEEN, whether its
+    list was found; CURRENT_ELEMENT.
 
     ``counters``: OUT_BYTES and so on.
     """

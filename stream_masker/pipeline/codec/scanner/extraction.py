@@ -25,6 +25,7 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     LIST_FOUND,
     LIST_SEEN,
     NO_ROOM,
+    PLACEHOLDER_COUNT,
     UNDECIDED,
     ScanBuffers,
 )
@@ -52,35 +53,35 @@ def may_be_blank(data: UInt8Array, start: int, size: int) -> bool:
 
 
 @inlined
-def enter_list(program: Program, state: int, work: ScanBuffers) -> bool:
+def enter_list(program: Program, state: int, buffers: ScanBuffers) -> bool:
     """Marks the list of the roles whose paths continue into every element; False for a second list of a role."""
     for k in range(program.states[state, ENTERED_COUNT]):
         role = program.entered[program.states[state, FIRST_ENTERED] + k]
-        if work.role_progress[LIST_SEEN, role]:
+        if buffers.role_progress[LIST_SEEN, role]:
             return False
-        work.role_progress[LIST_SEEN, role] = 1
+        buffers.role_progress[LIST_SEEN, role] = 1
         if program.role_kinds[role] == CODE_ROLE:
-            work.progress[LIST_FOUND, program.role_attributes[role]] = 1
+            buffers.progress[LIST_FOUND, program.role_attributes[role]] = 1
     return True
 
 
 @inlined
-def enter_element(program: Program, state: int, place: int, work: ScanBuffers) -> None:
+def enter_element(program: Program, state: int, position: int, buffers: ScanBuffers) -> None:
     """Sets the current element of the roles whose paths continue into every element. Codes start without a value."""
     for k in range(program.states[state, ENTERED_COUNT]):
         role = program.entered[program.states[state, FIRST_ENTERED] + k]
-        work.role_progress[CURRENT_ELEMENT, role] = place
+        buffers.role_progress[CURRENT_ELEMENT, role] = position
         if program.role_kinds[role] == CODE_ROLE:
             attribute = program.role_attributes[role]
-            work.values[attribute, work.counters[FIRST_VALUE_COUNT + attribute] + place] = NO_VALUE
-            work.progress[ELEMENT_COUNT, attribute] = place + 1
+            buffers.values[attribute, buffers.counters[FIRST_VALUE_COUNT + attribute] + position] = NO_VALUE
+            buffers.progress[ELEMENT_COUNT, attribute] = position + 1
 
 
 @inlined
 def read_control(
     program: Program,
-    known: InternArrays,
-    work: ScanBuffers,
+    interned: InternArrays,
+    buffers: ScanBuffers,
     flags: int,
     data: UInt8Array,
     start: int,
@@ -88,122 +89,125 @@ def read_control(
     is_text: bool,
 ) -> int:
     """Reads a noise key or an alpha, or a value that is both. Returns DECODED, UNDECIDED or NO_ROOM."""
-    done = work.counters[DECODED_COUNT]
+    record = buffers.counters[DECODED_COUNT]
     if flags & NOISE_KEY_FLAG:
-        if work.key_starts[done] >= 0 or (is_text and may_be_blank(data, start, size)):
+        if buffers.key_starts[record] >= 0 or (is_text and may_be_blank(data, start, size)):
             return UNDECIDED
-        work.key_starts[done], work.key_sizes[done] = start, size
+        buffers.key_starts[record], buffers.key_sizes[record] = start, size
     if flags > NOISE_KEY_FLAG:
-        if work.alphas[done]:
+        if buffers.alphas[record]:
             return UNDECIDED
-        alpha = interned_value(known, alphas_owner(program) + (1 if is_text else 0), data, start, size)
+        alpha = interned_value(interned, alphas_owner(program) + (1 if is_text else 0), data, start, size)
         if alpha == TABLE_FULL or alpha == REFUSED:
             return NO_ROOM if alpha == TABLE_FULL else UNDECIDED
-        work.alphas[done] = alpha
+        buffers.alphas[record] = alpha
     return DECODED
 
 
 @inlined
-def is_first_code(program: Program, work: ScanBuffers, attribute: int, element: int) -> bool:
+def is_first_code(program: Program, buffers: ScanBuffers, attribute: int, element: int) -> bool:
     """Counts a code or number; False if it is not the first one of its record or element."""
-    if work.progress[LAST_FOUND, attribute] == element + 1:
+    if buffers.progress[LAST_FOUND, attribute] == element + 1:
         return False
-    work.progress[LAST_FOUND, attribute] = element + 1
-    work.progress[CODE_COUNT, attribute] += 1
+    buffers.progress[LAST_FOUND, attribute] = element + 1
+    buffers.progress[CODE_COUNT, attribute] += 1
     return True
 
 
 @inlined
 def read_role(
     program: Program,
-    known: InternArrays,
-    work: ScanBuffers,
+    interned: InternArrays,
+    buffers: ScanBuffers,
     role: int,
-    gap: int,
     data: UInt8Array,
     start: int,
     size: int,
 ) -> int:
     """Reads the text of a code, label or copy, and fills in its placeholder. Returns DECODED, UNDECIDED or NO_ROOM."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
-    element = work.role_progress[CURRENT_ELEMENT, role] if program.role_in_list[role] else 0
-    number = (
-        work.counters[FIRST_VALUE_COUNT + attribute] + element
+    element = buffers.role_progress[CURRENT_ELEMENT, role] if program.role_in_list[role] else 0
+    index = (
+        buffers.counters[FIRST_VALUE_COUNT + attribute] + element
         if program.is_array[attribute]
-        else work.counters[DECODED_COUNT]
+        else buffers.counters[DECODED_COUNT]
     )
     if kind == CODE_ROLE:
-        value = interned_value(known, attribute, data, start, size)
+        value = interned_value(interned, attribute, data, start, size)
         if value == TABLE_FULL or value == REFUSED:
             return NO_ROOM if value == TABLE_FULL else UNDECIDED
-        work.values[attribute, number] = value
-        if not is_first_code(program, work, attribute, element):
+        buffers.values[attribute, index] = value
+        if not is_first_code(program, buffers, attribute, element):
             return UNDECIDED
     else:
-        work.progress[COMPANION_COUNT, attribute] = max(work.progress[COMPANION_COUNT, attribute], element + 1)
+        buffers.progress[COMPANION_COUNT, attribute] = max(buffers.progress[COMPANION_COUNT, attribute], element + 1)
     use = LABEL_PLACEHOLDER if kind == LABEL_ROLE else CODE_PLACEHOLDER
-    work.placeholder_uses[gap] = ((number * program.keeps_missing.size + attribute) << PLACEHOLDER_SHIFT) | use
+    buffers.placeholder_uses[buffers.counters[PLACEHOLDER_COUNT]] = (
+        (index * program.keeps_missing.size + attribute) << PLACEHOLDER_SHIFT
+    ) | use
     return DECODED
 
 
 @inlined
-def read_number(
-    program: Program, work: ScanBuffers, role: int, gap: int, data: UInt8Array, start: int, size: int
-) -> bool:
+def read_number(program: Program, buffers: ScanBuffers, role: int, data: UInt8Array, start: int, size: int) -> bool:
     """Reads a number to mask, and fills in its placeholder; False if the record is left undecided."""
-    attribute, done = program.role_attributes[role], work.counters[DECODED_COUNT]
+    attribute, record = program.role_attributes[role], buffers.counters[DECODED_COUNT]
     column, value = attribute - program.is_array.size, number_value(data, start, size)
     lower, upper = program.number_bounds[column, 0], program.number_bounds[column, 1]
     whole = program.number_bounds[column, 2]
     if not lower <= value <= upper or (whole and value != np.floor(value)):
         return False
-    work.numbers[column, done] = value
-    work.placeholder_uses[gap] = (done * program.keeps_missing.size + attribute) << PLACEHOLDER_SHIFT
-    return bool(is_first_code(program, work, attribute, 0))
+    buffers.numbers[column, record] = value
+    buffers.placeholder_uses[buffers.counters[PLACEHOLDER_COUNT]] = (
+        record * program.keeps_missing.size + attribute
+    ) << PLACEHOLDER_SHIFT
+    return bool(is_first_code(program, buffers, attribute, 0))
 
 
 @inlined
-def read_null(program: Program, work: ScanBuffers, role: int) -> bool:
+def read_null(program: Program, buffers: ScanBuffers, role: int) -> bool:
     """Notes a null where a role's path ends; False if the record is left undecided."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
     if kind != CODE_ROLE and kind != NUMBER_ROLE:
         return True
-    element = work.role_progress[CURRENT_ELEMENT, role] if program.role_in_list[role] else 0
-    return bool(program.keeps_missing[attribute] and is_first_code(program, work, attribute, element))
+    element = buffers.role_progress[CURRENT_ELEMENT, role] if program.role_in_list[role] else 0
+    return bool(program.keeps_missing[attribute] and is_first_code(program, buffers, attribute, element))
 
 
 @inlined
-def is_complete(program: Program, work: ScanBuffers) -> bool:
+def is_complete(program: Program, buffers: ScanBuffers) -> bool:
     """Whether a scanned record has all required values, and no label or copy without an element of its own."""
     for attribute in range(program.is_array.size):
-        kept, codes = program.keeps_missing[attribute], work.progress[CODE_COUNT, attribute]
+        keeps_missing, codes = program.keeps_missing[attribute], buffers.progress[CODE_COUNT, attribute]
         if program.is_array[attribute]:
-            sizes, listed = work.progress[ELEMENT_COUNT, attribute], work.progress[LIST_FOUND, attribute]
-            if work.progress[COMPANION_COUNT, attribute] > sizes or (not kept and (not listed or codes < sizes)):
+            elements, has_list = buffers.progress[ELEMENT_COUNT, attribute], buffers.progress[LIST_FOUND, attribute]
+            if buffers.progress[COMPANION_COUNT, attribute] > elements:
                 return False
-        elif not kept and not codes:
+            if not keeps_missing and (not has_list or codes < elements):
+                return False
+        elif not keeps_missing and not codes:
             return False
     for attribute in range(program.is_array.size, program.keeps_missing.size):
-        if not program.keeps_missing[attribute] and not work.progress[CODE_COUNT, attribute]:
+        if not program.keeps_missing[attribute] and not buffers.progress[CODE_COUNT, attribute]:
             return False
     for role in range(program.role_kinds.size):
-        if program.role_kinds[role] == NOISE_KEY_ROLE and work.key_starts[work.counters[DECODED_COUNT]] < 0:
+        if program.role_kinds[role] == NOISE_KEY_ROLE and buffers.key_starts[buffers.counters[DECODED_COUNT]] < 0:
             return False
     return True
 
 
 @inlined
-def start_record(program: Program, work: ScanBuffers) -> None:
+def start_record(program: Program, buffers: ScanBuffers) -> None:
     """Resets what the buffers hold of a record before it is scanned."""
-    done = work.counters[DECODED_COUNT]
-    work.key_starts[done], work.key_sizes[done], work.alphas[done] = -1, 0, 0
+    record = buffers.counters[DECODED_COUNT]
+    buffers.key_starts[record], buffers.key_sizes[record], buffers.alphas[record] = -1, 0, 0
     for attribute in range(program.keeps_missing.size):
-        for what in range(5):
-            work.progress[what, attribute] = 0
+        for row in range(5):
+            buffers.progress[row, attribute] = 0
     for attribute in range(program.is_array.size):
         if not program.is_array[attribute]:
-            work.values[attribute, done] = NO_VALUE
+            buffers.values[attribute, record] = NO_VALUE
     for attribute in range(program.number_bounds.shape[0]):
-        work.numbers[attribute, done] = np.nan
+        buffers.numbers[attribute, record] = np.nan
     for role in range(program.role_kinds.size):
-        work.role_progress[LIST_SEEN, role] = 0
+        buffers.role_progress[LIST_SEEN, role] = 0

@@ -66,78 +66,82 @@ def no_texts(slots: int, size: int, new: int, key: HashKey) -> InternArrays:
 
 
 @inlined
-def member_state(program: Program, state: int, found: np.uint64, data: UInt8Array, start: int, size: int) -> int:
+def member_state(program: Program, state: int, name_hash: np.uint64, data: UInt8Array, start: int, size: int) -> int:
     """The state of an object's member, or -1 - state if the field policy does not name it.
 
-    found: the hash of its name, which is ``size`` bytes from ``start`` on.
+    name_hash: the hash of its name, which is ``size`` bytes from ``start`` on.
     """
-    most = program.name_hashes.size - 1
-    slot = (int64(found) ^ state) & most
+    last_slot = program.name_hashes.size - 1
+    slot = (int64(name_hash) ^ state) & last_slot
     names = program.names
     while names[slot, NAME_OWNER] >= 0:
         if (
-            program.name_hashes[slot] == found
+            program.name_hashes[slot] == name_hash
             and names[slot, NAME_OWNER] == state
             and names[slot, NAME_SIZE] == size
             and same_bytes(data, start, program.texts, names[slot, NAME_START], size)
         ):
             return names[slot, NAME_STATE]
-        slot = (slot + 1) & most
+        slot = (slot + 1) & last_slot
     return -1 - program.states[state, OTHER_MEMBER]
 
 
 @inlined
-def is_new_key(keys: UInt64Array, owners: Int64Array, most: int, found: np.uint64, owner: int, record: int) -> bool:
+def is_new_key(
+    keys: UInt64Array, owners: Int64Array, last_slot: int, key_hash: np.uint64, owner: int, record: int
+) -> bool:
     """Adds a key to those of an object; False if the object already has a key with the same hash, or if the table is
     full.
 
     owner: the number of the object. Objects are numbered in ascending order, those of the current record from
-    ``record`` on; slots with lower numbers count as empty. most: the last slot in use.
+    ``record`` on; slots with lower numbers count as empty. last_slot: the last slot in use.
     """
-    slot = slot_of(found, most)
+    slot = slot_of(key_hash, last_slot)
     for _ in range(MAX_PROBES):
         if owners[slot] < record:
-            keys[slot] = found
+            keys[slot] = key_hash
             owners[slot] = owner
             return True
-        if owners[slot] == owner and keys[slot] == found:
+        if owners[slot] == owner and keys[slot] == key_hash:
             return False
-        slot = (slot + 1) & most
+        slot = (slot + 1) & last_slot
     return False
 
 
 @inlined
-def interned_value(known: InternArrays, owner: int, data: UInt8Array, start: int, size: int) -> int:
+def interned_value(interned: InternArrays, owner: int, data: UInt8Array, start: int, size: int) -> int:
     """The value of a text, REFUSED, or TABLE_FULL. A new text is added; its value is DEFERRED - k."""
     if size > MAX_TEXT_BYTES:
         return REFUSED
-    whose, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
-    found = scan_text_hash(data, start, size, known.hash_key) + np.uint64(owner)
-    rows, most = known.rows, known.rows.shape[0] - 1
-    slot = slot_of(found, most)
+    owner_and_size, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
+    text_hash = scan_text_hash(data, start, size, interned.hash_key) + np.uint64(owner)
+    rows, last_slot = interned.rows, interned.rows.shape[0] - 1
+    slot = slot_of(text_hash, last_slot)
     for _ in range(MAX_PROBES):
-        if rows[slot, TEXT_OWNER] == whose and rows[slot, TEXT_WORD] == word:
-            if size <= 8 or same_bytes(data, start, known.texts, rows[slot, TEXT_START], size):
+        if rows[slot, TEXT_OWNER] == owner_and_size and rows[slot, TEXT_WORD] == word:
+            if size <= 8 or same_bytes(data, start, interned.texts, rows[slot, TEXT_START], size):
                 return rows[slot, TEXT_VALUE]
         elif rows[slot, TEXT_OWNER] < 0:
-            return intern_text(known, slot, word, whose, data, start, size)
-        slot = (slot + 1) & most
+            return intern_text(interned, slot, word, owner_and_size, data, start, size)
+        slot = (slot + 1) & last_slot
     return TABLE_FULL
 
 
 @inlined
-def intern_text(known: InternArrays, slot: int, word: int, whose: int, data: UInt8Array, start: int, size: int) -> int:
+def intern_text(
+    interned: InternArrays, slot: int, word: int, owner_and_size: int, data: UInt8Array, start: int, size: int
+) -> int:
     """Adds a new text in an empty slot; its value is DEFERRED - k, or TABLE_FULL."""
-    used, filled, unknown = known.counters[TEXT_COUNT], known.counters[USED_BYTES], known.counters[NEW_TEXTS]
-    room = known.texts.size - PADDING
-    if 2 * used >= known.rows.shape[0] or filled + size > room or unknown >= known.new.size:
+    count, used, new = interned.counters[TEXT_COUNT], interned.counters[USED_BYTES], interned.counters[NEW_TEXTS]
+    room = interned.texts.size - PADDING
+    if 2 * count >= interned.rows.shape[0] or used + size > room or new >= interned.new.size:
         return TABLE_FULL
     for k in range(size):
-        known.texts[filled + k] = data[start + k]
-    known.rows[slot, TEXT_WORD], known.rows[slot, TEXT_OWNER] = word, whose
-    known.rows[slot, TEXT_START], known.rows[slot, TEXT_VALUE] = filled, DEFERRED - unknown
-    known.new[unknown] = slot
-    known.counters[TEXT_COUNT] = used + 1
-    known.counters[USED_BYTES] = filled + size
-    known.counters[NEW_TEXTS] = unknown + 1
-    return DEFERRED - unknown
+        interned.texts[used + k] = data[start + k]
+    interned.rows[slot, TEXT_WORD], interned.rows[slot, TEXT_OWNER] = word, owner_and_size
+    interned.rows[slot, TEXT_START], interned.rows[slot, TEXT_VALUE] = used, DEFERRED - new
+    interned.new[new] = slot
+    interned.counters[TEXT_COUNT] = count + 1
+    interned.counters[USED_BYTES] = used + size
+    interned.counters[NEW_TEXTS] = new + 1
+    return DEFERRED - new

@@ -11,15 +11,13 @@ from stream_masker.core.kernels.jit import kernel
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT
 from stream_masker.pipeline.codec.scanner.buffers import REWRITTEN_USE, ScanBuffers
 from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
-from stream_masker.pipeline.codec.scanner.tokens import PADDING, copy_bytes
+from stream_masker.pipeline.codec.scanner.tokens import COMMA, LIST_CLOSES, LIST_OPENS, PADDING, copy_bytes
 
 NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
 """Start of a placeholder's text that is null, a pseudonym, or (minus a row) not yet rendered."""
 
 NUMBER_TEXT: Final = 1 << 40
 """Added to the starts of numbers' texts."""
-
-LIST_OPENS, LIST_CLOSES, COMMA = 91, 93, 44
 
 RENDERED_START, RENDERED_SIZE = range(2)
 """Columns of ``RenderArrays.rows``."""

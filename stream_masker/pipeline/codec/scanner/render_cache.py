@@ -14,7 +14,6 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.numbers import json_number
 from stream_masker.pipeline.codec.scanner.render import (
-    COMMA,
     RENDERED_SIZE,
     RENDERED_START,
     RenderArrays,
@@ -22,7 +21,7 @@ from stream_masker.pipeline.codec.scanner.render import (
     find_rendered_texts,
     join_numbers,
 )
-from stream_masker.pipeline.codec.scanner.tokens import PADDING
+from stream_masker.pipeline.codec.scanner.tokens import COMMA, PADDING
 
 RENDER_FIRST_BYTES: Final = 2048
 

@@ -16,6 +16,10 @@ from stream_masker.core.kernels.jit import inlined, int64
 
 NOT: Final = -1
 
+OBJECT_OPENS, OBJECT_CLOSES, LIST_OPENS, LIST_CLOSES = 123, 125, 91, 93
+COMMA, COLON, TEXT, FALSE, NULL, TRUE = 44, 58, 34, 102, 110, 116
+"""The first bytes of tokens."""
+
 PADDING: Final = 8
 """The number of zeros that must follow the last byte of an array, so that words of eight bytes can be read."""
 

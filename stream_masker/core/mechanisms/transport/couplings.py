@@ -1,0 +1,190 @@
+"""The laws of an attribute given another one, and the couplings of two of them.
+
+Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler, Weed and
+Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn independently. So the
+law of b* is exact whatever the number of steps.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transport.products import FloatMatrix
+from stream_masker.core.mechanisms.transport.table import Table
+
+SINKHORN_STEPS = 15
+SINKHORN_ERROR = 1e-3
+
+
+class Conditional(NamedTuple):
+    """The laws P(b | a) of k_A × k_B values with m pairs, and the kernel of B.
+
+    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a). ``target``: (m,) the
+      law of masked values, 0 for pairs that are too rare to be written.
+    * ``kernel``: (k_B, k_B) float32 K_B.
+    """
+
+    offsets: Int64Array
+    partners: Int32Array
+    source: Float64Array
+    target: Float64Array
+    kernel: Float32Matrix
+
+    @classmethod
+    def of(cls, table: Table, counts: Int64Array, least: int, second: FloatMatrix) -> Conditional:
+        """Create the laws of a table's counts, of which pairs with less than ``least`` rows are not written."""
+        written = np.where(counts >= least, counts, 0)
+        return cls(
+            table.by_row.offsets,
+            table.columns.astype(np.int32),
+            _shares(table, counts),
+            _shares(table, written),
+            second.astype(np.float32),
+        )
+
+    def writes(self) -> np.ndarray:
+        """(k_A,) bool: whether a value of A has a partner that may be written."""
+        rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        return np.bincount(rows, self.target, minlength=self.offsets.size - 1) > 0.0
+
+
+def _shares(table: Table, counts: Int64Array) -> Float64Array:
+    totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
+    return np.asarray(counts / np.maximum(totals, 1.0)[table.rows])
+
+
+@kernel
+def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64Array:
+    """(n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of a."""
+    sizes = np.zeros(a.size, np.int64)
+    for i in range(a.size):
+        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
+        sizes[i] = 2 * targets + laws.offsets[a[i] + 1] - laws.offsets[a[i]]
+    return sizes
+
+
+@part
+def multiply_rows(matrix: Float64Matrix, weights: Float64Array, result: Float64Array) -> None:
+    """Set ``result``, (m,), to weights · M for a (n, m) matrix. Each sum is in the order of the rows."""
+    result[:] = 0.0
+    for i in range(weights.size):
+        row = matrix[i]
+        weight = weights[i]
+        for k in range(result.size):
+            result[k] += weight * row[k]
+
+
+@part
+def solve_coupling(
+    source: Float64Array,
+    target: Float64Array,
+    kernels: tuple[Float64Matrix, Float64Matrix],
+    sums: tuple[Float64Array, Float64Array],
+    psi: Float64Array,
+    rest: Float64Array,
+    kept: Float64Array,
+) -> None:
+    """Fill the coupling of a pair (a, a*).
+
+    * ``source``: (n,) P(b | a) of the partners of a. ``target``: (m,) the law of the partners of a*.
+    * ``kernels``: K of these partners, (n, m), and its transpose. ``sums``: (n,) and (m,), overwritten.
+    * ``psi``: ψ of each partner of a*, reduced so that no column exceeds its law. ``rest``: cumulative, what the
+      columns lack. ``kept``: for each partner of a, the share of its row that is drawn from ψ.
+    """
+    of_rows, of_columns = sums
+    for k in range(target.size):
+        psi[k] = target[k]
+    kept[:] = 0.0
+    for step in range(SINKHORN_STEPS):
+        multiply_rows(kernels[1], psi, of_rows)
+        missing = 0.0
+        for i in range(source.size):
+            missing += abs(kept[i] * of_rows[i] - source[i])
+            kept[i] = source[i] / of_rows[i]
+        if step > 0 and missing < SINKHORN_ERROR:
+            break
+        multiply_rows(kernels[0], kept, of_columns)
+        for k in range(target.size):
+            if target[k] > 0.0:
+                psi[k] = target[k] / of_columns[k]
+    round_coupling(source, target, kernels, sums, psi, rest, kept)
+
+
+@part
+def round_coupling(
+    source: Float64Array,
+    target: Float64Array,
+    kernels: tuple[Float64Matrix, Float64Matrix],
+    sums: tuple[Float64Array, Float64Array],
+    psi: Float64Array,
+    rest: Float64Array,
+    phi: Float64Array,
+) -> None:
+    """Reduce rows, then columns, to their laws; see ``solve_coupling``."""
+    of_rows, of_columns = sums
+    multiply_rows(kernels[1], psi, of_rows)
+    for i in range(source.size):
+        phi[i] = min(phi[i], source[i] / of_rows[i])
+    sum_rest = 0.0
+    multiply_rows(kernels[0], phi, of_columns)
+    for k in range(target.size):
+        if target[k] > 0.0:
+            reached = of_columns[k] * psi[k]
+            if reached > target[k]:
+                psi[k] *= target[k] / reached
+                reached = target[k]
+            sum_rest += target[k] - reached
+        rest[k] = sum_rest
+    multiply_rows(kernels[1], psi, of_rows)
+    for i in range(source.size):
+        phi[i] = min(1.0, phi[i] * of_rows[i] / source[i])
+
+
+@part
+def fill_kernels(laws: Conditional, a: int, new: int, forward: Float64Matrix, backward: Float64Matrix) -> None:
+    """Set K of the partners of a and of those of a*, (n, m), and its transpose."""
+    low, first = laws.offsets[a], laws.offsets[new]
+    for i in range(forward.shape[0]):
+        row = laws.kernel[laws.partners[low + i]]
+        for k in range(forward.shape[1]):
+            weight = np.float64(row[laws.partners[first + k]])
+            forward[i, k] = weight
+            backward[k, i] = weight
+
+
+@kernel
+def solve_couplings(
+    laws: Conditional, a: Int32Array, new_a: Int32Array, starts: Int64Array, couplings: Float64Array
+) -> None:
+    """Fill the couplings of pairs (a, a*), each from its start on.
+
+    K of the partners is copied, so that the steps read it in its order.
+    """
+    offsets = laws.offsets
+    most, cells = int64(0), int64(0)
+    for i in range(a.size):
+        sources, targets = offsets[a[i] + 1] - offsets[a[i]], offsets[new_a[i] + 1] - offsets[new_a[i]]
+        most, cells = max(most, sources, targets), max(cells, sources * targets)
+    scratch, sums = np.empty((2, cells)), np.empty((2, most))
+    for i in range(a.size):
+        own, other = offsets[a[i]], offsets[new_a[i]]
+        sources, targets = offsets[a[i] + 1] - own, offsets[new_a[i] + 1] - other
+        forward = scratch[0, : sources * targets].reshape((sources, targets))
+        backward = scratch[1, : sources * targets].reshape((targets, sources))
+        fill_kernels(laws, int64(a[i]), int64(new_a[i]), forward, backward)
+        psi = couplings[starts[i] : starts[i] + targets]
+        rest = couplings[starts[i] + targets : starts[i] + 2 * targets]
+        kept = couplings[starts[i] + 2 * targets : starts[i] + 2 * targets + sources]
+        solve_coupling(
+            laws.source[own : own + sources],
+            laws.target[other : other + targets],
+            (forward, backward),
+            (sums[0, :sources], sums[1, :targets]),
+            psi,
+            rest,
+            kept,
+        )

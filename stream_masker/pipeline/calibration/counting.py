@@ -1,0 +1,131 @@
+"""Counting of masked records in blocks: sampled, bounded for each noise key, and split to fit into messages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Distortion
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.random.distinct import KeyHasher, merged, sketch
+from stream_masker.core.random.sampling import PositionSampler
+from stream_masker.core.statistics.counts import count_batch, merge
+from stream_masker.pipeline.calibration.blocks import CountedRecords, split_into_blocks
+from stream_masker.pipeline.calibration.sampling import chosen_records, strata
+from stream_masker.pipeline.calibration.weights import KeyWeights
+from stream_masker.pipeline.records import Block, Inputs, Rejected, Stratum
+from stream_masker.pipeline.style import add_styles
+
+
+class BlockCounter:
+    """Counts the records of runs, each of one partition, in blocks.
+
+    Its state is the sampled level, which a statistics version brings, and the weights of the noise keys counted so far.
+    """
+
+    def __init__(self, secret: bytes, sizes: Sequence[int], weights: KeyWeights) -> None:
+        """sizes: the number of concepts of each attribute's taxonomy. Raises ParameterError if the secret is empty."""
+        self._sampler = PositionSampler(secret)
+        self._hasher = KeyHasher(secret)
+        self._sizes = sizes
+        self._weights = weights
+        self._level: int | None = None
+
+    def sample_from(self, level: int | None) -> None:
+        """Count only records of this level or more from now on; None: all records."""
+        self._level = level
+
+    def hashes(self, keys: Sequence[bytes]) -> Int64Array:
+        """(n,): the hashes of n noise keys, as ``CountedRecords.keys`` has them."""
+        return self._hasher.hashes(keys)
+
+    def blocks(
+        self,
+        records: Inputs,
+        counted: CountedRecords,
+        *,
+        topic: str,
+        source: str,
+        partition: int,
+        statistics_version: int,
+    ) -> tuple[list[Block], int]:
+        """The blocks of a run, and the number of its records that are left out because of the weight of their keys.
+
+        records: of the run, at least one; source: the topic's name with what tells it from an earlier one of the name.
+        """
+        levels = None
+        if self._level is not None:
+            levels = self._sampler.levels(source, partition, np.array(records.offsets, dtype=np.int64))
+        counted, left_out = self._bounded(counted, levels)
+        blocks = [
+            Block(
+                topic=topic,
+                partition=partition,
+                first_offset=records.offsets[start],
+                last_offset=records.offsets[end - 1],
+                timestamp=max(records.timestamps[start:end]),
+                statistics_version=statistics_version,
+                original=count_batch(part.batch, self._sizes, part.unknown, part.lost),
+                masked=count_batch(
+                    Batch(part.batch.size, part.masked.columns, numeric=part.masked.numeric), self._sizes
+                ),
+                distortions=part.masked.distortions,
+                rejected=_by_reason(part.rejected.values()),
+                styles=tuple(part.styles),
+                stratum=stratum,
+                keys=None if part.keys is None else sketch(part.keys),
+            )
+            for start, end, whole in split_into_blocks(counted, len(records))
+            for stratum, part in self._strata(whole, None if levels is None else levels[start:end])
+        ]
+        return blocks, left_out
+
+    def _bounded(self, counted: CountedRecords, levels: Int64Array | None) -> tuple[CountedRecords, int]:
+        """The records without those whose noise keys have been counted too often, and their number."""
+        if counted.keys is None:
+            return counted, 0
+        sampled = np.ones(len(counted.keys), np.bool_)
+        if levels is not None:
+            sampled = levels[counted.indices] >= (self._level or 0)
+        admitted = self._weights.admit(counted.keys[sampled])
+        if admitted.all():
+            return counted, 0
+        kept = np.ones(len(counted.keys), np.bool_)
+        kept[sampled] = admitted
+        return chosen_records(counted, np.flatnonzero(kept), counted.rejected), int(np.count_nonzero(~admitted))
+
+    def _strata(
+        self, counted: CountedRecords, levels: Int64Array | None
+    ) -> Iterator[tuple[Stratum | None, CountedRecords]]:
+        if levels is None or self._level is None:
+            yield None, counted
+        else:
+            yield from strata(counted, levels, self._level)
+
+
+def block_level(block: Block) -> int:
+    """The level of a block's records; 0 if all records are counted."""
+    return 0 if block.stratum is None else block.stratum.level
+
+
+def merge_blocks(blocks: Sequence[Block]) -> Block:
+    """One block for consecutive records that have a block each."""
+    columns = zip(*(block.distortions for block in blocks), strict=True)
+    return replace(
+        blocks[0],
+        last_offset=blocks[-1].last_offset,
+        timestamp=max(block.timestamp for block in blocks),
+        original=merge(block.original for block in blocks),
+        masked=merge(block.masked for block in blocks),
+        distortions=tuple(sum(column, Distortion()) for column in columns),
+        rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
+        styles=add_styles(block.styles for block in blocks),
+        keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
+    )
+
+
+def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
+    return dict(Counter(one.reason for one in rejected))

@@ -1,0 +1,71 @@
+"""The bound on how many records of one noise key are counted.
+
+Without it, somebody who sends one person's event again and again fills the window alone, and the statistics become
+those of that event. The keyed hashes of the noise keys fall into cells; of each cell, at most a share of the records
+counted so far is counted. Without the secret nobody can choose a key that shares its cell with another one.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.dtypes import Int64Array
+
+KEY_CELLS: Final = 1 << 16
+"""The number of cells. Keys that share one are bounded together."""
+
+LEAST_COUNTED: Final = 100
+"""The records of a key that are counted in any case, in each period."""
+
+
+class KeyWeights:
+    """Chooses the records that are counted, so that none of their noise keys outweighs the others.
+
+    In each ``period``, a number of records offered, the records of a cell are counted while they are fewer than
+    ``LEAST_COUNTED``, or than ``share`` of all records counted in the period. If an earlier period had so few keys that
+    they cannot fill a window at this share, the share is twice that of equally frequent keys.
+    """
+
+    def __init__(self, *, share: float = 1.0, period: int = 100_000) -> None:
+        """share: above 0, at most 1, which is no bound; period: at least 1."""
+        self._share = share
+        self._period = period
+        self._counted = np.zeros(KEY_CELLS, np.int64)
+        self._offered = 0
+        self._keys_before = 0
+
+    def admit(self, hashes: Int64Array) -> NDArray[np.bool_]:
+        """(n,): whether each of n records is counted, of which ``hashes`` (n,) are the hashes of the noise keys."""
+        if self._share >= 1:
+            return np.ones(len(hashes), np.bool_)
+        if self._offered >= self._period:
+            self._begin_period()
+        cells = (hashes & (KEY_CELLS - 1)).astype(np.uint16)
+        admitted = _ranks(cells) < self._bound - self._counted[cells]
+        self._counted += np.bincount(cells[admitted], minlength=KEY_CELLS)
+        self._offered += len(cells)
+        return admitted
+
+    def _begin_period(self) -> None:
+        self._keys_before = int(np.count_nonzero(self._counted))
+        self._counted[:] = 0
+        self._offered = 0
+
+    @property
+    def _bound(self) -> int:
+        """The records of a cell that may be counted in this period, so far."""
+        share = max(self._share, 2 / self._keys_before) if self._keys_before else self._share
+        return max(LEAST_COUNTED, int(share * self._counted.sum()))
+
+
+def _ranks(cells: NDArray[np.uint16]) -> Int64Array:
+    """(n,): how many earlier records of the same cell each of n records has."""
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    first = np.searchsorted(ordered, ordered)
+    ranks = np.empty(len(cells), np.int64)
+    ranks[order] = np.arange(len(cells)) - first
+    return ranks

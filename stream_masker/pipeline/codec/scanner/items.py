@@ -1,0 +1,170 @@
+"""The items of a container: its members or its elements, with what is written in front of their values."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from stream_masker.core.dtypes import UInt8Array
+from stream_masker.core.kernels.jit import inlined, int64
+from stream_masker.pipeline.codec.scanner.buffers import (
+    FRAME_HAS_OUTPUT,
+    FRAME_IS_LIST,
+    FRAME_LAST_ITEM,
+    FRAME_NUMBER,
+    FRAME_PENDING_NULLS,
+    FRAME_STATE,
+    PLACEHOLDER_COUNT,
+    ScanBuffers,
+)
+from stream_masker.pipeline.codec.scanner.extraction import enter_element
+from stream_masker.pipeline.codec.scanner.filters import UNSURE, filter_matches
+from stream_masker.pipeline.codec.scanner.lookups import is_new_key, member_state
+from stream_masker.pipeline.codec.scanner.program import (
+    FILTER_COUNT,
+    FIRST_ELEMENT,
+    FIRST_FILTER,
+    FIRST_POSITION,
+    HIDES_NAMES,
+    NULLS_DROPPED,
+    OBJECTS_ONLY,
+    POSITION_COUNT,
+    Program,
+)
+from stream_masker.pipeline.codec.scanner.text_hash import scan_text_hash
+from stream_masker.pipeline.codec.scanner.tokens import (
+    COLON,
+    COMMA,
+    NOT,
+    NULL,
+    OBJECT_OPENS,
+    TEXT,
+    UNESCAPED,
+    after_space,
+    copy_bytes,
+    string_end,
+)
+
+
+class Item(NamedTuple):
+    """A member or an element. value: the place of its value, NOT if the record is left undecided; state: of its value;
+    key, key_size: the place and the size of a member's key with its quotes. The size is 0 for an element, and negative
+    for a key that a pseudonym replaces."""
+
+    value: int
+    state: int
+    key: int
+    key_size: int
+
+
+@inlined
+def item_start(data: UInt8Array, at: int, end: int, is_first: bool) -> int:
+    """The place of an item, which is after a comma unless it is the container's first; NOT if there is none."""
+    if is_first:
+        return at
+    if data[at] != COMMA:
+        return NOT
+    at = after_space(data, at + 1, end)
+    return at if at < end else NOT
+
+
+@inlined
+def read_element(data: UInt8Array, at: int, end: int, program: Program, buffers: ScanBuffers, depth: int) -> Item:
+    """The element of a list at a place."""
+    list_state, position = buffers.stack[depth, FRAME_STATE], buffers.stack[depth, FRAME_LAST_ITEM]
+    state = element_state(program, list_state, position, data, at, end)
+    if state < 0:
+        return Item(NOT, NOT, at, 0)
+    enter_element(program, list_state, position, buffers)
+    return Item(at, state, at, 0)
+
+
+@inlined
+def element_state(program: Program, state: int, position: int, data: UInt8Array, at: int, end: int) -> int:
+    """The state of the element at a position of a list; NOT if the record is left undecided."""
+    filters, matching = program.states[state, FILTER_COUNT], 0
+    if filters and data[at] == OBJECT_OPENS:
+        for bit in range(filters):
+            result = filter_matches(program, program.filters[program.states[state, FIRST_FILTER] + bit], data, at, end)
+            if result == UNSURE:
+                return NOT
+            matching |= result << bit
+    elif program.states[state, OBJECTS_ONLY] and data[at] != NULL and data[at] != OBJECT_OPENS:
+        return NOT
+    number = 0
+    for k in range(program.states[state, POSITION_COUNT]):
+        if program.positions[program.states[state, FIRST_POSITION] + k] == position:
+            number = k + 1
+    return int64(program.elements[program.states[state, FIRST_ELEMENT] + (number << filters) + matching])
+
+
+@inlined
+def read_member(
+    data: UInt8Array, at: int, end: int, program: Program, buffers: ScanBuffers, depth: int, last_slot: int
+) -> Item:
+    """The member of an object at a place. Its key must have no escapes and must not repeat another one.
+
+    last_slot: of the table of keys, as ``last_key_slot``.
+    """
+    undecided = Item(NOT, NOT, at, 0)
+    if data[at] != TEXT:
+        return undecided
+    stop, escapes = string_end(data, at + 1, end)
+    if stop < 0 or escapes != UNESCAPED:
+        return undecided
+    object_state, name, size = buffers.stack[depth, FRAME_STATE], at + 1, stop - at - 1
+    name_hash = scan_text_hash(data, name, size, program.hash_key)
+    owner, record = buffers.stack[depth, FRAME_NUMBER], buffers.stack[1, FRAME_NUMBER]
+    if not is_new_key(buffers.keys, buffers.key_owners, last_slot, name_hash, owner, record):
+        return undecided
+    state, key_size = int64(member_state(program, object_state, name_hash, data, name, size)), size + 2
+    if state < 0:
+        state = -1 - state
+        key_size = -key_size if program.states[object_state, HIDES_NAMES] else key_size
+    colon = after_space(data, stop + 1, end)
+    if colon >= end or data[colon] != COLON:
+        return undecided
+    value = after_space(data, colon + 1, end)
+    return Item(value, state, at, key_size) if value < end else undecided
+
+
+@inlined
+def start_item(data: UInt8Array, item: Item, buffers: ScanBuffers, depth: int, to: int) -> int:
+    """Writes what is in front of an item's value: null for each element dropped before, a comma, and the key or its
+    placeholder. Returns the place after it."""
+    out, stack = buffers.out, buffers.stack
+    has_output = stack[depth, FRAME_HAS_OUTPUT] != 0
+    for _ in range(stack[depth, FRAME_PENDING_NULLS]):
+        if has_output:
+            out[to] = COMMA
+            to += 1
+        out[to], out[to + 1], out[to + 2], out[to + 3] = NULL, 117, 108, 108
+        to += 4
+        has_output = True
+    if has_output:
+        out[to] = COMMA
+        to += 1
+    if item.key_size > 0:
+        to = copy_bytes(data, item.key, item.key_size, out, to)
+    elif item.key_size < 0:
+        add_placeholder(buffers, -2 - item.key, -2 - item.key_size, to)
+    if item.key_size:
+        out[to] = COLON
+        to += 1
+    stack[depth, FRAME_HAS_OUTPUT], stack[depth, FRAME_PENDING_NULLS] = 1, 0
+    return to
+
+
+@inlined
+def add_placeholder(buffers: ScanBuffers, use: int, size: int, to: int) -> None:
+    """Adds a placeholder for a text of the input (``ScanBuffers``)."""
+    placeholder = buffers.counters[PLACEHOLDER_COUNT]
+    buffers.placeholder_uses[placeholder], buffers.placeholder_sizes[placeholder] = use, size
+    buffers.placeholder_starts[placeholder] = to
+    buffers.counters[PLACEHOLDER_COUNT] = placeholder + 1
+
+
+@inlined
+def drop_item(program: Program, buffers: ScanBuffers, depth: int) -> None:
+    """Notes a dropped item. Null takes the place of an element if paths name positions of the list."""
+    if buffers.stack[depth, FRAME_IS_LIST] and program.states[buffers.stack[depth, FRAME_STATE], NULLS_DROPPED]:
+        buffers.stack[depth, FRAME_PENDING_NULLS] += 1

@@ -1,0 +1,39 @@
+"""The Helm chart as it renders, for tests."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import yaml
+from support.documentation import ROOT
+
+CHART = ROOT / "deploy" / "chart"
+EXAMPLE = ROOT / "deploy" / "example-values.yaml"
+KUBERNETES = "1.33.0"
+
+helm = shutil.which("helm")
+NEEDS_HELM = pytest.mark.skipif(helm is None, reason="install Helm (https://helm.sh): no helm")
+
+Objects = dict[tuple[str, str], dict[str, Any]]
+"""Objects of Kubernetes by kind and name."""
+
+
+def rendered_text(values: Any, *, example: bool = True, arguments: Sequence[str] = ()) -> str:
+    """Return the manifests that the chart renders for these values. Raises ValueError if helm refuses them."""
+    files = ["-f", str(EXAMPLE)] if example else []
+    command = [helm, "template", "release", str(CHART), "--kube-version", KUBERNETES, *files, "-f", "-", *arguments]
+    done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr)
+    return done.stdout
+
+
+def rendered(values: Any, *, example: bool = True, arguments: Sequence[str] = ()) -> Objects:
+    """Return the objects that the chart renders for these values. Raises ValueError if helm refuses them."""
+    manifests = yaml.safe_load_all(rendered_text(values, example=example, arguments=arguments))
+    return {(one["kind"], one["metadata"]["name"]): one for one in manifests if one}

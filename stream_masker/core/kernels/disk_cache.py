@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 from numba import config, types
 from numba.core.compiler import CompileResult
@@ -34,7 +35,16 @@ from stream_masker.core.kernels.fingerprint import fingerprint
 log = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
-COMPILER = (numba.__version__, sys.implementation.cache_tag, config.OPT, config.BOUNDSCHECK)
+COMPILER = (
+    numba.__version__,
+    llvmlite.__version__,
+    sys.implementation.cache_tag,
+    config.OPT,
+    config.LOOP_VECTORIZE,
+    config.SLP_VECTORIZE,
+    config.USING_SVML,
+    config.BOUNDSCHECK,
+)
 
 
 class KernelCache:

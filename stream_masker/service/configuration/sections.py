@@ -200,7 +200,7 @@ class FormatSection(Section):
     value: Literal["json", "confluent"] = Field(
         default="json",
         description="The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a "
-        "schema in the registry and a value in Avro or JSON by this schema.",
+        "schema in the registry and a value in Avro, Protobuf or JSON by this schema.",
     )
     key: Literal["plain", "confluent"] = Field(
         default="plain",

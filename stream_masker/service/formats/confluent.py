@@ -8,8 +8,9 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.service.formats.kinds import open_serde
 from stream_masker.service.formats.registry import LATEST_SECONDS, registry_answer
-from stream_masker.service.formats.serdes import Serde, open_serde, schema_id
+from stream_masker.service.formats.serdes import Serde, schema_id
 
 UNKNOWN_SECONDS: Final = 60.0
 """Seconds after which an id that the registry did not know is looked up again."""

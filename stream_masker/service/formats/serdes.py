@@ -7,7 +7,7 @@ schema id of a record, or the one to write with, is known.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -16,7 +16,6 @@ import orjson
 from stream_masker.pipeline.codec.formatted import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
-from stream_masker.service.formats.registry import registry_answer
 
 HEADER_BYTES = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
@@ -46,15 +45,15 @@ def schema_id(value: bytes) -> int:
     return found
 
 
-def _no_subject(*_: Any) -> None:
+def no_subject(*_: Any) -> None:
     """The subject name strategy of serdes that need no subject."""
 
 
-def _framed(kind: str, number: int) -> Callable[[bytes, Any, Any], bytes]:
-    """The function that puts a schema id before an encoded value."""
+def framed(kind: str, number: int, indexes: list[int] | None = None) -> Callable[[bytes, Any, Any], bytes]:
+    """The function that puts a schema id before an encoded value. indexes: of a Protobuf message's type."""
     from confluent_kafka.schema_registry.serde import SchemaId
 
-    header = SchemaId(kind, number).id_to_bytes()
+    header = SchemaId(kind, number, message_indexes=indexes).id_to_bytes()
     return lambda payload, context, unused: header + payload
 
 
@@ -68,14 +67,14 @@ class AvroSerde:
         parsed = _parse_avro(client, schema, named)
         self.record_name = parsed.get("name") if isinstance(parsed, dict) else None
         self._to_avro = avro_converter(parsed, named)
-        self._read = AvroDeserializer(client, conf={"subject.name.strategy": _no_subject})
+        self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
         self._write = AvroSerializer(
             client,
             schema,
             conf={
                 "auto.register.schemas": False,
-                "subject.name.strategy": _no_subject,
-                "schema.id.serializer": _framed("AVRO", number),
+                "subject.name.strategy": no_subject,
+                "schema.id.serializer": framed("AVRO", number),
             },
         )
 
@@ -110,14 +109,14 @@ class JsonSchemaSerde:
 
         definition = json.loads(schema.schema_str)
         self.record_name = definition.get("title") if isinstance(definition, dict) else None
-        conf = {"subject.name.strategy": _no_subject}
+        conf = {"subject.name.strategy": no_subject}
         self._read = JSONDeserializer(
             None, schema_registry_client=client, conf={**conf, "validate": False}, json_decode=bytes
         )
         self._write = JSONSerializer(
             schema,
             client,
-            conf={**conf, "auto.register.schemas": False, "schema.id.serializer": _framed("JSON", number)},
+            conf={**conf, "auto.register.schemas": False, "schema.id.serializer": framed("JSON", number)},
             json_encode=lambda value: orjson.dumps(value).decode(),
         )
 
@@ -145,35 +144,3 @@ def _invalid_field(error: BaseException | None) -> str | None:
     if error.validator == "required" and isinstance(value, list) and isinstance(error.instance, dict):
         names += [name for name in value if name not in error.instance][:1]
     return ".".join(names) or None
-
-
-SERDES: Mapping[str, Callable[[Any, int, Any], Serde]] = {"AVRO": AvroSerde, "JSON": JsonSchemaSerde}
-"""The serdes by the registry's name of a kind of schema."""
-
-
-def open_serde(client: Any, url: str, number: int, schema: Any) -> Serde:
-    """The serde of a schema.
-
-    Raises FormatUnavailableError if the schemas that it refers to cannot be looked up, and RecordRejectedError if the
-    schema is of an unknown kind, cannot be parsed, or has rules, which encrypt or change values.
-    """
-    kind = SERDES.get(schema.schema_type)
-    if kind is None or _has_rules(schema):
-        raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
-    with registry_answer(url):
-        _look_up_references(client, schema)
-    try:
-        return kind(client, number, schema)
-    except Exception:  # noqa: BLE001
-        raise RecordRejectedError(Reason.UNKNOWN_SCHEMA) from None
-
-
-def _look_up_references(client: Any, schema: Any) -> None:
-    """Look up the schemas that a schema refers to. The client keeps them for its serdes."""
-    for reference in schema.references or ():
-        _look_up_references(client, client.get_version(reference.subject, reference.version, True).schema)
-
-
-def _has_rules(schema: Any) -> bool:
-    rules = schema.rule_set
-    return rules is not None and bool(rules.domain_rules or getattr(rules, "encoding_rules", None))

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,8 @@ from pathlib import Path
 def refuse(*_, **__):
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
+opened = Path.open
+Path.open = lambda path, mode="r", *rest, **options: (opened if "r" in mode else refuse)(path, mode, *rest, **options)
 Path.write_bytes = Path.replace = Path.unlink = refuse
 """
 """What the cache sees of a read-only file system; file permissions do not restrict the user root."""
@@ -229,6 +232,13 @@ def test_compilations_are_reported_by_name(package, call):
     names = package.parent / "names"
     assert call(REPORTED.format(names=str(names))) == (161, 1)
     assert names.read_text().splitlines() == ["kernels.total", "parts.scaled", "parts.factor"]
+
+
+def test_processes_that_start_together_compile_a_kernel_once(call, compiled):
+    shutil.rmtree(compiled)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(call) for _ in range(3)]
+    assert sorted(one.result() for one in calls) == [(131, 0), (131, 0), (131, 1)]
 
 
 def test_earlier_sources_are_still_loaded_from_disk(package, call):

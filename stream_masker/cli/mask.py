@@ -64,10 +64,11 @@ def command(
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
-    needs the extra `parquet`); its content decides which. The section `produce` of the configuration says which column
-    of a table is which field. OUT has JSON lines; of a table, if its name ends in .csv or .parquet, it is a table of
-    the same kind, without the columns that the configuration drops. A name that ends in .gz or .zst is compressed. OUT
-    appears when it is complete: after an error, a file that was there before is unchanged.
+    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. The
+    section `produce` of the configuration says which column of a table is which field. OUT has JSON lines; of a table,
+    if its name ends in .csv, .parquet or .avro, it is a table of the same kind, without the columns that the
+    configuration drops; an Avro file keeps its schema. A name that ends in .gz or .zst is compressed. OUT appears when
+    it is complete: after an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
@@ -148,7 +149,7 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: s
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV or Parquet, see `mask`).
+    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV, Parquet or Avro, see `mask`).
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once

@@ -48,7 +48,7 @@ def test_the_worker_resumes_when_statistics_arrive(bench: Bench) -> None:
     assert holding(bench) == set()
     assert bench.calls == ["hold", "idle", "resume", "gather 0", "begin", "commit 3"]
     assert (bench.masker.versions, bench.metric("held"), bench.metric("statistics_version")) == ([1], 0, 1)
-    assert bench.pipeline.committed == [({0: 3}, "metadata")]
+    assert bench.pipeline.committed == [(offsets({0: 3}), "metadata")]
 
 
 def test_a_group_that_is_too_small_is_put_back_and_nothing_is_written(bench: Bench) -> None:

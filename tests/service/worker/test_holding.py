@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from consumer import offsets
 from worker_bench import Bench
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError

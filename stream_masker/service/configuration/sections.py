@@ -201,7 +201,7 @@ class FormatSection(Section):
     )
     subject: Literal["topic", "record", "topic_record"] = Field(
         default="topic",
-        description="The name strategy of the client for the subject of `write: latest` and of simulated events.",
+        description="The name strategy of the client for the subject of `write: latest`.",
     )
     registry: RegistrySection = Field(default=RegistrySection())
 

@@ -86,7 +86,9 @@ def read_blocks(topics: Setting, configuration: Configuration) -> dict[int, Bloc
 def levels(configuration: Configuration, block: Block) -> np.ndarray:
     """Return the offsets that a block counts, by the keyed hash of their position."""
     offsets = np.arange(block.first_offset, block.last_offset + 1)
-    found = PositionSampler(masking_secret(configuration)).levels(block.topic, block.partition, offsets)
+    found = PositionSampler(masking_secret(configuration, configuration.topics.single)).levels(
+        block.topic, block.partition, offsets
+    )
     if block.stratum is None:
         return offsets
     top = block.stratum.level == block.stratum.start + STRATA - 1

@@ -147,7 +147,7 @@ def source_of(here: Setting) -> PartitionSource:
     source = PartitionSource(
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
-        topic=here.topics["input"],
+        topics=[here.topics["input"]],
         batcher=SizeTimeBatcher(BatchLimits()),
         beat=lambda: True,
     )

@@ -23,6 +23,7 @@ from stream_masker.service.configuration.mechanisms import (
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import pairing_problems
 from stream_masker.service.configuration.sections import SecretSource
+from stream_masker.service.configuration.topics.checks import section_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
@@ -47,11 +48,7 @@ def consistency_problems(configuration: Configuration) -> list[tuple[Configurati
 
 def distinct_topics(configuration: Configuration) -> Problems:
     """Topic names are distinct; otherwise a process would read its own output."""
-    names: dict[str, str] = {}
-    for role, topic in configuration.topics:
-        if topic in names:
-            yield ("topics", role), f"{topic!r} is also topics.{names[topic]}: all topics must differ"
-        names.setdefault(topic, role)
+    yield from ((("topics", role), text) for role, text in section_problems(configuration.topics))
 
 
 def unreserved_properties(configuration: Configuration) -> Problems:

@@ -40,16 +40,15 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     return _read(configuration, configuration.secret, "secret", environ)
 
 
-def masking_secret(configuration: Configuration) -> bytes:
+def masking_secret(configuration: Configuration, topic: str) -> bytes:
     """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
 
     Raises ConfigurationError like ``read_secret``.
     """
-    secret = read_secret(configuration)
+    secret, name = read_secret(configuration), topic.encode()
     if configuration.linkage == "shared":
         return secret
-    topic = configuration.topics.input.encode()
-    return hashlib.blake2b(topic, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
+    return hashlib.blake2b(name, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
 def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:

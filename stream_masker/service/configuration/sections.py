@@ -15,7 +15,6 @@ from stream_masker.service.configuration.base import (
     NonEmptyText,
     PositiveInt,
     Section,
-    TopicName,
 )
 
 
@@ -28,28 +27,6 @@ class KafkaSection(Section):
     properties: dict[NonEmptyText, str | bool | int | float] = Field(
         default_factory=dict,
         description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
-    )
-
-
-class TopicsSection(Section):
-    """The names of the topics, all different."""
-
-    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
-    output: TopicName = Field(default="discharges.masked", description="The topic of the masked events.")
-    rejected: TopicName = Field(
-        default="discharges.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values.",
-    )
-    calibration: TopicName = Field(
-        default="stream-masker.calibration",
-        description="The topic of the window counts that workers write; exactly 1 partition.",
-    )
-    statistics: TopicName = Field(
-        default="stream-masker.statistics",
-        description="The topic of the statistics versions that the calibrator writes; compacted.",
-    )
-    drift: TopicName = Field(
-        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
     )
 
 

@@ -107,13 +107,13 @@ def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
     producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
     try:
         _require_topic(producer, configuration)
-        yield EventPublisher(producer, configuration.topics.input)
+        yield EventPublisher(producer, configuration.topics.single)
     finally:
         producer.close(timeout=10)
 
 
 def _require_topic(producer: KafkaProducer, configuration: Configuration) -> None:
-    topic = configuration.topics.input
+    topic = configuration.topics.single
     try:
         known = producer.partitions_for(topic)
     except (KafkaTimeoutError, AuthorizationError):
@@ -167,4 +167,4 @@ def publish(
             show(target.sent)
         target.flush()
         seconds = time.monotonic() - start
-    return PublishingSummary(configuration.topics.input, target.delivered, dict(target.failed), malformed(), seconds)
+    return PublishingSummary(configuration.topics.single, target.delivered, dict(target.failed), malformed(), seconds)

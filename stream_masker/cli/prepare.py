@@ -24,10 +24,10 @@ def command(config: Path) -> None:
       stream-masker prepare --config discharges.yaml
     """
     click.echo("loading the service", err=True)
-    run(config)
+    warm_up_with_progress(config)
 
 
-def run(config: Path) -> None:
+def warm_up_with_progress(config: Path) -> None:
     """Import the service, which takes longer than the rest of the start, and warm up."""
     from stream_masker.service.configuration import load_configuration
     from stream_masker.service.observability.logs import configure_logs

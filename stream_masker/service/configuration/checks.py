@@ -154,15 +154,16 @@ def unreserved_headers(configuration: Configuration) -> Problems:
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
-    """Each secret has exactly one source: a file or an environment variable."""
+    """Each secret has exactly one source: a file, an environment variable or a command."""
     for location, secret in _secret_sources(configuration):
-        if secret is not None and (secret.file is None) == (secret.env is None):
-            yield location, "use exactly one of file and env"
+        if secret is not None and len(secret.given) != 1:
+            yield location, "use exactly one of file, env and exec"
 
 
 def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
     section = configuration.internal_topics
     yield ("secret",), configuration.secret
+    yield ("encryption_secret",), configuration.encryption_secret
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source

@@ -135,7 +135,7 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the two."""
+    """The source of the secret: exactly one of the three."""
 
     file: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
@@ -143,6 +143,16 @@ class SecretSource(Section):
     env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
+    exec: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A command and its arguments that writes at least 16 bytes to standard output, such as "
+        "`[vault, kv, get, -field=secret, kv/stream-masker]`. It runs once, without a shell, for at most 30 seconds.",
+    )
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the sources that are given."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
 class RegistrySection(Section):
@@ -191,7 +201,7 @@ class FormatSection(Section):
     )
     subject: Literal["topic", "record", "topic_record"] = Field(
         default="topic",
-        description="The name strategy of the client for the subject of `write: latest` and of simulated events.",
+        description="The name strategy of the client for the subject of `write: latest`.",
     )
     registry: RegistrySection = Field(default=RegistrySection())
 

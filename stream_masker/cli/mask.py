@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_topic, topic_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -48,10 +48,18 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
     metavar="N",
     help="Print how event N of IN is masked, with its values, and write no other output.",
 )
+@topic_option
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
 def command(
-    config: Path, snapshot: Path | None, rejected: str, run_id: str, explain: int | None, source: str, target: str
+    config: Path,
+    snapshot: Path | None,
+    rejected: str,
+    run_id: str,
+    explain: int | None,
+    topic: str,
+    source: str,
+    target: str,
 ) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
@@ -86,7 +94,7 @@ def command(
         {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
         {"OUT": target, "--rejected": rejected},
     )
-    configuration = load_configuration(config)
+    configuration = for_topic(load_configuration(config), topic)
     masking = local.FileMasking(configuration)
     if masking.needs_run_id and not run_id:
         run_id = local.content_id(source)
@@ -99,7 +107,7 @@ def command(
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        writer = open_writer(target, table, masking.plan, masking_secret(configuration))
+        writer = open_writer(target, table, masking.plan, masking_secret(configuration, configuration.topics.single))
         write = files.enter_context(writer)
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
@@ -137,9 +145,10 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: s
     metavar="FILE",
     help="File for the snapshot; default: standard output, or none with --publish.",
 )
+@topic_option
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
+def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
     """Compute the statistics of a file of events (JSON lines, a JSON array, CSV, Parquet or Avro, see `mask`).
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
@@ -153,7 +162,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     """
     configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
-    configuration = load_configuration(config)
+    configuration = for_topic(load_configuration(config), topic)
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)

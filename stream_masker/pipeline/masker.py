@@ -72,10 +72,12 @@ class RecordMasker:
         compiled: bool = True,
         record_format: RecordFormat | None = None,
         key_weights: KeyWeights | None = None,
+        count_secret: bytes | None = None,
     ) -> None:
         """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
         record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
-        counted, None for no bound.
+        counted, None for no bound; count_secret: from which the sample of the counted records and the hashes of noise
+        keys derive, by default ``secret``. Maskers whose blocks are counted together share both.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -99,7 +101,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._counter = BlockCounter(secret, self._sizes, key_weights or KeyWeights())
+        self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights())
         self.set_styles({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,8 +14,10 @@ from kafka_records import read_all, write
 from schema_registry import AVRO_EVENT, JSON_EVENT, RegistryServer, avro_values, json_values, register, registry_server
 from workers import START, Setting, event, running, setting, wait
 
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.calibrator.bootstrap import Sampler
+from stream_masker.service.events.produce import produce
 from stream_masker.service.formats.wire_format import wire_format
 
 CANARY = "canary-of-the-wire-format"
@@ -140,6 +143,25 @@ def test_masked_records_that_need_another_schema_are_written_with_the_outputs(
     masked = here.read("output")
     assert {record.value[:5] for record in masked} == {b"\x00" + number.to_bytes(4, "big")}
     assert [one["id"] for one in documents(here, [record.value for record in masked])] == list(range(EVENTS))
+
+
+def test_produced_events_are_encoded_with_the_schema_of_the_input(
+    here: Setting, registry: RegistryServer, tmp_path: Path
+) -> None:
+    topic, source = here.topics["input"], tmp_path / "events.jsonl"
+    here.data["produce"] = {"key": "patient.id"}
+    events = [event(number) for number in range(EVENTS)]
+    source.write_bytes(b"\n".join(map(orjson.dumps, [*events, {"id": CANARY}])))
+    with pytest.raises(FormatUnavailableError, match=f"no usable schema of the subject {topic}-"):
+        produce(here.configuration(), source, stream=io.StringIO())
+    register(registry.client, f"{topic}-value", AVRO_EVENT)
+    register(registry.client, f"{topic}-key", "string")
+    summary = produce(here.configuration(), source, stream=io.StringIO())
+    assert (summary.delivered, summary.failed) == (EVENTS, {"schema_mismatch": 1})
+    found = here.read("input")
+    decode = wire_format(here.configuration()).decode_key
+    assert [orjson.loads(decode(record.key)[0]) for record in found] == [one["patient"]["id"] for one in events]
+    assert [one["id"] for one in documents(here, [record.value for record in found])] == list(range(EVENTS))
 
 
 def test_the_calibrator_samples_the_input_and_waits_for_the_registry(

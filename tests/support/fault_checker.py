@@ -169,7 +169,7 @@ class Audit:
         self.checker = checker
         self.kinds = kinds
         self.checked = 0
-        self.masking = identified(Masking(checker.configuration))
+        self.masking = identified(Masking(checker.configuration), [checker.configuration.topics.single])
 
     def run(self, records: int) -> None:
         """Check that the first ``records`` records have one outcome each, and that nothing else is in the topics."""

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 from numba import config, types
 from numba.core.compiler import CompileResult
@@ -35,7 +36,16 @@ from stream_masker.core.kernels.part_library import restored_part
 log = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
-COMPILER = (numba.__version__, sys.implementation.cache_tag, config.OPT, config.BOUNDSCHECK)
+COMPILER = (
+    numba.__version__,
+    llvmlite.__version__,
+    sys.implementation.cache_tag,
+    config.OPT,
+    config.LOOP_VECTORIZE,
+    config.SLP_VECTORIZE,
+    config.USING_SVML,
+    config.BOUNDSCHECK,
+)
 
 
 class KernelCache:

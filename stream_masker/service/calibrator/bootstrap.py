@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -29,6 +30,7 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
@@ -42,6 +44,9 @@ SAMPLE_RETRY_SECONDS = 5.0
 
 SAMPLE_READ_SECONDS = 0.5
 """The maximum time that one read of a sample waits."""
+
+SAMPLE_AGAIN_SECONDS = 30.0
+"""The time after which a sample that is not complete is taken again, from topics that are new too."""
 
 SAMPLE_SECONDS = 2.0
 """The maximum time that a sample of at least ``min_records`` records still grows."""
@@ -127,7 +132,7 @@ class InputSample:
 
 
 class Sampler:
-    """Samples the input topic from its beginning, in its own thread. It only reads: no group, no commits."""
+    """Samples the input topics from their beginning, in its own thread. It only reads: no group, no commits."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -170,17 +175,20 @@ class Sampler:
         )
         while not self._stopping.is_set():
             try:
-                return self._read_sample(masker)
+                if (sample := self._read_sample(masker)) is not None:
+                    return sample
             except (KafkaException, FormatUnavailableError) as error:
-                log.warning("failed to sample %s: %s", self._configuration.topics.input, describe(error))
+                log.warning("failed to sample the input: %s", describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
     def _read_sample(self, masker: RecordMasker) -> SampleCounts | None:
-        self._sample = InputSample(build_settings(self._configuration))
+        """Return a complete sample; None when stopping, or when it is time to look for new topics."""
+        self._sample, topics = InputSample(build_settings(self._configuration)), self._configuration.topics
+        again = math.inf if topics.expression is None else time.monotonic() + SAMPLE_AGAIN_SECONDS
         with connect_reader(self._configuration) as consumer:
-            assign_all(consumer, self._configuration.topics.input)
-            while not self._stopping.is_set():
+            assign_all(consumer, topics)
+            while not self._stopping.is_set() and time.monotonic() < again:
                 wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
                 messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
                 self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
@@ -189,12 +197,16 @@ class Sampler:
         return None
 
 
-def assign_all(consumer: Consumer, topic: str) -> None:
-    """Assign all partitions of a topic, from their beginning. Raises KafkaException."""
-    metadata = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in metadata.partitions])
+def assign_all(consumer: Consumer, topics: TopicsSection) -> None:
+    """Assign all partitions of the input topics, from their beginning. Raises KafkaException."""
+    names = [*topics.names] or filter(topics.is_input, consumer.list_topics(timeout=POLL_TIMEOUT_SECONDS).topics)
+    partitions = []
+    for name in names:
+        metadata = consumer.list_topics(name, timeout=POLL_TIMEOUT_SECONDS).topics[name]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        partitions += [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in metadata.partitions]
+    consumer.assign(partitions)
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
     AttributeSection,
@@ -42,10 +43,10 @@ from stream_masker.service.configuration.sections import (
     PublicationSection,
     RiskSection,
     SecretSource,
-    TopicsSection,
     WorkerSection,
     _without_default,
 )
+from stream_masker.service.configuration.topics.sections import TopicsSection
 
 MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies", "records")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
@@ -138,6 +139,15 @@ class Configuration(Section):
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
+
+    def for_topic(self, topic: str) -> Configuration:
+        """Return the configuration of one input topic, with the names of its own topics.
+
+        Raises ConfigurationError if it is no input topic.
+        """
+        if not self.topics.is_input(topic):
+            raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
+        return self.model_copy(update={"topics": self.topics.of(topic)})
 
     @property
     def nominal(self) -> dict[str, AttributeSection]:

@@ -15,7 +15,6 @@ from stream_masker.service.configuration.base import (
     NonEmptyText,
     PositiveInt,
     Section,
-    TopicName,
 )
 
 
@@ -28,28 +27,6 @@ class KafkaSection(Section):
     properties: dict[NonEmptyText, str | bool | int | float] = Field(
         default_factory=dict,
         description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
-    )
-
-
-class TopicsSection(Section):
-    """The names of the topics, all different."""
-
-    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
-    output: TopicName = Field(default="discharges.masked", description="The topic of the masked events.")
-    rejected: TopicName = Field(
-        default="discharges.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values.",
-    )
-    calibration: TopicName = Field(
-        default="stream-masker.calibration",
-        description="The topic of the window counts that workers write; exactly 1 partition.",
-    )
-    statistics: TopicName = Field(
-        default="stream-masker.statistics",
-        description="The topic of the statistics versions that the calibrator writes; compacted.",
-    )
-    drift: TopicName = Field(
-        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
     )
 
 
@@ -158,7 +135,7 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the two."""
+    """The source of the secret: exactly one of the three."""
 
     file: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
@@ -166,6 +143,16 @@ class SecretSource(Section):
     env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
+    exec: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A command and its arguments that writes at least 16 bytes to standard output, such as "
+        "`[vault, kv, get, -field=secret, kv/stream-masker]`. It runs once, without a shell, for at most 30 seconds.",
+    )
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the sources that are given."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
 
 
 class RegistrySection(Section):
@@ -214,7 +201,7 @@ class FormatSection(Section):
     )
     subject: Literal["topic", "record", "topic_record"] = Field(
         default="topic",
-        description="The name strategy of the client for the subject of `write: latest` and of simulated events.",
+        description="The name strategy of the client for the subject of `write: latest`.",
     )
     registry: RegistrySection = Field(default=RegistrySection())
 

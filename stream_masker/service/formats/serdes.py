@@ -70,7 +70,7 @@ class AvroSerde:
         self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
         self._write = AvroSerializer(
             client,
-            schema,
+            _as_object(schema),
             conf={
                 "auto.register.schemas": False,
                 "subject.name.strategy": no_subject,
@@ -90,6 +90,14 @@ class AvroSerde:
             return bytes(self._write(datum))
         except Exception:  # noqa: BLE001
             raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
+
+
+def _as_object(schema: Any) -> Any:
+    """The schema of a primitive type as an object: the serializer takes no name of a type alone."""
+    from confluent_kafka.schema_registry import Schema
+
+    definition = json.loads(schema.schema_str)
+    return Schema(json.dumps({"type": definition}), "AVRO") if isinstance(definition, str) else schema
 
 
 def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:

@@ -177,7 +177,7 @@ class FileMasking:
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
-            masking_secret(self._configuration),
+            masking_secret(self._configuration, self._configuration.topics.single),
             dict(message.styles),
             counts,
         )

@@ -86,7 +86,7 @@ class WorkerReport:
         self._metrics.set("held", held is not None)
         for reason in HoldReason:
             self._metrics.set("held_because", held is not None and held[0] is reason, reason=reason)
-        self._metrics.set("scanner_in_use", active.masking.masker.is_compiled)
+        self._metrics.set("scanner_in_use", active.masking.is_compiled)
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
@@ -145,7 +145,7 @@ class WorkerReport:
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
-            self._metrics.set("consumer_lag", records, partition=str(partition))
+            self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
 
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():

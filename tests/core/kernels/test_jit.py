@@ -15,7 +15,7 @@ import pytest
 KERNELS = '''
 import numpy as np
 
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.jit import kernel, reduction
 
 from tiny.constants import OFFSETS, ROW, STEP, Limits
 from tiny.machine.intrinsics import answer
@@ -189,11 +189,30 @@ def test_unchanged_sources_are_loaded_from_disk(call, compiled):
         ("constants", "first: int\n    last: int", "last: int\n    first: int", 134),
         ("machine/answers", "100", "200", 231),
         ("kernels", "result = bounds.first", "result = 7", 138),
+        ("kernels", "@kernel\n", "@reduction\n", 131),
+        ("parts", "@part\n", "@inlined\n", 131),
     ],
 )
 def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name, old, new, result):
     edit(package / f"{name}.py", old, new)
     assert call() == (result, 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "import numba; numba.__version__ = '0.0'",
+        "import llvmlite; llvmlite.__version__ = '0.0'",
+        "import sys; sys.implementation.cache_tag = 'cpython-0'",
+        "import os; os.environ['NUMBA_CPU_NAME'] = 'x86-64'",
+        "import os; os.environ['NUMBA_CPU_FEATURES'] = '+sse2'",
+        "import os; os.environ['NUMBA_OPT'] = '1'",
+        "import os; os.environ['NUMBA_LOOP_VECTORIZE'] = '0'",
+        "import os; os.environ['NUMBA_BOUNDSCHECK'] = '1'",
+    ],
+)
+def test_another_compiler_processor_or_option_recompiles_the_kernel(call, changed):
+    assert call(changed + "\n") == (131, 1)
 
 
 def test_a_new_modification_time_compiles_nothing(package, call):

@@ -78,6 +78,17 @@ def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(writt
     assert orjson.loads(written.format.decode(masked)[0]) == {**found, "first": "C22"}
 
 
+@pytest.mark.parametrize("schema", ["string", {"type": "string"}], ids=str)
+def test_a_key_of_a_primitive_type_is_decoded_and_written(schema):
+    client = mock_client()
+    (key,) = avro_values(client, "in", schema, ["p7"], "key")
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True)
+    document, encode = wire.decode_key(key)
+    assert (document, encode(document)) == (b'"p7"', key)
+    number = register(client, "other-key", schema)
+    assert wire.decode_key(b"\x00" + number.to_bytes(4, "big") + key[5:])[1](b'"p8"')[-2:] == b"p8"
+
+
 def test_the_clients_own_deserializer_reads_what_is_written(written):
     from confluent_kafka.schema_registry.avro import AvroDeserializer
     from confluent_kafka.schema_registry.json_schema import JSONDeserializer

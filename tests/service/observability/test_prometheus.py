@@ -87,7 +87,7 @@ def worker() -> Metrics:
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)
     for partition, lag in enumerate((120, 0, 34)):
-        metrics.set("consumer_lag", lag, partition=str(partition))
+        metrics.set("consumer_lag", lag, topic="discharges", partition=str(partition))
     metrics.set("consumer_lag_assigned", 154)
     metrics.set("assigned_partitions", 3)
     metrics.set("held", 0)

@@ -77,4 +77,4 @@ def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]
             if section.key is None:
                 yield ("fields", "shift", path), _NO_KEY
     if configuration.fields.encrypt and configuration.encryption_secret is None:
-        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file or env"
+        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file, env or exec"

@@ -78,7 +78,7 @@ OVERVIEW = Dashboard(
             Panel(
                 "Lag by partition",
                 "Uncommitted records of each partition.",
-                [Query(aggregated("sum", "consumer_lag", "partition"), "{{partition}}")],
+                [Query(aggregated("sum", "consumer_lag", "topic", "partition"), "{{topic}} {{partition}}")],
             ),
             Panel(
                 "Latency of a batch",

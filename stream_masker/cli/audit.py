@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_topic, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 
@@ -21,7 +21,8 @@ from stream_masker.service.observability.logs import configure_logs
     metavar="PARTITION:OFFSET",
     help="The partition and offset of a record in the input topic. Can be repeated.",
 )
-def command(config: Path, locations: tuple[str, ...]) -> None:
+@topic_option
+def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
     """Derive the masks of input records again and compare them with what was written.
 
     A mask is derived from the input record, the secret, the key and the statistics version that the headers of the
@@ -37,7 +38,8 @@ def command(config: Path, locations: tuple[str, ...]) -> None:
 
     configure_logs("warning")
     matching = True
-    for finding in audit(load_configuration(config), [RecordLocation.parse(text) for text in locations]):
+    configuration = for_topic(load_configuration(config), topic)
+    for finding in audit(configuration, [RecordLocation.parse(text) for text in locations]):
         matching &= finding.matches
         click.echo(f"{finding.location}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.description}")
     raise SystemExit(0 if matching else 1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_topic, topic_option
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -48,18 +48,27 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
     metavar="N",
     help="Print how event N of IN is masked, with its values, and write no other output.",
 )
+@topic_option
 @click.argument("source", default=STANDARD_STREAM, metavar="[IN]")
 @click.argument("target", default=STANDARD_STREAM, metavar="[OUT]")
 def command(
-    config: Path, snapshot: Path | None, rejected: str, run_id: str, explain: int | None, source: str, target: str
+    config: Path,
+    snapshot: Path | None,
+    rejected: str,
+    run_id: str,
+    explain: int | None,
+    topic: str,
+    source: str,
+    target: str,
 ) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
-    needs the extra `parquet`); its content decides which. The section `produce` of the configuration says which column
-    of a table is which field. OUT has JSON lines; of a table, if its name ends in .csv or .parquet, it is a table of
-    the same kind, without the columns that the configuration drops. A name that ends in .gz or .zst is compressed. OUT
-    appears when it is complete: after an error, a file that was there before is unchanged.
+    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. The
+    section `produce` of the configuration says which column of a table is which field. OUT has JSON lines; of a table,
+    if its name ends in .csv, .parquet or .avro, it is a table of the same kind, without the columns that the
+    configuration drops; an Avro file keeps its schema. A name that ends in .gz or .zst is compressed. OUT appears when
+    it is complete: after an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
@@ -85,7 +94,7 @@ def command(
         {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
         {"OUT": target, "--rejected": rejected},
     )
-    configuration = load_configuration(config)
+    configuration = for_topic(load_configuration(config), topic)
     masking = local.FileMasking(configuration)
     if masking.needs_run_id and not run_id:
         run_id = local.content_id(source)
@@ -98,7 +107,7 @@ def command(
             version = masking.restore(_read_snapshot(snapshot))
         else:
             lines, version = masking.calibrate_on_first_window(lines)
-        writer = open_writer(target, table, masking.plan, masking_secret(configuration))
+        writer = open_writer(target, table, masking.plan, masking_secret(configuration, configuration.topics.single))
         write = files.enter_context(writer)
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
@@ -136,10 +145,11 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: s
     metavar="FILE",
     help="File for the snapshot; default: standard output, or none with --publish.",
 )
+@topic_option
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV or Parquet, see `mask`).
+def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
+    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV, Parquet or Avro, see `mask`).
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
@@ -152,7 +162,7 @@ def calibrate(config: Path, output: str, publish: bool, source: str) -> None:
     """
     configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
-    configuration = load_configuration(config)
+    configuration = for_topic(load_configuration(config), topic)
     masking = local.FileMasking(configuration)
     with open_lines(source, configuration.produce) as (lines, _):
         message = masking.snapshot(lines)

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import click
 
+from stream_masker.service.configuration.model import Configuration
+
 config_option = click.option(
     "-c",
     "--config",
@@ -19,3 +21,16 @@ config_option = click.option(
     help="Configuration file (YAML).",
 )
 """``--config FILE``: a ``Path`` named ``config``."""
+
+topic_option = click.option(
+    "--topic", default="", metavar="NAME", help="The input topic, if the configuration gives several."
+)
+"""``--topic NAME``: a text named ``topic``, for ``for_topic``."""
+
+
+def for_topic(configuration: Configuration, topic: str) -> Configuration:
+    """Return the configuration of one input topic; without a name, that of the only one.
+
+    Raises ConfigurationError if there are several, or for a name that is no input topic.
+    """
+    return configuration.for_topic(topic or configuration.topics.single)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_topic, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.produce import produce
 from stream_masker.service.observability.logs import configure_logs
@@ -17,14 +17,17 @@ from stream_masker.service.observability.logs import configure_logs
 @config_option
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
+@topic_option
 @click.option("--strict", is_flag=True, help="Stop at the first malformed line instead of skipping it.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.pass_context
-def command(ctx: click.Context, config: Path, rate: float | None, limit: int | None, strict: bool, file: Path) -> None:
+def command(
+    ctx: click.Context, config: Path, rate: float | None, limit: int | None, topic: str, strict: bool, file: Path
+) -> None:
     """Publish the discharge events of FILE on the input topic.
 
-    FILE has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file; its
-    content decides which. JSON events are published unchanged. The columns of a table become fields according to
+    FILE has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet or Avro
+    file; its content decides which. JSON events are published unchanged. The columns of a table become fields by
     produce.columns, by default fields of the same names. Malformed lines are reported by number and skipped. Exits with
     1 if Kafka did not accept every record.
 
@@ -34,6 +37,7 @@ def command(ctx: click.Context, config: Path, rate: float | None, limit: int | N
       stream-masker produce --config discharges.yaml --rate 500 events.jsonl
     """
     configure_logs("warning")
-    summary = produce(load_configuration(config), file, stream=sys.stderr, rate=rate, limit=limit, strict=strict)
+    configuration = for_topic(load_configuration(config), topic)
+    summary = produce(configuration, file, stream=sys.stderr, rate=rate, limit=limit, strict=strict)
     click.echo(summary)
     ctx.exit(0 if summary.complete else 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_topic, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
 from stream_masker.service.observability.logs import configure_logs
@@ -40,6 +40,7 @@ from stream_masker.service.observability.logs import configure_logs
     show_default=True,
     help="Seed; the same seed gives the same events.",
 )
+@topic_option
 @click.option(
     "--out", metavar="FILE", help="Write JSON lines to FILE (- for standard output) instead of publishing; no broker."
 )
@@ -52,6 +53,7 @@ def command(
     correlation: float,
     drift_after: int | None,
     seed: int,
+    topic: str,
     out: str | None,
 ) -> None:
     """Publish synthetic discharge events on the input topic, correlated and skewed like real ones.
@@ -65,7 +67,7 @@ def command(
       stream-masker simulate --config discharges.yaml --records 1000 --out events.jsonl
     """
     configure_logs("warning")
-    configuration = load_configuration(config)
+    configuration = for_topic(load_configuration(config), topic)
     simulation = SimulationOptions(
         records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed
     )

@@ -49,7 +49,7 @@ def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole,
     default=DEFAULT_PARTITIONS,
     show_default=True,
     metavar="N",
-    help="Partitions of a new input topic; the output topic has the same number.",
+    help="Partitions of a new input topic; its output topic has the same number.",
 )
 @click.option(
     "--replication-factor",
@@ -83,7 +83,8 @@ def command(
     """Create missing topics with the right cleanup policies, and check existing ones.
 
     Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is created and the
-    exit code is 1. With --acls, no broker is contacted.
+    exit code is 1. If topics.input is a regular expression, the input topics are those that exist: run the command
+    again after new ones were created. With --acls, no broker is contacted.
 
     \b
     Examples:

@@ -5,96 +5,53 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby, islice, pairwise
+from dataclasses import replace
+from itertools import groupby
 from typing import Any, Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
-from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
-from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
 from stream_masker.pipeline.calibration.counting import BlockCounter, block_level, merge_blocks
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.fallback import fastest_codec
-from stream_masker.pipeline.codec.formatted import FormattedCodec, RecordFormat, UnwritableRecordsError, read_except
+from stream_masker.pipeline.codec.formatted import (
+    FormattedCodec,
+    FormattedKeys,
+    FormatUnavailableError,
+    RecordFormat,
+    UnwritableRecordsError,
+    read_except,
+)
 from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.reference.controls import unit_reader
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
 from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask_group, reject_all
-from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
+from stream_masker.pipeline.noise_keys import NoiseKeys
+from stream_masker.pipeline.packing import pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.reasons import Reason, RejectionCause, RejectionCauses, by_reason
+from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
-from stream_masker.pipeline.style import Style, StyleCounts, add_styles
-
-BLOCK_RECORDS: Final = 5_000
-"""The maximum number of records in a block; a block with large arrays has fewer, so that it fits into a message."""
+from stream_masker.pipeline.runs import Run, run_spans, split_values
+from stream_masker.pipeline.style import Style
 
 JOINT_RECORDS: Final = 16_384
 """The maximum number of records of several partitions that are masked together. More gain nothing: their data leave
 the processor's caches."""
 
+NOT_OF_RECORDS: Final = (StatisticsError, FormatUnavailableError)
+"""The errors whose cause lies outside of the records. No record is rejected for them."""
+
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class SampleCounts:
-    """The counts of a sample.
-
-    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
-    each attribute.
-    """
-
-    counts: Counts
-    causes: RejectionCauses
-    styles: tuple[StyleCounts, ...]
-
-    @property
-    def rejected(self) -> dict[str, int]:
-        """The number of records that are not counted, by reason."""
-        return by_reason(self.causes)
-
-    @classmethod
-    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
-        """The counts of all parts, at least one."""
-        causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
-        styles = add_styles(part.styles for part in parts)
-        return cls(merge(part.counts for part in parts), dict(causes), styles)
-
-
-@dataclass(frozen=True, slots=True)
-class _Run:
-    """Consecutive records of one partition that are masked together and counted in one block.
-
-    unwritable: rejections of records that did not fit their schema once they were masked, by index.
-    """
-
-    topic: str
-    partition: int
-    records: Inputs
-    statistics_version: int
-    stamp: list[Header]
-    unwritable: Mapping[int, Rejected] = field(default_factory=dict)
-
-    def without(self, rejected: Mapping[int, Rejected]) -> _Run:
-        """The run, with further records that are rejected as unwritable."""
-        return replace(self, unwritable={**self.unwritable, **rejected})
-
-    def split(self) -> Iterator[_Run]:
-        """The run as runs of at most ``BLOCK_RECORDS`` records."""
-        size = len(self.records)
-        for start in range(0, size, BLOCK_RECORDS):
-            part = self.records.part(start, start + BLOCK_RECORDS) if size > BLOCK_RECORDS else self.records
-            yield replace(self, records=part)
 
 
 class RecordMasker:
@@ -115,10 +72,12 @@ class RecordMasker:
         compiled: bool = True,
         record_format: RecordFormat | None = None,
         key_weights: KeyWeights | None = None,
+        count_secret: bytes | None = None,
     ) -> None:
         """compiled: if False, the reference codec decodes all records, which is slow and gives the same results;
         record_format: the format of values, None for JSON; key_weights: bounds how many records of one noise key are
-        counted, None for no bound.
+        counted, None for no bound; count_secret: from which the sample of the counted records and the hashes of noise
+        keys derive, by default ``secret``. Maskers whose blocks are counted together share both.
 
         Raises ParameterError if plan and mechanism have different attributes, or if the secret is empty.
         """
@@ -129,9 +88,12 @@ class RecordMasker:
         pseudonyms = Pseudonyms(secret)
         self._plan = plan
         self._mechanism = mechanism
-        self._secret = secret
+        self._noise_keys = NoiseKeys(secret, by_field=plan.noise_key is not None)
         self._sizes = [len(attribute.concepts.taxonomy) for attribute in plan.attributes]
         self._format = record_format
+        self._formatted_keys: FormattedKeys | None = None
+        if record_format is not None and record_format.decodes_keys and plan.message.key == "pseudonymize":
+            self._formatted_keys = FormattedKeys(record_format, pseudonyms.of_bytes)
         reference, counting = ReferenceCodec(plan, pseudonyms), ReferenceCodec(plan, pseudonyms, writes=False)
         self._reference = self._formatted(reference)
         self._codec = self._formatted(fastest_codec(reference, plan, pseudonyms) if compiled else reference)
@@ -139,12 +101,11 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._counter = BlockCounter(secret, self._sizes, key_weights or KeyWeights())
-        self._identities: Mapping[str, str] = {}
+        self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights())
         self.set_styles({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
-        return codec if self._format is None else FormattedCodec(codec, self._format)
+        return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
 
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
@@ -163,7 +124,7 @@ class RecordMasker:
         Noise by position and sampling depend on it, so that records at the same positions of another topic have other
         noise, and others of them are sampled.
         """
-        self._identities = dict(identities)
+        self._noise_keys.set_identities(identities)
 
     @property
     def is_compiled(self) -> bool:
@@ -195,9 +156,9 @@ class RecordMasker:
         Every record has one outcome, in the order of the input; at most ``BLOCK_RECORDS`` records share a block. A
         mechanism that masks groups takes all records as one group. If the group is too small, its records are
         rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no
-        statistics.
+        statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
         """
-        run = _Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
+        run = Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
         if self._mechanism.needs_group and len(run.records):
             return self._mask_group(replace(run, stamp=[*run.stamp, group_header(run.records)]), hold)
         return Result.joined([self._mask_run(part) for part in run.split()])
@@ -211,7 +172,7 @@ class RecordMasker:
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
         own = self._stamp(statistics_version)
-        runs = [run for k, i in records.items() for run in _Run(topic, k, i, statistics_version, own).split()]
+        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, own).split()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
         for pack in pack_runs(runs, JOINT_RECORDS):
             for run, result in zip(pack, self._mask_runs(pack), strict=True):
@@ -230,12 +191,12 @@ class RecordMasker:
 
         Records are rejected for the same reasons as by ``mask``, except for their alpha and noise key.
         """
-        samples = [self._count(records) for records in _split_values(values)] or [self._count(Inputs.of([]))]
+        samples = [self._count(records) for records in split_values(values)] or [self._count(Inputs.of([]))]
         return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """The codes of the records that ``count`` counts, as batches of positions."""
-        for records in _split_values(values):
+        for records in split_values(values):
             yield self._counting_codec.read(records).batch
 
     def _count(self, records: Inputs) -> SampleCounts:
@@ -245,13 +206,13 @@ class RecordMasker:
         causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
         return SampleCounts(counts, dict(causes), tuple(decoded.styles))
 
-    def _mask_runs(self, runs: Sequence[_Run]) -> Sequence[Result]:
+    def _mask_runs(self, runs: Sequence[Run]) -> Sequence[Result]:
         """Masks runs together; if that fails, one by one."""
         if len(runs) > 1:
             try:
                 records = Inputs.joined([run.records for run in runs])
                 return self._finish_all(runs, records, self._codec, self._codec.read(records))
-            except StatisticsError:
+            except NOT_OF_RECORDS:
                 raise
             except UnwritableRecordsError:
                 _log.debug("some masked records do not fit their schema; masking partitions one by one")
@@ -259,11 +220,11 @@ class RecordMasker:
                 _log.warning("masking partitions together failed (%s); masking one by one", type(error).__name__)
         return [self._mask_run(run) for run in runs]
 
-    def _mask_run(self, run: _Run) -> Result:
+    def _mask_run(self, run: Run) -> Result:
         """Masks a run, again without the records that turn out to be unwritable; if that fails, record by record."""
         try:
             return self._finish(run, self._codec, read_except(self._codec, run.records, run.unwritable))
-        except StatisticsError:
+        except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
             return self._mask_run(run.without(error.rejected))
@@ -271,13 +232,13 @@ class RecordMasker:
             _log.warning("masking a batch failed (%s); masking its records one by one", type(error).__name__)
             return self._one_by_one(run)
 
-    def _mask_group(self, run: _Run, hold: bool) -> Result:
+    def _mask_group(self, run: Run, hold: bool) -> Result:
         """Masks a group, again without the records that turn out to be unwritable, so that the others are still a
         group; if that fails, all its records are rejected. None of them is masked without the others."""
         try:
             decoded = read_except(self._codec, run.records, run.unwritable)
             return self._attempt_group(run, self._with_units(run, decoded), hold)
-        except (StatisticsError, GroupTooSmallError):
+        except (*NOT_OF_RECORDS, GroupTooSmallError):
             raise
         except UnwritableRecordsError as error:
             return self._mask_group(run.without(error.rejected), hold)
@@ -287,7 +248,7 @@ class RecordMasker:
             decoded = read_except(self._reference, run.records, run.unwritable)
             return self._finish(run, self._reference, reject_all(decoded, run.records, Reason.INTERNAL_ERROR))
 
-    def _attempt_group(self, run: _Run, decoded: DecodedBatch[Any], hold: bool) -> Result:
+    def _attempt_group(self, run: Run, decoded: DecodedBatch[Any], hold: bool) -> Result:
         if not len(decoded.indices):
             return self._finish(run, self._codec, decoded)
         try:
@@ -298,7 +259,7 @@ class RecordMasker:
                 raise
             return self._finish(run, self._codec, reject_all(decoded, run.records, Reason.GROUP_TOO_SMALL))
 
-    def _with_units(self, run: _Run, decoded: DecodedBatch[Any]) -> DecodedBatch[Any]:
+    def _with_units(self, run: Run, decoded: DecodedBatch[Any]) -> DecodedBatch[Any]:
         """The decoded records with the unit that each is of, numbered in the order of their texts."""
         if self._unit is None:
             return decoded
@@ -311,17 +272,17 @@ class RecordMasker:
         """The JSON of a record that was decoded before."""
         return value if self._format is None else self._format.decode(value)[0]
 
-    def _one_by_one(self, run: _Run) -> Result:
+    def _one_by_one(self, run: Run) -> Result:
         singly = (run.records.part(index, index + 1) for index in range(len(run.records)))
         result = Result.joined([self._mask_alone(replace(run, records=record, unwritable={})) for record in singly])
         blocks = sorted(result.blocks, key=block_level)
         return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
 
-    def _mask_alone(self, run: _Run) -> Result:
+    def _mask_alone(self, run: Run) -> Result:
         """Masks a single record; if that fails, it is rejected."""
         try:
             return self._finish(run, self._reference, read_except(self._reference, run.records, run.unwritable))
-        except StatisticsError:
+        except NOT_OF_RECORDS:
             raise
         except UnwritableRecordsError as error:
             return self._mask_alone(run.without(error.rejected))
@@ -332,16 +293,16 @@ class RecordMasker:
             rejected = {0: Rejected(offset, Reason.INTERNAL_ERROR.value)}
             return self._finish(run, self._reference, replace(self._reference.read(Inputs.of([])), rejected=rejected))
 
-    def _finish(self, run: _Run, codec: RecordCodec[Any], decoded: DecodedBatch[Any]) -> Result:
+    def _finish(self, run: Run, codec: RecordCodec[Any], decoded: DecodedBatch[Any]) -> Result:
         return self._finish_all([run], run.records, codec, decoded)[0]
 
     def _finish_all(
-        self, runs: Sequence[_Run], records: Inputs, codec: RecordCodec[Any], decoded: DecodedBatch[Any]
+        self, runs: Sequence[Run], records: Inputs, codec: RecordCodec[Any], decoded: DecodedBatch[Any]
     ) -> list[Result]:
         """Masks and renders the records of runs that were decoded together; the result of each run."""
         masked = self._mask_batch(runs, decoded)
         values = _values(len(records), codec, decoded, masked)
-        keys = self._treat_keys(records.keys)
+        keys = self._masked_keys(records.keys, decoded.rejected)
         counted = CountedRecords(
             replace(decoded.batch, columns=limit_elements(decoded.batch.columns)),
             replace(masked, columns=limit_elements(masked.columns)),
@@ -361,12 +322,16 @@ class RecordMasker:
                 slice_counted(counted, start, end),
                 int(np.diff(np.searchsorted(unchanged, (start, end)))[0]),
             )
-            for run, (start, end) in _spans(runs)
+            for run, (start, end) in run_spans(runs)
         ]
+
+    def _masked_keys(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> Sequence[bytes | None]:
+        formatted = self._formatted_keys
+        return self._treat_keys(keys) if formatted is None else formatted.all_masked(keys, rejected)
 
     def _result(
         self,
-        run: _Run,
+        run: Run,
         values: list[bytes | None],
         keys: Sequence[bytes | None],
         counted: CountedRecords,
@@ -376,7 +341,7 @@ class RecordMasker:
             run.records,
             counted,
             topic=run.topic,
-            source=self._source(run.topic),
+            source=self._noise_keys.source(run.topic),
             partition=run.partition,
             statistics_version=run.statistics_version,
         )
@@ -393,33 +358,15 @@ class RecordMasker:
             uncounted=uncounted,
         )
 
-    def _mask_batch(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
+    def _mask_batch(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> MaskedBatch:
         batch = decoded.batch
         if not batch.size:
             return MaskedBatch(batch.columns, (Distortion(),) * len(batch.columns), batch.numeric)
-        masked = self._mechanism.mask_batch(batch, self._keys(runs, decoded))
+        masked = self._mechanism.mask_batch(batch, self._noise_keys.of(runs, decoded))
         for before, after, size in zip(batch.columns, masked.columns, self._sizes, strict=True):
             _check_codes(before, after, size)
         check_numbers(batch.numeric, masked.numeric, [number.kind for number in self._plan.numeric])
         return masked
-
-    def _keys(self, runs: Sequence[_Run], decoded: DecodedBatch[Any]) -> Keys:
-        if self._plan.noise_key is not None:
-            return FieldKeys(self._secret, decoded.keys)
-        keys = [
-            self._position_keys(run, decoded.indices[slice(*np.searchsorted(decoded.indices, span))] - span[0])
-            for run, span in _spans(runs)
-        ]
-        return keys[0] if len(keys) == 1 else ConcatenatedKeys(keys)
-
-    def _position_keys(self, run: _Run, indices: Int64Array) -> Keys:
-        offsets = np.array(run.records.offsets, dtype=np.int64)
-        return PositionKeys(self._secret, self._source(run.topic), run.partition, offsets[indices])
-
-    def _source(self, topic: str) -> str:
-        """The topic with what tells it from an earlier one of the same name."""
-        identity = self._identities.get(topic)
-        return f"{topic}\0{identity}" if identity else topic
 
 
 def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], masked: MaskedBatch) -> list[bytes | None]:
@@ -429,11 +376,6 @@ def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], mask
         for index, value in zip(decoded.indices.tolist(), codec.render(decoded, masked), strict=True):
             values[index] = value
     return values
-
-
-def _spans(runs: Sequence[_Run]) -> Iterator[tuple[_Run, tuple[int, int]]]:
-    """Each run, with the start and end of its records among those of all runs."""
-    return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 
 def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...]) -> None:
@@ -446,11 +388,3 @@ def _check_codes(before: Column, after: Column, size: int) -> None:
     present = before.codes >= 0
     if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
         raise ValueError("the mechanism did not mask every value")
-
-
-def _split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
-    """Values as records, at most ``BLOCK_RECORDS`` at a time."""
-    rest = iter(values)
-    while run := list(islice(rest, BLOCK_RECORDS)):
-        size = len(run)
-        yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)

@@ -1,7 +1,9 @@
 """Paths into JSON objects: dotted names, ``[0]``, ``[*]`` and filters.
 
     path     = name step*
-    step     = "." name | "[" number "]" | "[*]" | "[?" field "=" value "]" | quoted
+    step     = "." name | "[" number "]" | "[*]" | filter | every | quoted
+    filter   = "[?" field "=" value "]"
+    every    = "[*?" field "=" value "]"                  each match has a value of its own, as with "[*]"
     quoted   = "['any name']" or '["any name"]'           a name with dots or brackets; may come first
     field    = name ("." name)*                           of the element, an object
     value    = anything up to "]", or quoted by ' or "    if quoted, it matches strings only
@@ -48,11 +50,16 @@ class EachStep:
 
 @dataclass(frozen=True, slots=True)
 class FilterStep:
-    """The elements of a list that are objects whose ``field`` (one name, or several nested ones) is ``value``."""
+    """The elements of a list that are objects whose ``field`` (one name, or several nested ones) is ``value``.
+
+    every: whether each of them has a value of its own (``[*?field=value]``); otherwise all further ones are copies of
+    the first.
+    """
 
     field: tuple[str, ...]
     value: str
     quoted: bool = False
+    every: bool = False
 
     def matches(self, element: JsonValue) -> bool:
         """Whether the filter selects ``element``."""
@@ -87,8 +94,13 @@ class Path:
 
     @property
     def arrays(self) -> int:
-        """The number of ``[*]`` in the path."""
-        return sum(isinstance(step, EachStep) for step in self.steps)
+        """The number of ``[*]`` and ``[*?field=value]`` in the path."""
+        return sum(1 for _ in self.array_steps)
+
+    @property
+    def array_steps(self) -> Iterator[Step]:
+        """The steps ``[*]`` and ``[*?field=value]``."""
+        return (step for step in self.steps if isinstance(step, EachStep) or _is_every(step))
 
     @property
     def parent(self) -> Path:
@@ -109,6 +121,10 @@ class Path:
 def compile_path(text: str) -> Path:
     """Parses a path. Raises ConfigurationError with the error and the character, counted from 1."""
     return Path(text, tuple(_Reader(text).steps()))
+
+
+def _is_every(step: Step) -> bool:
+    return isinstance(step, FilterStep) and step.every
 
 
 def _may_be_same(a: Step, b: Step) -> bool:
@@ -155,22 +171,23 @@ class _Reader:
         return NameStep(self._match(_NAME, "a name is expected (quote names with dots or brackets: ['a.b'])"))
 
     def _bracket(self) -> Step:
-        if self._take("*"):
-            return self._closed(EachStep())
+        every = self._take("*")
         if self._take("?"):
-            return self._closed(self._where())
+            return self._closed(self._where(every))
+        if every:
+            return self._closed(EachStep())
         if self._peek() in ("'", '"'):
             return NameStep(self._closed(self._quoted("a quoted name is expected")))
         position = self._match(_NUMBER, "a number, *, ?field=value or a quoted name is expected")
         return self._closed(IndexStep(int(position)))
 
-    def _where(self) -> FilterStep:
+    def _where(self, every: bool) -> FilterStep:
         field = tuple(self._match(_FIELD, "a filter needs a field: [?field=value]").split("."))
         if not self._take("="):
             raise self._error("a filter needs '=' after its field: [?field=value]")
         if self._peek() in ("'", '"'):
-            return FilterStep(field, self._quoted("the quoted value is not closed"), quoted=True)
-        return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"))
+            return FilterStep(field, self._quoted("the quoted value is not closed"), quoted=True, every=every)
+        return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"), every=every)
 
     def _quoted(self, complaint: str) -> str:
         found = _QUOTED.match(self.text, self.at)

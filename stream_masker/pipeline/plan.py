@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
@@ -14,6 +14,7 @@ from stream_masker.pipeline.style import CANONICAL, Style
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
+    from stream_masker.pipeline.fhir.messages import FhirTypes
     from stream_masker.pipeline.transforms import FieldTransform
 
 MAX_DEPTH: Final = 250
@@ -30,14 +31,30 @@ Treatment = Literal["keep", "drop", "pseudonymize"]
 Missing = Literal["reject", "keep"]
 
 
+class Place(NamedTuple):
+    """A path of codes, the path of their labels, and those of their copies."""
+
+    path: Path
+    label: Path | None = None
+    copies: tuple[Path, ...] = ()
+
+    @property
+    def written(self) -> Iterator[Path]:
+        """Every path whose value masking replaces."""
+        yield self.path
+        yield from () if self.label is None else (self.label,)
+        yield from self.copies
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AttributePlan:
     """A nominal attribute to mask.
 
-    path: of the code. It may have one ``[*]``, which makes the attribute an array. A filter selects the first element
-    that matches; further matches are copies.
+    path: of the code. A ``[*]`` makes the attribute an array; it may have several. A filter ``[?…]`` selects the first
+    element that matches, and further matches are copies; ``[*?…]`` is a ``[*]`` over the elements that match.
     label: the path of the text beside the code; copies: other paths of the same code. For an array, each of them has
-    one ``[*]`` too, and their element k belongs to the code of element k. For a scalar they have none.
+    the same ``[*]``, and their element k belongs to the code of element k. For a scalar they have none.
+    also: further places of an array's codes.
     concepts: finds the concept of a code, and has the policy for unknown codes.
     missing: the policy for a record, or an element of an array, without a code. ``reject``: the record is rejected;
     ``keep``: its labels and copies become null. Null counts as missing only with ``keep``.
@@ -49,34 +66,38 @@ class AttributePlan:
     concepts: ConceptMap
     label: Path | None = None
     copies: tuple[Path, ...] = ()
+    also: tuple[Place, ...] = ()
     missing: Missing = "reject"
     style: Style | None = None
 
     def __post_init__(self) -> None:
         _allowed(f"attributes.{self.name}.missing", self.missing, ("reject", "keep"))
-        for path in self.written:
-            self._check(path)
+        for place in self.places:
+            for path in place.written:
+                self._check(path, place.path)
+        for place in self.also:
+            if not (self.is_array and place.path.arrays):
+                raise ConfigurationError(f"attributes.{self.name}.also: {place.path.text!r} and path need a [*]")
 
     @property
     def is_array(self) -> bool:
-        return self.path.arrays == 1
+        return self.path.arrays > 0
+
+    @property
+    def places(self) -> tuple[Place, ...]:
+        """The places of the codes."""
+        return (Place(self.path, self.label, self.copies), *self.also)
 
     @property
     def written(self) -> Iterator[Path]:
-        """Every path whose value masking replaces: of the code, the label and the copies."""
-        yield self.path
-        if self.label is not None:
-            yield self.label
-        yield from self.copies
+        """Every path whose value masking replaces: of the codes, the labels and the copies."""
+        for place in self.places:
+            yield from place.written
 
-    def _check(self, path: Path) -> None:
+    def _check(self, path: Path, code: Path) -> None:
         where = f"attributes.{self.name}: path {path.text!r}"
-        if path.arrays > 1:
-            raise ConfigurationError(f"{where} has {path.arrays} [*]; at most one is allowed")
-        if path.arrays != self.path.arrays:
-            raise ConfigurationError(
-                f"{where} must have a [*] exactly when the attribute's path {self.path.text!r} has"
-            )
+        if path.arrays != code.arrays:
+            raise ConfigurationError(f"{where} must have a [*] exactly where the path {code.text!r} has")
         if isinstance(path.steps[-1], FilterStep):
             raise ConfigurationError(f"{where} ends with a filter; name the field of the element that holds the code")
 
@@ -193,7 +214,9 @@ class Plan:
 
     attributes, numeric: in the order of the mechanism's attributes; noise_key: the field that keys the noise, None for
     the record's topic, partition and offset; alpha: None if records have no alpha of their own; unit: the field whose
-    different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header.
+    different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header; fhir:
+    the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
+    ``pipeline.fhir.messages``.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -205,6 +228,7 @@ class Plan:
     limits: RecordLimits = field(default_factory=RecordLimits)
     numeric: tuple[NumericPlan, ...] = ()
     unit: Path | None = None
+    fhir: FhirTypes | None = None
 
     def __post_init__(self) -> None:
         if not self.attributes:

@@ -25,6 +25,8 @@ class Reason(StrEnum):
     """The schema registry has no schema of the value's id, or the schema cannot be used."""
     SCHEMA_MISMATCH = "schema_mismatch"
     """The masked record does not fit the schema that it is written with."""
+    UNLISTED_TYPE = "unlisted_type"
+    """The value is no FHIR resource, or one of a type that the configuration does not name."""
     DUPLICATE_KEY = "duplicate_key"
     """An object of the value, at any level, has a key twice."""
     TOO_LARGE = "too_large"

@@ -187,7 +187,7 @@ class FormattedPseudonym(FieldTransform):
 
 
 def _no_cipher() -> FieldCipher:
-    raise ConfigurationError("encryption_secret: required for fields.encrypt: use a mapping with file or env")
+    raise ConfigurationError("encryption_secret: required for fields.encrypt: use a mapping with file, env or exec")
 
 
 @dataclass(frozen=True, slots=True)

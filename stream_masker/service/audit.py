@@ -24,6 +24,7 @@ from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.sealed_messages import MessageOpener
@@ -67,19 +68,20 @@ class Finding:
 
 
 class Auditor:
-    """Audits the records of one configuration. It reads topics, joins no group and writes nothing."""
+    """Audits the records of one input topic. It reads topics, joins no group and writes nothing."""
 
     def __init__(self, configuration: Configuration, consumer: Consumer) -> None:
         """Raises ConfigurationError for a configuration that cannot mask, KafkaException if no broker answers."""
         self._topics = configuration.topics
+        self._input = configuration.topics.single
         self._consumer = consumer
-        self._masking = identified(Masking(configuration))
+        self._masking = identified(Masking(configuration, format_of=wire_format), [self._input])
         self._opener = MessageOpener(topic_seal(configuration, configuration.topics.statistics))
         self._version = cache(self._read_version)
 
     def audit(self, location: RecordLocation) -> Finding:
         """Audit one record. Raises ServiceError if it does not exist, KafkaException if a topic cannot be read."""
-        record = self._input(location)
+        record = self._record(location)
         if (rejection := self._rejection(location)) is not None:
             return self._judge_rejection(location, record, rejection)
         last = None
@@ -89,18 +91,18 @@ class Auditor:
                 return last
         return last or Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
 
-    def _input(self, location: RecordLocation) -> InputRecord:
-        for message in self._read(self._topics.input, location.partition, location.offset):
+    def _record(self, location: RecordLocation) -> InputRecord:
+        for message in self._read(self._input, location.partition, location.offset):
             if message.offset() == location.offset:
                 return as_record(message)
             break
-        raise ServiceError(f"{self._topics.input} has no record at {location}: not yet written, or already deleted")
+        raise ServiceError(f"{self._input} has no record at {location}: not yet written, or already deleted")
 
     def _rejection(self, location: RecordLocation) -> Rejected | None:
         """Return the record's rejection, the first one if there are several; None if there is none."""
         rejected = self._topics.rejected
         partitions = len(self._consumer.list_topics(rejected, timeout=POLL_TIMEOUT_SECONDS).topics[rejected].partitions)
-        key = f"{self._topics.input}:{location.partition}:{location.offset}".encode()
+        key = f"{self._input}:{location.partition}:{location.offset}".encode()
         for message in self._read(rejected, location.partition % max(1, partitions)):
             if message.key() == key:
                 return decode_rejection(message.value() or b"")[2]
@@ -155,7 +157,7 @@ class Auditor:
         if bounds is None:
             return [record]
         first, last = (_number(bound) for bound in bounds.partition(b"-")[::2])
-        messages = self._read(self._topics.input, location.partition, first)
+        messages = self._read(self._input, location.partition, first)
         return [as_record(message) for message in takewhile(lambda message: message.offset() <= last, messages)]
 
     def _derive(self, location: RecordLocation, records: Sequence[InputRecord], version: int) -> RecordOutcome:
@@ -165,7 +167,7 @@ class Auditor:
         """
         masking = self._masking_for(version)
         masking.restore(self._version(version))
-        result = masking.masker.mask(self._topics.input, location.partition, records, statistics_version=version)
+        result = masking.masker.mask(self._input, location.partition, records, statistics_version=version)
         derived = [outcome for outcome in result.outcomes if outcome.offset == location.offset]
         if not derived:
             raise StatisticsError("the group that its headers name does not contain it")
@@ -195,7 +197,7 @@ def audit(configuration: Configuration, locations: Iterable[RecordLocation]) -> 
     """Audit records of the input topic. Raises ServiceError, ConfigurationError, KafkaException."""
     topics = configuration.topics
     require_broker(confluent_properties(configuration))
-    require_topics_of(configuration, [topics.input, topics.output, topics.rejected, topics.statistics])
+    require_topics_of(configuration, [topics.single, topics.output, topics.rejected, topics.statistics])
     with connect_reader(configuration) as consumer:
         auditor = Auditor(configuration, consumer)
         yield from map(auditor.audit, locations)

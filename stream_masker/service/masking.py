@@ -1,40 +1,88 @@
-"""The objects that mask: plan, mechanism and record masker of a configuration, also for other settings."""
+"""The objects that mask: plan, mechanism and record maskers of a configuration, also for other settings."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
 from stream_masker.pipeline.calibration.weights import KeyWeights
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
 from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings
-from stream_masker.service.configuration.secret import masking_secret
+from stream_masker.service.configuration.secret import masking_secret, read_secret
 
 
 class Masking:
-    """The plan, mechanism and record masker of a configuration."""
+    """The plan and mechanism of a configuration, and the record masker of each input topic."""
 
-    def __init__(self, configuration: Configuration, *, own: Configuration | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        *,
+        own: Configuration | None = None,
+        format_of: Callable[[Configuration], RecordFormat | None] | None = None,
+    ) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
 
         ``own``: the configuration of this process, which no settings may loosen; by default this one.
+        ``format_of``: returns the format of the records of one input topic's configuration; None for JSON.
         """
-        secret = masking_secret(configuration)
         self.configuration = configuration
         self._own = own or configuration
         self.plan: Plan = build_plan(configuration)
-        self.mechanism: Mechanism = build_mechanism(configuration, secret)
+        self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
+        self._format_of = format_of
         calibration = configuration.calibration
-        weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
-        self.masker = RecordMasker(self.plan, self.mechanism, secret, key_weights=weights)
+        self._weights = KeyWeights(share=calibration.key_share, period=calibration.window_records)
+        self._maskers: dict[str, RecordMasker] = {}
         self._identities: dict[str, str] = {}
+        self._styles: Mapping[str, Style] = {}
+        self._level: int | None = None
+        for topic in configuration.topics.names:
+            self.masker_of(topic)
+
+    @property
+    def masker(self) -> RecordMasker:
+        """The record masker of the only input topic. Raises ConfigurationError if there may be several."""
+        return self.masker_of(self.configuration.topics.single)
+
+    def masker_of(self, topic: str) -> RecordMasker:
+        """Return the record masker of an input topic.
+
+        All have the same plan, mechanism and statistics. Noise and pseudonyms differ unless ``linkage`` is ``shared``.
+        A noise key that occurs in several topics is counted once.
+        """
+        if topic not in self._maskers:
+            self._maskers[topic] = self._new_masker(topic)
+        return self._maskers[topic]
+
+    def _new_masker(self, topic: str) -> RecordMasker:
+        configuration = self.configuration
+        masker = RecordMasker(
+            self.plan,
+            self.mechanism,
+            masking_secret(configuration, topic),
+            record_format=None if self._format_of is None else self._format_of(configuration.for_topic(topic)),
+            key_weights=self._weights,
+            count_secret=read_secret(configuration) if configuration.topics.several else None,
+        )
+        masker.set_styles(self._styles)
+        masker.sample_from(self._level)
+        masker.set_identities(self._identities)
+        return masker
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether the scanner decodes most records of every topic."""
+        return all(masker.is_compiled for masker in self._maskers.values())
 
     @property
     def needs_identity(self) -> bool:
@@ -44,7 +92,8 @@ class Masking:
     def identify(self, topic: str, identity: str) -> None:
         """Set what tells a topic or file from an earlier one of the same name (``RecordMasker.set_identities``)."""
         self._identities[topic] = identity
-        self.masker.set_identities(self._identities)
+        for masker in self._maskers.values():
+            masker.set_identities(self._identities)
 
     @property
     def taxonomies(self) -> dict[str, Taxonomy]:
@@ -64,8 +113,11 @@ class Masking:
         """
         check_variance(message.statistics, self._own.risk.min_variance)
         self.mechanism.restore(message.snapshot)
-        self.masker.set_styles(message.styles)
-        self.masker.sample_from(None if message.sampling is None else message.sampling.level)
+        self._styles = message.styles
+        self._level = None if message.sampling is None else message.sampling.level
+        for masker in self._maskers.values():
+            masker.set_styles(self._styles)
+            masker.sample_from(self._level)
 
     def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:
         """Return the masking for a statistics version's settings, or this one if there are none or they are equal.
@@ -80,7 +132,7 @@ class Masking:
             check_not_looser(self._own, configuration)
         if configuration.hash == self.configuration.hash:
             return self
-        other = Masking(configuration, own=self._own)
+        other = Masking(configuration, own=self._own, format_of=self._format_of)
         for topic, identity in self._identities.items():
             other.identify(topic, identity)
         return other

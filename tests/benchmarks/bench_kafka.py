@@ -4,11 +4,13 @@ Run by hand: ``python tests/benchmarks/bench_kafka.py [--shape nested|flat] [--o
 10000]``.
 
 Starts a broker, writes synthetic discharges to four partitions, and runs each contender, a single process, over all of
-them in transactions of the same size. The copy runs with the worker's settings, and again with the client's long
-default pause between fetches when its queue is full. A contender's rate is measured from its first committed records to
-its last. Then the calibrator reads the worker's blocks. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
-MaskField, and a Faust agent that forwards events (on a tenth of the records, because it is slow). Prints a Markdown
-table of rates and of their ratios to the copy's. For two workers see ``bench_scaling.py``.
+them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
+record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
+measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
+tenths of them. Then the calibrator reads the worker's blocks, and a second worker masks the input again under the
+statistics that follow, which count a sample. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField,
+and a Faust agent that forwards events (on a tenth of the records). Prints a Markdown table of rates,
+of their ratios to the copy's, and of processor times. For two workers see ``bench_scaling.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import os
 import secrets
 import subprocess
 import sys
@@ -23,6 +26,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import orjson
 import yaml
@@ -47,12 +51,23 @@ PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 SHAPES = {"nested": "A nested event", "flat": "A flat event"}
+TICKS = os.sysconf("SC_CLK_TCK")
+HEADERS = [("stream-masker-version", b"1"), ("stream-masker-mechanism", b"semantic_noise")]
+HEADERS.append(("stream-masker-configuration", b"0123456789abcdef"))
+"""Headers of the size of those of a masked record."""
+
+
+class Measured(NamedTuple):
+    """Records per second, and processor time per record in µs, NaN if it was not measured."""
+
+    rate: float
+    processor: float = float("nan")
 
 
 def main() -> None:
     options = arguments()
     if options.copy:
-        copy(*options.copy, records=options.records, batch=options.batch, pause=options.pause)
+        copy(*options.copy, options)
         return
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
         contest(Path(name), cluster.bootstrap, options)
@@ -65,6 +80,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     parser.add_argument("--others", action="store_true", help="also run the other contenders")
     parser.add_argument("--pause", type=int, default=FETCH_BACKOFF_MS, help=argparse.SUPPRESS)
+    parser.add_argument("--headers", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--copy", nargs=3, metavar=("BOOTSTRAP", "FROM", "TO"), help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -81,10 +97,13 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
     run(*CLI, "calibrate", *config, "--publish", str(sample))
     topics = configuration.topics
     made, own = Topics(bootstrap), [sys.executable, __file__, "--records", str(records), "--batch", str(batch)]
-    copied, again = (made(name, partitions=PARTITIONS) for name in ("copied", "copied-again"))
+    copied, again, headed = (made(f"copied-{number}", partitions=PARTITIONS) for number in range(3))
     outcomes = [topics.output, topics.rejected]
     rates = {
         "copy": timed([*own, "--copy", bootstrap, topics.input, copied], bootstrap, [copied], records),
+        "copy with three headers": timed(
+            [*own, "--headers", "--copy", bootstrap, topics.input, headed], bootstrap, [headed], records
+        ),
         "copy with the client's default fetch.queue.backoff.ms": timed(
             [*own, "--pause", str(CLIENT_S_OWN_MS), "--copy", bootstrap, topics.input, again],
             bootstrap,
@@ -93,13 +112,30 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
         ),
         "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
     }
-    rates["calibrator"] = calibrator_rate([*CLI, "calibrator", *config, "--http-port", "0"], configuration, records)
+    calibrator = [*CLI, "calibrator", *config, "--http-port", "0"]
+    rates["calibrator"] = Measured(calibrator_rate(calibrator, configuration, records))
+    path, sampling = with_other_outputs(folder)
+    prepare_topics(sampling, partitions=PARTITIONS)
+    outcomes = [sampling.topics.output, sampling.topics.rejected]
+    worker = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
+    rates["worker that counts a sample"] = timed(worker, bootstrap, outcomes, records)
     if options.others:
         rates |= others(folder, configuration, records, batch)
     report(rates, records, size, batch)
 
 
-def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, float]:
+def with_other_outputs(folder: Path) -> tuple[Path, Configuration]:
+    """Write a configuration that masks the same input under the same statistics, into other topics."""
+    content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
+    own = {role: f"{role}-again" for role in ("output", "rejected", "calibration")}
+    content["topics"] = {**content.get("topics", {}), **own}
+    content["kafka"]["properties"] = {"group.id": "again"}
+    path = folder / "again.yaml"
+    path.write_text(yaml.safe_dump(content))
+    return path, load_configuration(path, {})
+
+
+def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, Measured]:
     """Return the rates of the contenders that copy the input to another topic."""
     bootstrap, source = configuration.kafka.bootstrap_servers, configuration.topics.input
     made, rates = Topics(bootstrap), {}
@@ -139,13 +175,21 @@ def fill(configuration: Configuration, records: int) -> float:
     return sum(map(len, values)) / len(values)
 
 
-def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -> float:
-    """Return a child process's records per second, from its first to its last committed records."""
+def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -> Measured:
+    """Measure a child process from its first to its last committed records."""
     with child(command) as process, contextlib.closing(Watch(bootstrap, topics)) as watch:
         first = watch.until(1, process)
-        start = time.perf_counter()
+        start, busy = time.perf_counter(), seconds_of(process.pid)
+        most = watch.until(9 * records // 10, process)
+        processor = 1e6 * (seconds_of(process.pid) - busy) / (most - first)
         watch.until(records, process)
-        return (records - first) / (time.perf_counter() - start)
+        return Measured((records - first) / (time.perf_counter() - start), processor)
+
+
+def seconds_of(process: int) -> float:
+    """Return the processor time of a process, including all threads."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Watch:
@@ -201,10 +245,11 @@ def child(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
         process.wait()
 
 
-def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int, pause: int) -> None:
+def copy(bootstrap: str, source: str, target: str, options: argparse.Namespace) -> None:
     """Copy a topic with the worker's client, transactions and settings, without changing the bytes."""
+    records, batch, headers = options.records, options.batch, HEADERS if options.headers else []
     settings = {"bootstrap.servers": bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
-    fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": pause}
+    fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": options.pause}
     consumer = Consumer({**settings, **fetching, "group.id": f"copy to {target}"})
     consumer.subscribe([source])
     queue = {"queue.buffering.max.messages": 4 * batch, "linger.ms": 5, "compression.type": "lz4"}
@@ -212,7 +257,7 @@ def copy(bootstrap: str, source: str, target: str, *, records: int, batch: int, 
     producer.init_transactions()
     done = 0
     while done < records:
-        done += copy_batch(consumer, producer, target, gathered(consumer, min(batch, records - done)))
+        done += copy_batch(consumer, producer, target, gathered(consumer, min(batch, records - done)), headers)
 
 
 def gathered(consumer: Consumer, size: int) -> list:
@@ -223,12 +268,12 @@ def gathered(consumer: Consumer, size: int) -> list:
     return messages
 
 
-def copy_batch(consumer: Consumer, producer: Producer, target: str, messages: list) -> int:
+def copy_batch(consumer: Consumer, producer: Producer, target: str, messages: list, headers: list) -> int:
     if not messages:
         return 0
     producer.begin_transaction()
     for m in messages:
-        send(producer, target, m)
+        send(producer, target, m, headers)
     ends = {(m.topic(), m.partition()): m.offset() + 1 for m in messages}
     offsets = [TopicPartition(topic, partition, offset) for (topic, partition), offset in ends.items()]
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())
@@ -236,10 +281,10 @@ def copy_batch(consumer: Consumer, producer: Producer, target: str, messages: li
     return len(messages)
 
 
-def send(producer: Producer, target: str, m) -> None:
+def send(producer: Producer, target: str, m, headers: list) -> None:
     while True:
         try:
-            producer.produce(target, m.value(), m.key(), m.partition(), timestamp=m.timestamp()[1])
+            producer.produce(target, m.value(), m.key(), m.partition(), None, None, m.timestamp()[1], headers)
         except BufferError:
             producer.poll(0.1)
         except KafkaException as error:
@@ -248,11 +293,11 @@ def send(producer: Producer, target: str, m) -> None:
             return
 
 
-def report(rates: dict[str, float], records: int, size: float, batch: int) -> None:
+def report(rates: dict[str, Measured], records: int, size: float, batch: int) -> None:
     print(f"{records:,} events of {size:.0f} bytes, four partitions, transactions of {batch:,} records\n")
-    print("| | records/s | of the copy's |\n| --- | --- | --- |")
-    for name, rate in rates.items():
-        print(f"| {name} | {rate:,.0f} | {rate / rates['copy']:.2f} |")
+    print("| | records/s | of the copy's | processor, µs a record |\n| --- | --- | --- | --- |")
+    for name, (rate, processor) in rates.items():
+        print(f"| {name} | {rate:,.0f} | {rate / rates['copy'].rate:.2f} | {processor:.1f} |")
 
 
 if __name__ == "__main__":

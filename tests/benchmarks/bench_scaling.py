@@ -31,7 +31,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
+from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run, seconds_of
 from kafka_broker import running
 from measuring import table
 
@@ -55,8 +55,6 @@ LEAST_TRANSACTIONS = 20
 LOOK = 0.02
 """The poll interval of committed offsets, in seconds."""
 
-TICKS = os.sysconf("SC_CLK_TCK")
-
 
 @dataclass(frozen=True)
 class Spent:
@@ -69,12 +67,6 @@ class Spent:
     @classmethod
     def now(cls, workers: Sequence[int], broker: int) -> Spent:
         return cls(time.perf_counter(), sum(map(seconds_of, workers)), seconds_of(broker))
-
-
-def seconds_of(process: int) -> float:
-    """Return the processor time of a process, including all threads."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def main() -> None:

@@ -27,8 +27,7 @@ import yaml
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, child, configured, fill, run
-from bench_scaling import seconds_of
+from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, child, configured, fill, run, seconds_of
 from kafka_broker import running
 from measuring import table
 

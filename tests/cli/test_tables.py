@@ -114,7 +114,7 @@ def test_calibrate_reads_tables(tmp_path, config):
     [
         ("in.jsonl", "out.csv", "a table is written from a table of the same kind"),
         ("in.csv", "out.parquet", "a table is written from a table of the same kind"),
-        ("bad.parquet", "out.parquet", "cannot be read as Parquet: it does not start like a Parquet file"),
+        ("bad.parquet", "out.parquet", "cannot be read as Parquet: it does not start like a file of this kind"),
         ("torn.parquet", "out.parquet", "cannot be read as Parquet"),
         ("none.parquet", "out.parquet", "none.parquet cannot be read: No such file"),
     ],

@@ -25,7 +25,10 @@ D = WuPalmer(Ontology.from_edges(LINKS).taxonomy())
 
 A, B = ["a1", "a1", "a2", "b1", "a1"], ["b1", "b1", "b2", "a1", "b2"]
 MASKED_A, MASKED_B = ["a2", "b1", "a", "b1", "b2"], ["b2", "b1", "b", "a2", "b1"]
-TALLIES = (Distortion(values=5, squared_distance=0.8, squared_noise=0.45), Distortion(values=4, squared_distance=1.0))
+DISTORTIONS = (
+    Distortion(values=5, squared_distance=0.8, squared_noise=0.45),
+    Distortion(values=4, squared_distance=1.0),
+)
 
 
 def statistics(*columns, names=("p", "q")):
@@ -38,7 +41,7 @@ ORIGINAL, MASKED = statistics(A, B), statistics(MASKED_A, MASKED_B)
 
 
 def test_metrics_of_an_attribute():
-    measures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).attributes["p"]
+    measures = utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).attributes["p"]
     assert measures.mean_distance == D(semantic_mean(MASKED_A, D), semantic_mean(A, D)) > 0
     assert measures.variance == semantic_variance(MASKED_A, D)
     assert measures.variance_error == abs(semantic_variance(MASKED_A, D) - 1.3 * semantic_variance(A, D)) > 0
@@ -70,11 +73,11 @@ def test_statistics_with_and_without_numeric_attributes_cannot_be_compared():
     bare = compute_statistics(count_batch(Batch(3, ()), []), (), (), version=1)
     with pytest.raises(StatisticsError, match="numeric"):
         utility(numeric_statistics([[1, 2, 5], [3, 1, 5]]), bare, (), 0.3, ())
-    assert "numeric" not in utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).to_dict()
+    assert "numeric" not in utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).to_dict()
 
 
 def test_metrics_of_a_pair():
-    measures = utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).pairs["p", "q"]
+    measures = utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).pairs["p", "q"]
     before, after = distance_covariance(A, D, B, D), distance_covariance(MASKED_A, D, MASKED_B, D)
     assert measures.covariance == pytest.approx(after)
     assert measures.covariance_error == pytest.approx(abs(after - 1.3 * before))
@@ -85,7 +88,7 @@ def test_metrics_of_a_pair():
 
 def test_different_noise_levels_use_their_geometric_mean():
     levels = {"p": 0.1, "q": 0.9}
-    each = utility(ORIGINAL, MASKED, TALLIES, levels, [D, D])
+    each = utility(ORIGINAL, MASKED, DISTORTIONS, levels, [D, D])
     growth = math.sqrt(1.1 * 1.9)
     expected = abs(float(MASKED.covariance[0, 1]) - growth * float(ORIGINAL.covariance[0, 1]))
     assert each.pairs["p", "q"].covariance_error == pytest.approx(expected)
@@ -102,15 +105,15 @@ def test_unmasked_data_without_noise_is_perfect():
 
 
 def test_utility_is_json_serialisable():
-    data = json.loads(json.dumps(utility(ORIGINAL, MASKED, TALLIES, 0.3, [D, D]).to_dict()))
+    data = json.loads(json.dumps(utility(ORIGINAL, MASKED, DISTORTIONS, 0.3, [D, D]).to_dict()))
     assert list(data["attributes"]) == ["p", "q"]
     assert data["pairs"][0]["attributes"] == ["p", "q"]
 
 
 def test_invalid_arguments_are_refused():
     with pytest.raises(ParameterError, match="2 attributes and 1 distortions"):
-        utility(ORIGINAL, MASKED, TALLIES[:1], 0.3, [D, D])
+        utility(ORIGINAL, MASKED, DISTORTIONS[:1], 0.3, [D, D])
     with pytest.raises(ParameterError, match="no level for q"):
-        utility(ORIGINAL, MASKED, TALLIES, {"p": 0.3}, [D, D])
+        utility(ORIGINAL, MASKED, DISTORTIONS, {"p": 0.3}, [D, D])
     with pytest.raises(StatisticsError, match="same attributes"):
-        utility(ORIGINAL, statistics(A, B, names=("p", "s")), TALLIES, 0.3, [D, D])
+        utility(ORIGINAL, statistics(A, B, names=("p", "s")), DISTORTIONS, 0.3, [D, D])

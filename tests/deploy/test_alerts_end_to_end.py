@@ -53,7 +53,7 @@ class Installation:
         process.kill()
         process.wait()
 
-    def await_alerts(self, *names: str, provoke: Callable[[], object] = lambda: None) -> None:
+    def expect_alerts(self, *names: str, provoke: Callable[[], object] = lambda: None) -> None:
         """Wait until all of these alerts have fired; ``provoke`` is called every second until then."""
         missing, deadline = {f"StreamMasker{name}" for name in names}, time.monotonic() + FIRING_SECONDS
         while missing and time.monotonic() < deadline:
@@ -113,9 +113,9 @@ def await_served(children: ChildProcesses, ports: Mapping[str, int]) -> None:
 def test_a_risk_beyond_its_limit_withholds_statistics_and_nothing_is_masked(tmp_path: Path) -> None:
     """With ``hold`` no version is published, so workers hold and the lag grows. Then the only worker dies."""
     with installation(tmp_path, {"mechanism": NOISE, "risk": {"max_vulnerability": 0.001, "action": "hold"}}) as one:
-        one.await_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking", "LagGrowing")
+        one.expect_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking", "LagGrowing")
         one.kill("worker")
-        one.await_alerts("NoWorker")
+        one.expect_alerts("NoWorker")
 
 
 def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Pa
             one.environment.file.write_text(f"wrong: {time.monotonic()}\n")
 
         noticed = ("TruncationRate", "UtilityOffTarget", "DriftOverThreshold", "RejectionRate", "MessagesRefused")
-        one.await_alerts(*noticed, provoke=write_messages)
-        one.await_alerts("ConfigurationRefused", provoke=change_configuration)
+        one.expect_alerts(*noticed, provoke=write_messages)
+        one.expect_alerts("ConfigurationRefused", provoke=change_configuration)
         one.kill("calibrator")
-        one.await_alerts("StatisticsStale")
+        one.expect_alerts("StatisticsStale")

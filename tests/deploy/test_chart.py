@@ -96,6 +96,13 @@ def test_documented_values_render():
     watched = {kind for kind, _ in rendered({**values["values.yaml"], **values["monitoring.yaml"]}, example=False)}
     assert {"PodMonitor", "PrometheusRule"} <= watched
     assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
+    assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    (egress,) = (
+        rule
+        for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
+        if "to" in rule
+    )
+    assert egress["ports"] == [{"port": 9093, "protocol": "TCP"}]
 
 
 def test_documented_commands_name_the_chart_and_its_values():
@@ -173,6 +180,14 @@ def test_keda_scales_by_the_lag_of_the_workers_group():
     values["configuration"]["kafka"] = {"properties": {"group.id": "masking"}}
     (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
     assert trigger["metadata"]["consumerGroup"] == "masking"
+
+
+@pytest.mark.parametrize("topics", [["admissions", "discharges"], r"^ward\..*"])
+def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(topics):
+    values = {"configuration": {"topics": {"input": topics}}, "autoscaling": {"mode": "keda"}}
+    (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
+    assert "topic" not in trigger["metadata"]
+    assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
 
 
 def test_secrets_come_from_existing_secrets_only():
@@ -274,6 +289,7 @@ def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
         ({"strimzi": {"users": True}}, "cluster"),
         ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
         ({"strimzi": CERTIFIED, "configuration": "attributes: {}"}, "names of the topics"),
+        ({"strimzi": CERTIFIED, "configuration": {"topics": {"input": "^ward"}}}, "not a regular expression"),
         ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
     ],
 )

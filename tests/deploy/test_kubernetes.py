@@ -7,9 +7,13 @@ ready, and nothing runs in them. They never touch another cluster.
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 from kubernetes_api import api, leased
 from kubernetes_cluster import (
     CALIBRATOR,
@@ -25,6 +29,7 @@ from kubernetes_cluster import (
     ran,
     restricted_namespace,
 )
+from support.documentation import ROOT, blocks
 
 COMPONENTS = ("worker", "calibrator")
 
@@ -140,6 +145,33 @@ def test_uninstall_leaves_nothing_behind(cluster: Installation) -> None:
     assert len(cluster.objects()) > len(before) + 10
     cluster.uninstall()
     assert cluster.objects() == before
+
+
+def test_the_documented_commands_run(cluster: Installation, tmp_path: Path) -> None:
+    """The commands of the page, in its order, in the namespace of the cluster; each must succeed."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(output("kubectl", "config", "view", "--flatten", "--raw"))
+    kubeconfig.chmod(0o600)
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump(EXAMPLE))
+    (tmp_path / "deploy").symlink_to(ROOT / "deploy")
+    environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
+    (operate,) = (block.text for block in blocks("sh") if block.title == "operate")
+    drained = kwok_nodes()[0]
+    commands = [
+        f"kubectl config set-context --current --namespace={cluster.namespace}",
+        "helm install stream-masker deploy/chart -f values.yaml --wait",
+        *operate.replace("node-1", drained).splitlines(),
+    ]
+    workers = []
+    for command in commands:
+        done = subprocess.run(
+            command.split(), cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        if command.startswith("kubectl scale"):
+            cluster.rolled_out("stream-masker-worker")
+        workers.append(len(cluster.pods("worker")))
+    assert workers == [0, 1, 1, 1, 3, 3, 3, 0]
 
 
 def test_a_broken_configuration_never_reaches_the_cluster(cluster: Installation) -> None:

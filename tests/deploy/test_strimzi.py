@@ -21,6 +21,8 @@ CONFIGURATIONS = [
     NOTHING,
     {"topics": {role: f"hospital_A.{role}" for role in NAMES}},
     {"topics": {"input": "admissions"}, "kafka": {"properties": {"group.id": "masking"}}},
+    {"topics": {"input": ["admissions", "discharges"], "rejected": "rejections"}},
+    {"topics": {"input": ["admissions", "discharges"]}},
     {"calibration": {"window_age": "5d"}, "limits": {"record_bytes": 12_345_678}},
     {"calibration": {"window_age": 864_001.5}},
     {"calibration": {"window_age": "90m"}, "message": {"key": "drop"}},

@@ -93,7 +93,7 @@ def test_every_message_fits_its_schema(block):
 
 
 def test_every_json_block_is_an_event_a_message_or_a_response():
-    known = {*EVENTS, "Rejections"}
+    known = {*EVENTS, "FHIR Bundles", "Rejections"}
     assert {block.heading for block in blocks("json") if not block.title.startswith("/readyz")} == known
 
 
@@ -110,7 +110,8 @@ def test_every_python_example_runs(block, capsys):
 
 def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
     """``tests/deploy`` renders the chart with the files of values, and checks the alerts."""
-    assert sorted(OTHER) == ["monitoring.yaml", "prometheus.yml", "values.yaml"]
+    values = ["keda.yaml", "monitoring.yaml", "network.yaml", "strimzi.yaml", "values.yaml"]
+    assert sorted(OTHER) == sorted(["prometheus.yml", *values])
     (job,) = OTHER["prometheus.yml"]["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]
 

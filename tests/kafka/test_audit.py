@@ -16,7 +16,7 @@ from workers import START, Setting, running, sample_version, setting, value, wai
 from stream_masker.cli import main
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.kafka.topic_identity import identified, topic_identity
+from stream_masker.service.kafka.topic_identity import identified, topic_identities
 from stream_masker.service.masking import Masking
 
 RECORDS = 60
@@ -66,12 +66,12 @@ def test_a_topic_that_is_made_anew_has_other_noise(masked: Setting) -> None:
     """Equal records at equal positions are masked independently, so their masks tell nothing about each other."""
     first = [record.json for record in masked.read("output") if record.value]
     admin, name = AdminClient({"bootstrap.servers": masked.bootstrap, **QUIET}), masked.topics["input"]
-    before = topic_identity(admin, name)
+    before = topic_identities(admin, [name])[name]
     admin.delete_topics([name])[name].result()
     wait(lambda: name not in admin.list_topics(timeout=5).topics, "the end of the topic")
     admin.create_topics([NewTopic(name, 2, 1)])[name].result()
     wait(lambda: is_another(admin, name, before), "the new topic")
-    masking = identified(Masking(masked.configuration()))
+    masking = identified(Masking(masked.configuration()), [name])
     masking.restore(sample_version(masked.configuration(), 1))
     records = [InputRecord(offset, value(2 * offset)) for offset in range(RECORDS // 2)]
     again = masking.masker.mask(name, 0, records, statistics_version=1).outcomes
@@ -83,7 +83,7 @@ def test_a_topic_that_is_made_anew_has_other_noise(masked: Setting) -> None:
 def is_another(admin: AdminClient, name: str, before: str) -> bool:
     """Return whether there is a topic of this name that has another id."""
     try:
-        return topic_identity(admin, name) != before
+        return topic_identities(admin, [name])[name] != before
     except KafkaException:
         return False
 

@@ -296,6 +296,8 @@ def test_committed_offset_keeps_up_with_small_transactions(setting: Setting) -> 
         worker.write(1)
     reader = Consumer({"bootstrap.servers": setting.bootstrap, "group.id": f"{topic}.calibrator", "log_level": 0})
     setting.wait(lambda: reader.committed([TopicPartition(topic, 0)], 30)[0].offset >= 2 * 60 - 1, "committed offset")
+    [committed] = reader.committed([TopicPartition(topic, 0)], 30)
+    assert committed.offset <= 2 * 60
     reader.close()
 
 

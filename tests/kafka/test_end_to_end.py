@@ -174,7 +174,9 @@ def check_versions(kafka, configuration, masked):
 def check_statistics(configuration, kafka, originals, versions) -> None:
     """Each version from blocks equals the statistics computed in one process from the records of its block range."""
     mechanism = build_mechanism(configuration)
-    masker = RecordMasker(build_plan(configuration), mechanism, masking_secret(configuration))
+    masker = RecordMasker(
+        build_plan(configuration), mechanism, masking_secret(configuration, configuration.topics.single)
+    )
     taxonomies = build_taxonomies(configuration)
     blocks = {
         record.offset: decode_block(opened(configuration, record), taxonomies)

@@ -157,7 +157,7 @@ def check_reproducible(
 ) -> None:
     """The published snapshots reproduce every masked record byte by byte."""
     assert len({record.headers["stream-masker-version"] for record in masked}) >= 2
-    masking = identified(Masking(configuration))
+    masking = identified(Masking(configuration), [configuration.topics.single])
     inputs = {(r.partition, r.offset): InputRecord(r.offset, r.value, timestamp=r.timestamp) for r in originals}
     locations = {record.json["id"]: (record.partition, record.offset) for record in originals}
     for (version, partition), records in by_version(masked).items():

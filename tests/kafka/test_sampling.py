@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import orjson
 import pytest
 from calibrating import calibrating
-from kafka_records import write
+from confluent_kafka.admin import AdminClient
+from kafka_records import QUIET, write
 from sealed_topics import opened, opened_version
 from workers import START, Setting, event, running, setting
 
@@ -22,6 +24,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.configuration.secret import masking_secret
+from stream_masker.service.kafka.topic_identity import topic_identities
 from stream_masker.service.masking import Masking
 from stream_masker.service.runtime.warmup import warm_up
 
@@ -83,10 +86,18 @@ def read_blocks(topics: Setting, configuration: Configuration) -> dict[int, Bloc
     return found
 
 
+@cache
+def source(bootstrap: str, topic: str) -> str:
+    """The topic with its id, on which the sample depends."""
+    identity = topic_identities(AdminClient({"bootstrap.servers": bootstrap, **QUIET}), [topic])[topic]
+    return f"{topic}\0{identity}"
+
+
 def levels(configuration: Configuration, block: Block) -> np.ndarray:
     """Return the offsets that a block counts, by the keyed hash of their position."""
     offsets = np.arange(block.first_offset, block.last_offset + 1)
-    found = PositionSampler(masking_secret(configuration)).levels(block.topic, block.partition, offsets)
+    sampler = PositionSampler(masking_secret(configuration, configuration.topics.single))
+    found = sampler.levels(source(configuration.kafka.bootstrap_servers, block.topic), block.partition, offsets)
     if block.stratum is None:
         return offsets
     top = block.stratum.level == block.stratum.start + STRATA - 1

@@ -9,7 +9,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from kafka_records import read_all
-from secured_kafka import SERVICE_USERS, SecuredKafka, password, token_endpoint
+from secured_kafka import SERVICE_USERS, SecuredKafka, password, token_endpoint, write_certificates
 from support.processes import Processes, terminate
 from workers import Setting, setting, value
 
@@ -83,6 +83,42 @@ def test_no_principal_can_use_the_topics_of_another(secured_kafka: SecuredKafka,
     assert refusal(secured_kafka.scram("stream-masker-worker"), stream.topics["statistics"])
     assert refusal(secured_kafka.scram("stream-masker-calibrator"), stream.topics["output"])
     assert refusal(secured_kafka.scram("stream-masker-producer"), stream.topics["calibration"])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ("client_secret", "or its token endpoint refuses the client 'stream-masker-worker': check sasl.oauthbearer."),
+        (
+            "certificate",
+            "cannot be reached by TLS: check security.protocol, ssl.ca.location, and the client's ssl.cert",
+        ),
+        ("authority", "cannot be reached by TLS: check security.protocol, ssl.ca.location, and the client's"),
+    ],
+)
+def test_wrong_credentials_are_one_message_with_its_remedy(
+    secured_kafka: SecuredKafka, endpoint: str, tmp_path: Path, wrong: str, said: str
+) -> None:
+    """A refused secret, a certificate that the broker does not trust, and a broker that the client does not trust."""
+    user = "stream-masker-worker"
+    write_certificates(tmp_path / "others")
+    properties = {
+        "client_secret": {**secured_kafka.oauth(user, endpoint), "sasl.oauthbearer.client.secret": "wrong-password"},
+        "certificate": {
+            **secured_kafka.mutual_tls(user),
+            "ssl.certificate.location": str(tmp_path / "others" / f"{user}.pem"),
+            "ssl.key.location": str(tmp_path / "others" / f"{user}.key"),
+        },
+        "authority": {**secured_kafka.mutual_tls(user), "ssl.ca.location": str(tmp_path / "others" / "ca.pem")},
+    }[wrong]
+    config = configured(setting(secured_kafka.bootstrap, tmp_path), user, properties)
+    with Processes(tmp_path) as processes:
+        for command in (("topics", "--dry-run"), ("worker", "--http-port", "0"), ("calibrator",)):
+            printed = processes.run(command[0], "--config", config, *command[1:], code=1)
+            (message,) = (line for line in printed.stderr.splitlines() if line.startswith("Error: "))
+            assert said in message
+            assert "wrong-password" not in printed.stdout + printed.stderr
+            assert "Traceback" not in printed.stderr
 
 
 def refusal(properties: dict[str, str], topic: str) -> bool:

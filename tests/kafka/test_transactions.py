@@ -147,7 +147,7 @@ def source_of(here: Setting) -> PartitionSource:
     source = PartitionSource(
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
-        topic=here.topics["input"],
+        topics=[here.topics["input"]],
         batcher=SizeTimeBatcher(BatchLimits()),
         beat=lambda: True,
     )
@@ -203,5 +203,6 @@ def gathered(source: PartitionSource, records: int) -> MessageBatch:
 
 def more(source: PartitionSource, batch: MessageBatch) -> int:
     """Add the next batch; return the number of records."""
-    batch.add([m for messages in source.gather().partitions.values() for m in messages], partitions=range(4))
+    added = source.gather().partitions
+    batch.add([m for messages in added.values() for m in messages], partitions=[*added])
     return batch.records

@@ -7,17 +7,14 @@ import logging
 import numpy as np
 import orjson
 import pytest
+from support.codecs import texts_counted
 
-from stream_masker.core.random.distinct import distinct
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
-from stream_masker.core.random.sampling import PositionSampler
-from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
-from stream_masker.pipeline.calibration.weights import LEAST_COUNTED, KeyWeights
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.pipeline.records import InputRecord, Masked, Rejected, Stratum
+from stream_masker.pipeline.records import InputRecord, Masked, Rejected
 
 CODE = {"a": {"path": "code"}}
 TWO = {"a": {"path": "a"}, "b": {"path": "b[*]", "unknown": "ancestor"}}
@@ -193,16 +190,9 @@ def test_blocks_count_original_and_masked_values(bench):
     assert (block.original.records, block.masked.records) == (2, 2)
     assert (block.original.unknown, block.masked.unknown) == ((1, 2), (0, 0))
     assert block.original.given == (3, 4)
-    assert counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
-    assert counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
+    assert texts_counted(on_bench, block.original) == [{"I10": 4}, {"E11": 1, "E11.9": 1, "E03": 1}]
+    assert texts_counted(on_bench, block.masked) == [{"E11.9": 4}, {"E08-E13": 1, "I11.0": 1, "E03": 1}]
     assert [distortion.values for distortion in block.distortions] == [2, 3]
-
-
-def counted(on_bench, counts):
-    return [
-        dict(zip(on_bench.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
-        for column in counts.values
-    ]
 
 
 def test_a_block_holds_at_most_5000_records(bench):
@@ -220,7 +210,7 @@ def test_a_batch_without_masked_records_has_a_block(bench):
     on_bench = bench(TWO)
     (block,) = on_bench.result([InputRecord(1, None), InputRecord(2, b"x")]).blocks
     assert (block.original.records, block.masked.records, block.rejected) == (0, 0, {"not_json": 1})
-    assert counted(on_bench, block.original) == [{}, {}]
+    assert texts_counted(on_bench, block.original) == [{}, {}]
     assert [distortion.values for distortion in block.distortions] == [0, 0]
     assert on_bench.mechanism.seen == []
 
@@ -231,7 +221,7 @@ def test_counting_does_not_mask(bench):
     sample = on_bench.masker.count(iter(values))
     assert sample.rejected == {"not_json": 4000, "missing": 4000}
     assert (sample.counts.records, sample.counts.unknown) == (4000, (0, 4000))
-    assert counted(on_bench, sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
+    assert texts_counted(on_bench, sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
     empty = on_bench.masker.count([])
     assert (empty.counts.records, empty.rejected) == (0, {})
@@ -242,7 +232,7 @@ def test_counting_gives_the_counts_of_blocks(bench):
     records = [InputRecord(i, b'{"a":"I10","b":["E11","E03"]}') for i in range(10)]
     (block,) = on_bench.result(records).blocks
     counts = on_bench.masker.count(record.value for record in records).counts
-    assert counted(on_bench, counts) == counted(on_bench, block.original)
+    assert texts_counted(on_bench, counts) == texts_counted(on_bench, block.original)
     assert counts.pairs[0, 1].keys.tolist() == block.original.pairs[0, 1].keys.tolist()
 
 
@@ -340,122 +330,3 @@ def test_a_rejected_record_leaves_no_placeholder(bench):
         "not_a_code",
     ]
     assert {o.value for o in outcomes if hasattr(o, "value")} == {on_bench.mask(good)[0].value}
-
-
-def test_a_sampled_level_changes_the_blocks_and_nothing_else(bench):
-    records = [InputRecord(k, ITEMS[k % len(ITEMS)], timestamp=k) for k in range(400)]
-    on_bench = bench(TWO)
-    whole = on_bench.result(records)
-    on_bench.masker.sample_from(2)
-    sampled = on_bench.result(records)
-    assert sampled.outcomes == whole.outcomes
-    assert list(sampled.distortions) == list(whole.distortions) == list(whole.blocks[0].distortions)
-    levels = PositionSampler(b"a secret of the tests").levels("discharges", 3, np.arange(400))
-    assert [block.stratum for block in sampled.blocks] == [Stratum(2, level) for level in (2, 3, 4, 5)]
-    chosen = [record for record, level in zip(records, levels, strict=True) if level >= 2]
-    (expected,) = bench(TWO).result(chosen).blocks
-    merged = merge([block.original for block in sampled.blocks])
-    assert merged.records == expected.original.records
-    for found, wanted in zip(merged.values, expected.original.values, strict=True):
-        assert (found.keys.tolist(), found.counts.tolist()) == (wanted.keys.tolist(), wanted.counts.tolist())
-    assert sum(block.rejected.get("not_json", 0) for block in sampled.blocks) == expected.rejected["not_json"]
-
-
-def test_blocks_hold_the_hashes_of_the_noise_keys_of_their_records(bench):
-    """Not of the rejected ones; none at all if noise is by position."""
-    records = [InputRecord(n, b'{"code":"I10","id":"patient-%d"}' % (n % 7)) for n in range(30)]
-    assert [block.keys for block in bench(CODE).result(records).blocks] == [None]
-    on_bench = bench(CODE, noise_key="id")
-    [block] = on_bench.result([*records, InputRecord(30, b'{"code":"nothing","id":"rejected"}')]).blocks
-    [of_each_patient] = on_bench.result(records[6::-1]).blocks
-    assert distinct(block.keys) == 7
-    assert block.keys == of_each_patient.keys
-
-
-@pytest.mark.parametrize("level", [None, 1])
-def test_one_noise_key_does_not_fill_the_counts(bench, level):
-    """999 equal events of one person between those of a thousand others, in batches as small as those of a quiet topic.
-
-    Everything is masked; the blocks count all records of the others and a bounded number of the person's.
-    """
-    on_bench = bench(CODE, noise_key="id")
-    on_bench.masker = RecordMasker(
-        on_bench.plan, on_bench.mechanism, b"secret", key_weights=KeyWeights(share=0.01, period=100_000)
-    )
-    on_bench.masker.sample_from(level)
-    floods = [b'{"code":"I10","id":"one"}'] * 999
-    values = [x for n, flood in enumerate(floods) for x in (b'{"code":"E11.9","id":%d}' % n, flood)]
-    records = [InputRecord(n, value, timestamp=n) for n, value in enumerate(values)]
-    results = [on_bench.result(records[start : start + 20]) for start in range(0, len(records), 20)]
-    assert all(hasattr(outcome, "value") for result in results for outcome in result.outcomes)
-    original = counted(on_bench, merge([block.original for result in results for block in result.blocks]))[0]
-    masked = counted(on_bench, merge([block.masked for result in results for block in result.blocks]))[0]
-    assert original["I10"] == masked["E11.9"] == LEAST_COUNTED
-    if level is None:
-        assert original["E11.9"] == 999
-        assert sum(result.uncounted for result in results) == 999 - LEAST_COUNTED
-
-
-def test_the_same_positions_of_another_topic_have_other_sampled_records(bench):
-    """A topic that is deleted and created again has the same name and positions, but another id."""
-    on_bench = bench(CODE)
-    on_bench.masker.sample_from(3)
-    records = [InputRecord(n, b'{"code":"I10"}', timestamp=n) for n in range(64)]
-    found = []
-    for identity in ("first", "second", "first"):
-        on_bench.masker.set_identities({"discharges": identity})
-        found.append([len([b for r in records[k : k + 1] for b in on_bench.result([r]).blocks]) for k in range(64)])
-    assert found[0] == found[2] != found[1]
-
-
-def test_a_replay_in_other_batches_samples_the_same_records(bench):
-    records = [InputRecord(k, ITEMS[k % len(ITEMS)], timestamp=k) for k in range(300)]
-    on_bench = bench(TWO)
-    on_bench.masker.sample_from(1)
-    once = on_bench.result(records).blocks
-    parts = [on_bench.result(records[start:end]).blocks for start, end in ((0, 7), (7, 150), (150, 300))]
-    again = [block for blocks in parts for block in blocks]
-    for level in (1, 2, 3, 4):
-        (one,) = (block.original for block in once if block.stratum.level == level)
-        other = merge([block.original for block in again if block.stratum.level == level])
-        assert [c.counts.tolist() for c in one.values] == [c.counts.tolist() for c in other.values]
-
-
-def test_a_run_without_sampled_records_has_no_block(bench):
-    on_bench = bench(CODE)
-    on_bench.masker.sample_from(40)
-    result = on_bench.result([InputRecord(5, b'{"code":"I10"}')])
-    assert (len(result.outcomes), result.blocks) == (1, [])
-    assert result.distortions[0].values == 1
-
-
-def test_sampled_blocks_of_records_that_are_masked_one_by_one_are_merged(bench, caplog):
-    on_bench = bench(TWO)
-    on_bench.masker.sample_from(1)
-    records = [InputRecord(k, ITEMS[k % len(ITEMS)], timestamp=k) for k in range(60)]
-    together = on_bench.result(records).blocks
-    mask, on_bench.mechanism.mask_batch = on_bench.mechanism.mask_batch, only_single(on_bench.mechanism.mask_batch)
-    alone = on_bench.result(records).blocks
-    on_bench.mechanism.mask_batch = mask
-    assert [block.stratum for block in alone] == [block.stratum for block in together]
-    assert [block.original.records for block in alone] == [block.original.records for block in together]
-
-
-def only_single(mask):
-    """Return a mechanism's function that fails for more than one record."""
-
-    def masked(batch, keys):
-        if batch.size > 1:
-            raise ValueError("more than one record")
-        return mask(batch, keys)
-
-    return masked
-
-
-ITEMS = (
-    b'{"a":"I10","b":["I11.0","E03"]}',
-    b'{"a":"E11.9","b":[]}',
-    b"{",
-    b'{"a":"E03","b":["E11.65"]}',
-    b'{"a":"I11.0","b":["nothing.1","I10"]}',
-)

@@ -14,7 +14,7 @@ from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.pipeline import masker as masker_module
+from stream_masker.pipeline import runs as runs_module
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
@@ -64,7 +64,7 @@ def test_an_outcome_does_not_depend_on_the_other_records_of_the_call(
     masker: RecordMasker, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     expected = masked_separately(masker)
-    monkeypatch.setattr(masker_module, "BLOCK_RECORDS", most)
+    monkeypatch.setattr(runs_module, "BLOCK_RECORDS", most)
     found = masker.mask_all("t", PARTITIONS, statistics_version=4)
     assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
     assert {p: result.rejected for p, result in found.items()} == {p: r.rejected for p, r in expected.items()}

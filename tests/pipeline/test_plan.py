@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.pipeline.plan import AlphaSource, RecordLimits
+from stream_masker.pipeline.plan import AlphaSource, Place, RecordLimits
 
 CODE = {"path": "d.code"}
 
@@ -15,9 +15,10 @@ CODE = {"path": "d.code"}
     ("attributes", "message"),
     [
         ({}, "attributes: at least one is required"),
-        ({"a": {"path": "x[*].y[*]"}}, "2 [*]"),
-        ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly when"),
-        ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly when"),
+        ({"a": {"path": "x[*].y[*]", "label": "x[*].z"}}, "exactly where"),
+        ({"a": {"path": "code", "also": (Place(compile_path("x[*]")),)}}, "'x[*]' and path need a [*]"),
+        ({"a": {"path": "x[*].code", "label": "x.label"}}, "exactly where"),
+        ({"a": {"path": "code", "copies": ["x[*].code"]}}, "exactly where"),
         ({"a": {"path": "coding[?s=x]"}}, "ends with a filter"),
         ({"a": {"path": "code", "missing": "ignore"}}, "allowed are reject, keep"),
         ({"a": {"path": "code"}, "b": {"path": "code"}}, "'code' (attribute a) and 'code' (attribute b)"),

@@ -10,9 +10,9 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
-from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.blocks import block_key, encode_block

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs
 
@@ -53,3 +54,11 @@ def as_plain(value: Any) -> Any:
         return {str(key): as_plain(one) for key, one in value.items()}
     fields = getattr(value, "__dataclass_fields__", None)
     return {name: as_plain(getattr(value, name)) for name in fields} if fields else value
+
+
+def texts_counted(on_bench: Any, counts: Counts) -> list[dict[str, int]]:
+    """The number of occurrences of each concept, by attribute."""
+    return [
+        dict(zip(on_bench.taxonomy.decode(column.keys), column.counts.tolist(), strict=True))
+        for column in counts.values
+    ]

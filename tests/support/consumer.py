@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.partition_source import PartitionSource
 
+TOPIC = "in"
 LIMITS = BatchLimits(records=4, size=10_000, delay=1)
 
 
@@ -23,6 +25,9 @@ class FakeMessage:
     def error(self) -> KafkaError | None:
         return self.failure
 
+    def topic(self) -> str:
+        return TOPIC
+
     def partition(self) -> int:
         return self.location[0]
 
@@ -34,7 +39,7 @@ class FakeMessage:
 
 
 def at(*numbers: int) -> list[TopicPartition]:
-    return [TopicPartition("in", number) for number in numbers]
+    return [TopicPartition(TOPIC, number) for number in numbers]
 
 
 Event = FakeMessage | Callable[[], None]
@@ -105,7 +110,7 @@ class FakeClient:
         if self.committed_failures:
             self.committed_failures -= 1
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "timed out"))
-        return [TopicPartition("in", p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
+        return [TopicPartition(TOPIC, p.partition, self.committed_offsets.get(p.partition, -1001)) for p in partitions]
 
     def get_watermark_offsets(self, partition, timeout: float, cached: bool) -> tuple[int, int]:
         if not cached:
@@ -131,4 +136,19 @@ class FakeClient:
 def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> PartitionSource:
     """Return a source that reads from the client, with the client's clock."""
     parts = {"batcher": SizeTimeBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
-    return PartitionSource(client=client, connect=lambda: client, topic="in", **parts)
+    return PartitionSource(client=client, connect=lambda: client, topics=[TOPIC], **parts)
+
+
+def part(number: int) -> Partition:
+    """A partition of the input topic."""
+    return Partition(TOPIC, number)
+
+
+def parts(*numbers: int) -> set[Partition]:
+    """Partitions of the input topic."""
+    return set(map(part, numbers))
+
+
+def offsets(by_number: Mapping[int, int]) -> dict[Partition, int]:
+    """Offsets by partition of the input topic."""
+    return {part(number): offset for number, offset in by_number.items()}

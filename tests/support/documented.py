@@ -7,9 +7,10 @@ from stream_masker.cli import COMMANDS, main
 from stream_masker.evaluation.candidates import candidates
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import utility_of
-from stream_masker.pipeline.masker import BLOCK_RECORDS, RecordMasker
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
+from stream_masker.pipeline.runs import BLOCK_RECORDS
 from stream_masker.service.calibrator.faust_app import SESSION_SECONDS
 from stream_masker.service.calibrator.process import CALIBRATOR_STALE_SECONDS
 from stream_masker.service.configuration import (

@@ -1,6 +1,6 @@
-"""The complete examples in the folder ``examples``: flat, nested and FHIR events.
+"""The complete examples in the folder ``examples``: flat, nested and FHIR events, and FHIR Bundles.
 
-Each folder has a configuration, 2,000 generated events, and what masking makes of them. ``PYTHONPATH=tests python -m
+Each folder has a configuration, generated events, and what masking makes of them. ``PYTHONPATH=tests python -m
 support.examples`` writes the files again; ``python -m golden update`` does too. The configuration and the first event
 are those of ``docs/events.md``.
 """
@@ -16,6 +16,7 @@ from typing import Any
 import orjson
 import yaml
 from click.testing import CliRunner
+from support import synthea
 from support.documentation import ROOT, blocks
 
 from stream_masker.cli import main
@@ -23,9 +24,14 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.simulate import SimulationOptions
 
 FOLDER = ROOT / "examples"
-HEADINGS = {"flat": "A flat event", "nested": "A nested event", "fhir": "A FHIR R4 Encounter"}
+HEADINGS = {
+    "flat": "A flat event",
+    "nested": "A nested event",
+    "fhir": "A FHIR R4 Encounter",
+    "fhir-bundle": "FHIR Bundles",
+}
 PAGE = "docs/events.md"
-RECORDS = 2_000
+RECORDS = {"flat": 2_000, "nested": 2_000, "fhir": 2_000, "fhir-bundle": 300}
 SECRET_VARIABLE = "STREAM_MASKER_SECRET"
 SECRET = "an example, not a secret"
 
@@ -51,8 +57,11 @@ def documented_configuration(name: str) -> dict[str, Any]:
 def events(name: str) -> Iterator[dict[str, Any]]:
     """The events of an example: the documented one, then generated ones."""
     yield documented_event(name)
+    if name == "fhir-bundle":
+        yield from synthea.bundles(RECORDS[name] - 1)
+        return
     nested = parse_configuration(documented_configuration("nested"))
-    generated = SimulationOptions(records=RECORDS - 1, seed=17).events(nested)
+    generated = SimulationOptions(records=RECORDS[name] - 1, seed=17).events(nested)
     yield from map({"flat": _flat, "nested": dict, "fhir": _encounter}[name], generated)
 
 

@@ -169,7 +169,7 @@ class Audit:
         self.checker = checker
         self.kinds = kinds
         self.checked = 0
-        self.masking = identified(Masking(checker.configuration))
+        self.masking = identified(Masking(checker.configuration), [checker.configuration.topics.single])
 
     def run(self, records: int) -> None:
         """Check that the first ``records`` records have one outcome each, and that nothing else is in the topics."""
@@ -259,13 +259,13 @@ class Audit:
             time.sleep(0.2)
 
 
-def committed(configuration: Configuration, partitions: int) -> list[int]:
-    """Return the group's committed offsets."""
+def committed(configuration: Configuration, partitions: int, isolation: str = "read_committed") -> list[int]:
+    """Return the group's committed offsets; without ``read_committed``, beside commits of open transactions."""
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,
             "group.id": consumer_group_id(configuration),
-            "isolation.level": "read_committed",
+            "isolation.level": isolation,
             **QUIET,
         }
     )

@@ -74,12 +74,13 @@ def keda_replicas(lags: Sequence[int], spec: Mapping[str, Any]) -> int:
 
 
 def read_lags(configuration: Configuration) -> list[int]:
-    """Return the number of uncommitted records of every partition of the input topic."""
+    """Return the number of uncommitted records of every partition of the input topic, as KEDA counts them."""
     consumer = Consumer({"bootstrap.servers": configuration.kafka.bootstrap_servers, "group.id": "lags", **QUIET})
     partitions = [TopicPartition(configuration.topics.input, number) for number in range(PARTITIONS)]
     ends = [consumer.get_watermark_offsets(partition, 30)[1] for partition in partitions]
     consumer.close()
-    return [end - offset for end, offset in zip(ends, committed(configuration, PARTITIONS), strict=True)]
+    offsets = committed(configuration, PARTITIONS, "read_uncommitted")
+    return [end - offset for end, offset in zip(ends, offsets, strict=True)]
 
 
 class Release:

@@ -123,6 +123,9 @@ class SimulatedMessage:
     def error(self) -> KafkaError | None:
         return self.failure
 
+    def topic(self) -> str:
+        return "in"
+
     def partition(self) -> int:
         return self.location[0]
 

@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import ClassVar
 
+from consumer import offsets, part, parts
 from prometheus_client import CollectorRegistry
 from results import result_of
 
@@ -15,6 +16,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -44,6 +46,9 @@ class FakeMessage:
     def __init__(self, offset: int) -> None:
         self.number = offset
 
+    def topic(self) -> str:
+        return "in"
+
     def partition(self) -> int:
         return 0
 
@@ -69,7 +74,7 @@ class FakeSource:
         self.calls = calls
         self.offset = 0
         self.member: str | None = "metadata"
-        self.assigned = frozenset({0})
+        self.assigned = frozenset(parts(0))
         self.waiting = True
         self.in_gather: Callable[[], object] = lambda: None
         self.in_read_ahead: Callable[[], object] = lambda: None
@@ -101,31 +106,31 @@ class FakeSource:
         batch = MessageBatch(LIMITS)
         if self.waiting:
             self.calls.append(f"gather {self.offset}")
-            batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions={0})
+            batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions=parts(0))
             self.offset += 3
         return batch
 
     def commit_metadata(self) -> str | None:
         return self.member
 
-    def offsets(self, batch: MessageBatch) -> dict[int, int]:
+    def offsets(self, batch: MessageBatch) -> dict[Partition, int]:
         return batch.next_offsets()
 
     def advance(self, batch: MessageBatch) -> None:
-        self.calls.append(f"advance {batch.next_offsets()[0]}")
+        self.calls.append(f"advance {batch.next_offsets()[part(0)]}")
 
-    def put_back(self, batch: MessageBatch, shortfalls: dict[int, GroupShortfall]) -> None:
+    def put_back(self, batch: MessageBatch, shortfalls: dict[Partition, GroupShortfall]) -> None:
         for partition, (start, _, lacking) in shortfalls.items():
             self.calls.append(
                 f"put back {[m.offset() for m in batch.remove_from(partition, start)]}, {lacking} too few"
             )
 
     def rewind(self, batches: list[MessageBatch]) -> None:
-        self.offset = earliest_offsets(batches)[0]
+        self.offset = earliest_offsets(batches)[part(0)]
         self.calls.append(f"rewind {self.offset}")
 
-    def lag(self) -> dict[int, int]:
-        return {0: 12}
+    def lag(self) -> dict[Partition, int]:
+        return offsets({0: 12})
 
     def close(self) -> None:
         self.calls.append("leave")
@@ -156,7 +161,7 @@ class FakePipeline:
         return self.begin_outcomes.pop(0) if self.begin_outcomes else None
 
     def commit(self, offsets: object, group: object) -> PendingCommit:
-        self.calls.append(f"commit {offsets[0]}")
+        self.calls.append(f"commit {offsets[part(0)]}")
         commit = PendingCommit(Future())
         commit.in_log.set_result(None)
         self.commits.append((offsets, group, commit))
@@ -204,8 +209,13 @@ class FakeMasking:
     alpha: ClassVar = {"principal": 0.3}
     configuration = SimpleNamespace(hash="fedcba9876543210")
 
+    is_compiled = True
+
     def __init__(self) -> None:
         self.masker = FakeMasker()
+
+    def masker_of(self, topic: str) -> FakeMasker:
+        return self.masker
 
 
 class FakeActiveStatistics:
@@ -225,7 +235,6 @@ class FakeMasker:
     """Returns one masked record, one tombstone and one rejection. ``minimum``: the smallest group that it masks."""
 
     needs_group = True
-    is_compiled = True
     reads_headers = False
 
     def __init__(self) -> None:
@@ -258,7 +267,8 @@ class Bench:
                 background=BackgroundRunner(poll=self.source.poll, beat=self.liveness.beat),
                 statistics_consumer=FakeStatisticsConsumer(),
                 active_statistics=self.active,
-                outputs=OUTPUTS,
+                inputs=SimpleNamespace(due=False),
+                outputs=lambda _: OUTPUTS,
                 liveness=self.liveness,
                 health=self.health,
                 report=self.report,

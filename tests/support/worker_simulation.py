@@ -77,7 +77,6 @@ class SimulatedMasker:
     """Masks a record as its offset; groups are too small at random."""
 
     reads_headers = False
-    is_compiled = True
 
     def __init__(self, random: Random, *, needs_group: bool) -> None:
         self.random, self.needs_group = random, needs_group
@@ -136,7 +135,7 @@ class Simulation:
         if not self.faulty and (not self.until_complete or self.broker.complete):
             self.stop.set()
 
-    def run(self) -> None:
+    def run_and_check(self) -> None:
         """Run the worker to its end, and check that nothing is open and that every record was processed once."""
         self.worker.run()
         assert self.pipeline.closed
@@ -159,7 +158,10 @@ class Simulation:
         liveness = ImpatientLiveness(health, self.stop)
         source, may_hold = self._source(liveness, grouped=masker.needs_group)
         self.background.poll = source.poll
-        masking = SimpleNamespace(masker=masker, alpha=self.alpha, configuration=SimpleNamespace(hash="0" * 16))
+        configuration = SimpleNamespace(hash="0" * 16)
+        masking = SimpleNamespace(
+            masker_of=lambda _: masker, is_compiled=True, alpha=self.alpha, configuration=configuration
+        )
         return Worker(
             WorkerComponents(
                 source=source,
@@ -167,7 +169,8 @@ class Simulation:
                 background=self.background,
                 statistics_consumer=NoStatisticsConsumer(),
                 active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
-                outputs=OUTPUTS,
+                inputs=SimpleNamespace(due=False),
+                outputs=lambda _: OUTPUTS,
                 liveness=liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),
@@ -183,7 +186,7 @@ class Simulation:
         source = PartitionSource(
             client=self.connect(),
             connect=self.connect,
-            topic="in",
+            topics=["in"],
             batcher=batcher,
             beat=liveness.beat,
             put_back=windows.put_back,

@@ -197,7 +197,7 @@ def write_one(
 def sample_version(configuration: Configuration, version: int, **changes: Any) -> StatisticsMessage:
     """Return the statistics of a sample of events."""
     masking = Masking(configuration)
-    counts = masking.masker.count([value(number) for number in range(300)]).counts
+    counts = masking.masker_of("sample").count([value(number) for number in range(300)]).counts
     fields = {
         "version": version,
         "mechanism": masking.mechanism.name,

@@ -215,10 +215,24 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- end }}
 
-{{/* The name of a topic. Takes (list context role). */}}
+{{/* The names of the topics of a role, one for each input topic, as JSON. Takes (list context role). */}}
+{{- define "stream-masker.topics" -}}
+{{- $section := dict -}}
+{{- if kindIs "map" (index . 0).Values.configuration -}}
+{{- $section = get (index . 0).Values.configuration "topics" | default dict -}}
+{{- end -}}
+{{- $defaults := dict "input" "discharges" "output" "{topic}.masked" "rejected" "{topic}.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
+{{- $inputs := get $section "input" | default $defaults.input -}}
+{{- if kindIs "string" $inputs }}{{ $inputs = list $inputs }}{{ end -}}
+{{- $name := eq (index . 1) "input" | ternary "{topic}" (get $section (index . 1) | default (get $defaults (index . 1))) -}}
+{{- $names := list -}}
+{{- range $inputs }}{{ $names = append $names (replace "{topic}" . $name) }}{{ end -}}
+{{- $names | uniq | toJson -}}
+{{- end }}
+
+{{/* The name of a topic that the input topics share. Takes (list context role). */}}
 {{- define "stream-masker.topic" -}}
-{{- $defaults := dict "input" "discharges" "output" "discharges.masked" "rejected" "discharges.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
-{{- include "stream-masker.configured" (list (index . 0) "topics" (index . 1) (get $defaults (index . 1))) -}}
+{{- include "stream-masker.topics" . | fromJsonArray | first -}}
 {{- end }}
 
 {{/* The greatest age of the window in milliseconds: a number of seconds, or a text with a unit. */}}
@@ -229,12 +243,18 @@ needs no masking secret if the internal topics have one of their own.
 {{- round (mulf (trimSuffix $unit $age | float64) $scale) 0 | int64 -}}
 {{- end }}
 
-{{/* The input topic, and the consumer group of the workers, for a scaler that reads the lag. */}}
+{{/*
+The input topic, empty if there are several, and the consumer group of the workers, for a scaler that reads the lag.
+*/}}
 {{- define "stream-masker.inputTopic" -}}
-{{- default (include "stream-masker.topic" (list . "input")) .Values.autoscaling.topic -}}
+{{- $topics := include "stream-masker.topics" (list . "input") | fromJsonArray -}}
+{{- $topic := default (first $topics) .Values.autoscaling.topic -}}
+{{- if and (eq (len $topics) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
 {{- end }}
 
 {{- define "stream-masker.consumerGroup" -}}
 {{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
-{{- default (printf "stream-masker.%s" (include "stream-masker.inputTopic" .)) (get $properties "group.id") -}}
+{{- $group := printf "%s.workers" (include "stream-masker.topic" (list . "calibration")) -}}
+{{- with include "stream-masker.inputTopic" . }}{{ $group = printf "stream-masker.%s" . }}{{ end -}}
+{{- default $group (get $properties "group.id") -}}
 {{- end }}

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import llvmlite
 import numba
 from numba import config, types
 from numba.core.compiler import CompileResult
@@ -30,18 +31,29 @@ from numba.core.serialize import dumps
 
 from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.kernels.fingerprint import fingerprint
+from stream_masker.core.kernels.part_library import restored_part
 
 log = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
-COMPILER = (numba.__version__, sys.implementation.cache_tag, config.OPT, config.BOUNDSCHECK)
+COMPILER = (
+    numba.__version__,
+    llvmlite.__version__,
+    sys.implementation.cache_tag,
+    config.OPT,
+    config.LOOP_VECTORIZE,
+    config.SLP_VECTORIZE,
+    config.USING_SVML,
+    config.BOUNDSCHECK,
+)
 
 
 class KernelCache:
     """The compiled forms of one kernel on the disk, in the form in which numba's dispatcher uses a cache."""
 
-    def __init__(self, kernel: Any) -> None:
+    def __init__(self, kernel: Any, *, is_part: bool) -> None:
         self._kernel = kernel
+        self._is_part = is_part
 
     @property
     def cache_path(self) -> str:
@@ -52,10 +64,14 @@ class KernelCache:
         """The compiled form for these argument types, or None if the disk has none that can be read."""
         target_context.refresh()
         try:
-            parts = pickle.loads(self._path(sig, target_context.codegen()).read_bytes())  # noqa: S301 - as trusted as code
+            content = pickle.loads(self.path(sig, target_context.codegen()).read_bytes())  # noqa: S301 - as trusted as code
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
-        return CompileResult._rebuild(target_context, *parts)
+        return (
+            restored_part(target_context, *content)
+            if self._is_part
+            else CompileResult._rebuild(target_context, *content)
+        )
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Write a compiled form to the disk, unless it contains addresses of this process.
@@ -64,7 +80,7 @@ class KernelCache:
         """
         if data.library.has_dynamic_globals:
             return
-        path = self._path(sig, data.codegen)
+        path = self.path(sig, data.codegen)
         partial = path.with_name(f"{uuid.uuid4().hex}.partial")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -75,7 +91,8 @@ class KernelCache:
                 partial.unlink()
             _report(path.parent, error.strerror)
 
-    def _path(self, sig: Any, codegen: Any) -> Path:
+    def path(self, sig: Any, codegen: Any) -> Path:
+        """The file of the compiled form for these argument types."""
         key = repr((COMPILER, codegen.magic_tuple(), str(sig), _field_names(sig), fingerprint(self._kernel)))
         digest = hashlib.sha256(key.encode()).hexdigest()
         return kernels_folder() / f"{self._kernel.py_func.__name__}-{digest}{SUFFIX}"

@@ -1,6 +1,6 @@
 """The decorators that compile kernels.
 
-Nothing else in the package calls ``numba.njit``. All kernels run without the interpreter lock, divide as NumPy does
+Nothing else in the package compiles functions. All kernels run without the interpreter lock, divide as NumPy does
 (x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``.
 
 A kernel states its signature. numba ignores the annotations; a test compares them with every type that numba has
@@ -18,9 +18,9 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 
 import numpy as np
-from numba import config, extending, njit
+from numba import config, extending
 
-from stream_masker.core.kernels.disk_cache import KernelCache
+from stream_masker.core.kernels.dispatcher import KernelDispatcher, PartDispatcher
 
 F = TypeVar("F", bound=Callable[..., Any])
 P = ParamSpec("P")
@@ -32,7 +32,15 @@ int64 = cast(Callable[[Any], int], np.int64)
 
 def kernel(function: F) -> F:
     """A kernel that Python or other kernels call."""
-    return _compiled(function)
+    return _compiled(function, KernelDispatcher)
+
+
+def borrowing(function: F) -> F:
+    """A kernel that Python calls and that creates no array.
+
+    Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
+    """
+    return _compiled(function, KernelDispatcher, _nrt=False)
 
 
 def reduction(function: F) -> F:
@@ -40,21 +48,21 @@ def reduction(function: F) -> F:
 
     The last bits of its results depend on the processor.
     """
-    return _compiled(function, fastmath={"reassoc", "contract"})
+    return _compiled(function, KernelDispatcher, fastmath={"reassoc", "contract"})
 
 
 def part(function: F) -> F:
-    """A kernel that creates no array.
+    """A function that only kernels and parts call and that creates no array. Python cannot call it.
 
-    It does not count references to the arrays that it receives: its caller keeps them. Counting them would cost several
-    times what most parts do.
+    It does not count references to the arrays that it receives. Counting them would cost several times what most parts
+    do.
     """
-    return _compiled(function, _nrt=False)
+    return _compiled(function, PartDispatcher)
 
 
 def inlined(function: F) -> F:
     """A part whose machine code is inserted at each call."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _compiled(function, PartDispatcher, forceinline=True)
 
 
 def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
@@ -66,8 +74,5 @@ def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
     return generated
 
 
-def _compiled(function: F, **options: Any) -> F:
-    compiled: Any = njit(nogil=True, error_model="numpy", **options)(function)
-    if not config.DISABLE_JIT:
-        compiled._cache = KernelCache(compiled)
-    return cast(F, compiled)
+def _compiled(function: F, dispatcher: type[KernelDispatcher], **options: Any) -> F:
+    return function if config.DISABLE_JIT else cast(F, dispatcher(function, options))

@@ -64,13 +64,11 @@ class LevelBitsets(NamedTuple):
 def level_bitsets(distance: Distance) -> LevelBitsets:
     """The regions of a tree of height ``MAX_HEIGHT`` or less."""
     height = int(distance.taxonomy.depth.max())
-    of_depth = [_ordered(distance.kind, depth, height) for depth in range(1, height + 1)]
     bitsets = _empty(height)
+    write_lengths(distance.kind, bitsets.lengths)
+    of_depth = [_ordered(bitsets.lengths, depth, height) for depth in range(1, height + 1)]
     for depth, ordered in enumerate(of_depth, start=1):
         _write(bitsets, depth, ordered)
-    for depth in range(1, height + 1):
-        for links in range(2 * height + 1):
-            bitsets.lengths[depth, links] = level_of(distance.kind, depth, links)
     write_admitted(bitsets.links, np.array([0, *map(len, of_depth)]), bitsets.lengths, bitsets.admitted)
     return bitsets
 
@@ -88,10 +86,10 @@ def _empty(height: int) -> LevelBitsets:
     )
 
 
-def _ordered(kind: int, depth: int, height: int) -> list[tuple[float, int, int]]:
+def _ordered(lengths: Float64Matrix, depth: int, height: int) -> list[tuple[float, int, int]]:
     """(distance, links up, links down) of all regions of a depth, ascending."""
     pairs = [(up, down) for up in range(depth) for down in range(height - depth + up + 1) if up or down]
-    return sorted((level_of(kind, depth - up, up + down), up, down) for up, down in pairs)
+    return sorted((float(lengths[depth - up, up + down]), up, down) for up, down in pairs)
 
 
 def _write(bitsets: LevelBitsets, depth: int, ordered: list[tuple[float, int, int]]) -> None:
@@ -103,6 +101,14 @@ def _write(bitsets: LevelBitsets, depth: int, ordered: list[tuple[float, int, in
         bitsets.of_ancestor[depth, up] |= np.uint64(1 << region)
     levels = np.array([distance for distance, _, _ in ordered])
     bitsets.starts[depth] = np.searchsorted(levels, np.arange(LEVEL_BUCKETS) / LEVEL_BUCKETS, side="left")
+
+
+@kernel
+def write_lengths(kind: int, lengths: Float64Matrix) -> None:
+    """Fills ``LevelBitsets.lengths``. kind: of ``core.distance.kernels``."""
+    for depth in range(1, lengths.shape[0]):
+        for links in range(lengths.shape[1]):
+            lengths[depth, links] = level_of(kind, depth, links)
 
 
 @kernel

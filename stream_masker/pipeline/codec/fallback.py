@@ -10,7 +10,7 @@ from typing import Any
 from stream_masker.core.batch import MaskedBatch
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.codec.interleaving import interleave, interleaved_order, join_rendered, split_masked
+from stream_masker.pipeline.codec.interleaving import insertion_places, interleave, spliced, split_masked
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
 from stream_masker.pipeline.codec.scanner.codec import ScannedBatch, ScannerCodec
 from stream_masker.pipeline.codec.scanner.program import NotCompilableError
@@ -54,9 +54,9 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
         scanned, rest = decoded.templates.scanned, decoded.templates.rest
         if rest is None:
             return self.scanner.render(scanned, masked)
-        order = interleaved_order(scanned, rest)
-        first, second = split_masked(masked, order, len(scanned.indices))
-        return join_rendered(self.scanner.render(scanned, first), self.reference.render(rest, second), order)
+        places = insertion_places(scanned, rest)
+        first, second = split_masked(masked, places, len(scanned.indices))
+        return spliced(self.scanner.render(scanned, first), self.reference.render(rest, second), places)
 
 
 def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms) -> RecordCodec[Any]:

@@ -7,27 +7,47 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, Final, Protocol, TypeAlias, TypeVar
+
+import orjson
 
 from stream_masker.core.batch import MaskedBatch
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import Style
 
 EncodeRecord: TypeAlias = Callable[[bytes], bytes]
 """Encodes the JSON of a masked record. Raises RecordRejectedError if the record does not fit its schema."""
 
+KEY_FIELD: Final = "message.key"
+"""The configured path that a rejection names if the record's key is the cause."""
+
 AnyTemplates = TypeVar("AnyTemplates")
 
 
 class RecordFormat(Protocol):
-    """A format of records' values. It does no I/O."""
+    """A format of records' values and keys.
+
+    Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
+    what they need to decide that cannot be had.
+    """
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a record, and the function that encodes it once it is masked. Raises RecordRejectedError."""
+        """The JSON of a record, and the function that encodes it once it is masked."""
+
+    @property
+    def decodes_keys(self) -> bool:
+        """Whether keys are in the format too; if not, a key is bytes."""
+
+    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
+        """The JSON of a key, and the function that encodes it once it is masked."""
+
+
+class FormatUnavailableError(StreamMaskerError):
+    """Records cannot be decoded or encoded now, for a reason that lies outside of them: mask them again later."""
 
 
 class UnwritableRecordsError(StreamMaskerError):
@@ -36,6 +56,54 @@ class UnwritableRecordsError(StreamMaskerError):
     def __init__(self, rejected: Mapping[int, Rejected]) -> None:
         super().__init__(f"{len(rejected)} masked records do not fit their schema")
         self.rejected = rejected
+
+
+MaskKeyText: TypeAlias = Callable[[bytes], str]
+"""Masks a text of a key, in UTF-8."""
+
+CACHED_KEYS = 10_000
+
+
+class FormattedKeys:
+    """Masks keys in a format: each text, number and truth value in a key, at any depth. Null stays null."""
+
+    def __init__(self, record_format: RecordFormat, mask: MaskKeyText) -> None:
+        self._format = record_format
+        self._mask = mask
+        self._masked: dict[bytes, bytes | RecordRejectedError] = {}
+
+    def masked(self, key: bytes) -> bytes:
+        """The masked key. Raises RecordRejectedError, and like the format."""
+        if key not in self._masked:
+            if len(self._masked) >= CACHED_KEYS:
+                self._masked.clear()
+            self._masked[key] = self._attempt(key)
+        found = self._masked[key]
+        if isinstance(found, RecordRejectedError):
+            raise RecordRejectedError(found.reason, found.field)
+        return found
+
+    def all_masked(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> list[bytes | None]:
+        """The masked keys of records; None for those that are rejected, by index."""
+        return [None if key is None or index in rejected else self.masked(key) for index, key in enumerate(keys)]
+
+    def _attempt(self, key: bytes) -> bytes | RecordRejectedError:
+        try:
+            document, encode = self._format.decode_key(key)
+            return encode(orjson.dumps(self._treat(orjson.loads(document))))
+        except RecordRejectedError as error:
+            return RecordRejectedError(error.reason, KEY_FIELD)
+        except orjson.JSONDecodeError:
+            return RecordRejectedError(Reason.NOT_IN_FORMAT, KEY_FIELD)
+
+    def _treat(self, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: self._treat(one) for name, one in value.items()}
+        if isinstance(value, list):
+            return [self._treat(one) for one in value]
+        if value is None:
+            return None
+        return self._mask(value.encode() if isinstance(value, str) else orjson.dumps(value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +118,11 @@ class FormattedTemplates:
 class FormattedCodec(RecordCodec[FormattedTemplates]):
     """A codec for records in another format than JSON; ``inner`` reads and renders their JSON."""
 
-    def __init__(self, inner: RecordCodec[Any], record_format: RecordFormat) -> None:
+    def __init__(self, inner: RecordCodec[Any], record_format: RecordFormat, keys: FormattedKeys | None = None) -> None:
+        """keys: masks the records' keys; None if keys are not in the format, or are not masked."""
         self._inner = inner
         self._format = record_format
+        self._keys = keys
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         self._inner.set_styles(styles)
@@ -61,12 +131,14 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
         documents: list[bytes | None] = [None] * len(records)
         encoders: dict[int, EncodeRecord] = {}
         rejected = {}
-        for index, value in enumerate(records.values):
-            if value is not None:
-                try:
+        for index, (value, key) in enumerate(zip(records.values, records.keys, strict=True)):
+            try:
+                if key is not None and self._keys is not None:
+                    self._keys.masked(key)
+                if value is not None:
                     documents[index], encoders[index] = self._format.decode(value)
-                except RecordRejectedError as error:
-                    rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
+            except RecordRejectedError as error:
+                rejected[index] = Rejected(records.offsets[index], error.reason.value, error.field)
         inner = self._inner.read(replace(records, values=documents))
         indices = inner.indices.tolist()
         templates = FormattedTemplates(inner, [encoders[i] for i in indices], [records.offsets[i] for i in indices])

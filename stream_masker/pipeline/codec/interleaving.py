@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
@@ -13,13 +14,15 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 
 
 def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: TemplatesT) -> DecodedBatch[TemplatesT]:
-    """The records of both batches in the order of their indices. The second decides what the first leaves undecided."""
-    order = interleaved_order(first, second)
-    keys = [*first.keys, *second.keys]
+    """The records of both batches in the order of their indices. The second decides what the first leaves undecided.
+
+    The second batch is expected to be small: its records are inserted into the first.
+    """
+    places = insertion_places(first, second)
     return DecodedBatch(
-        indices=np.concatenate([first.indices, second.indices])[order],
-        batch=_join(first.batch, second.batch, order),
-        keys=[keys[k] for k in order.tolist()] if keys else keys,
+        indices=np.insert(first.indices, places, second.indices),
+        batch=_join(first.batch, second.batch, places),
+        keys=spliced(first.keys, second.keys, places) if len(first.keys) or len(second.keys) else [],
         rejected={**first.rejected, **second.rejected},
         undecided=second.undecided,
         unknown=[a + b for a, b in zip(first.unknown, second.unknown, strict=True)],
@@ -29,56 +32,65 @@ def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: T
     )
 
 
-def interleaved_order(first: DecodedBatch[Any], second: DecodedBatch[Any]) -> Int64Array:
-    """(k,) int64: interleaved record i is number ``order[i]`` of the first and then the second batch's records."""
-    return np.argsort(np.concatenate([first.indices, second.indices]))
+def insertion_places(first: DecodedBatch[Any], second: DecodedBatch[Any]) -> Int64Array:
+    """(m,) int64, ascending: for each record of the second batch, how many of the first are before it."""
+    return np.searchsorted(first.indices, second.indices)
 
 
-def split_masked(masked: MaskedBatch, order: Int64Array, size: int) -> tuple[MaskedBatch, MaskedBatch]:
+def split_masked(masked: MaskedBatch, places: Int64Array, size: int) -> tuple[MaskedBatch, MaskedBatch]:
     """The masked records of the first batch, which has ``size`` records, and those of the second."""
-    places = np.argsort(order)
-    return _select(masked, places[:size]), _select(masked, places[size:])
+    inserted = np.zeros(size + len(places), np.bool_)
+    inserted[places + np.arange(len(places))] = True
+    return _select(masked, ~inserted), _select(masked, inserted)
 
 
-def join_rendered(first: Sequence[bytes], second: Sequence[bytes], order: Int64Array) -> list[bytes]:
-    """The rendered records of both batches, interleaved."""
-    rendered = [*first, *second]
-    return [rendered[k] for k in order.tolist()]
+def spliced(first: Sequence[bytes], second: Sequence[bytes], places: Int64Array) -> list[bytes]:
+    """The items of both batches, interleaved."""
+    items: list[bytes] = []
+    start = 0
+    for item, place in zip(second, places.tolist(), strict=True):
+        items += first[start:place]
+        items.append(item)
+        start = place
+    items += first[start:]
+    return items
 
 
-def _join(first: Batch, second: Batch, order: Int64Array) -> Batch:
-    columns = [_reorder(_concatenate(a, b), order) for a, b in zip(first.columns, second.columns, strict=True)]
+def _join(first: Batch, second: Batch, places: Int64Array) -> Batch:
+    columns = [_insert(a, b, places) for a, b in zip(first.columns, second.columns, strict=True)]
     numeric = None
     if first.numeric is not None and second.numeric is not None:
-        numeric = np.concatenate([first.numeric, second.numeric])[order]
-    return Batch(len(order), tuple(columns), _join_alphas(first, second, order), numeric)
+        numeric = np.insert(first.numeric, places, second.numeric, axis=0)
+    return Batch(first.size + second.size, tuple(columns), _join_alphas(first, second, places), numeric)
 
 
-def _join_alphas(first: Batch, second: Batch, order: Int64Array) -> Float64Array | None:
+def _join_alphas(first: Batch, second: Batch, places: Int64Array) -> Float64Array | None:
     if first.alpha is None and second.alpha is None:
         return None
-    alphas = [np.full(batch.size, np.nan) if batch.alpha is None else batch.alpha for batch in (first, second)]
-    return np.concatenate(alphas)[order]
+    own, other = (np.full(b.size, np.nan) if b.alpha is None else b.alpha for b in (first, second))
+    return np.insert(own, places, other)
 
 
-def _concatenate(first: Column, second: Column) -> Column:
-    codes = np.concatenate([first.codes, second.codes])
+def _insert(first: Column, second: Column, places: Int64Array) -> Column:
     if first.offsets is None or second.offsets is None:
-        return Column(codes)
-    return Column(codes, np.concatenate([first.offsets, second.offsets[1:] + first.offsets[-1]]))
+        return Column(np.insert(first.codes, places, second.codes))
+    lengths = np.diff(second.offsets)
+    codes = np.insert(first.codes, np.repeat(first.offsets[places], lengths), second.codes)
+    return Column(codes, _offsets_of(np.insert(np.diff(first.offsets), places, lengths)))
 
 
-def _reorder(column: Column, order: Int64Array) -> Column:
-    """The records ``order`` of a column, in that order."""
-    if column.offsets is None:
-        return Column(column.codes[order])
-    lengths = np.diff(column.offsets)[order]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    shifts = np.repeat(column.offsets[:-1][order] - offsets[:-1], lengths)
-    return Column(column.codes[np.arange(offsets[-1]) + shifts], offsets)
-
-
-def _select(masked: MaskedBatch, records: Int64Array) -> MaskedBatch:
-    columns = tuple(_reorder(column, records) for column in masked.columns)
-    numeric = None if masked.numeric is None else masked.numeric[records]
+def _select(masked: MaskedBatch, chosen: NDArray[np.bool_]) -> MaskedBatch:
+    columns = tuple(_chosen(column, chosen) for column in masked.columns)
+    numeric = None if masked.numeric is None else masked.numeric[chosen]
     return MaskedBatch(columns, (Distortion(),) * len(columns), numeric)
+
+
+def _chosen(column: Column, chosen: NDArray[np.bool_]) -> Column:
+    if column.offsets is None:
+        return Column(column.codes[chosen])
+    lengths = np.diff(column.offsets)
+    return Column(column.codes[np.repeat(chosen, lengths)], _offsets_of(lengths[chosen]))
+
+
+def _offsets_of(lengths: Int64Array) -> Int64Array:
+    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)

@@ -24,11 +24,15 @@ NO_ATTRIBUTE: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """What a path is read for: a kind, and the number of the attribute. Numeric attributes follow the nominal ones."""
+    """What a path is read for: a kind, and the number of the attribute. Numeric attributes follow the nominal ones.
+
+    place: the number of the attribute's place that the path belongs to.
+    """
 
     path: Path
     kind: int
     attribute: int = NO_ATTRIBUTE
+    place: int = 0
 
     @property
     def is_masked(self) -> bool:
@@ -43,9 +47,10 @@ def roles_of(plan: Plan, *, controls: bool) -> list[Role]:
 
 def _attribute_roles(plan: Plan) -> Iterator[Role]:
     for number, attribute in enumerate(plan.attributes):
-        yield Role(attribute.path, CODE_ROLE, number)
-        yield from () if attribute.label is None else (Role(attribute.label, LABEL_ROLE, number),)
-        yield from (Role(path, COPY_ROLE, number) for path in attribute.copies)
+        for k, place in enumerate(attribute.places):
+            yield Role(place.path, CODE_ROLE, number, k)
+            yield from () if place.label is None else (Role(place.label, LABEL_ROLE, number, k),)
+            yield from (Role(path, COPY_ROLE, number, k) for path in place.copies)
     for number, numeric in enumerate(plan.numeric, start=len(plan.attributes)):
         yield Role(numeric.path, NUMBER_ROLE, number)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import secrets
 import threading
 import time
@@ -13,9 +14,11 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
-from stream_masker.pipeline.masker import RecordMasker, SampleCounts
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.calibrator.components import (
@@ -27,6 +30,8 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, require_topics_of
@@ -39,6 +44,9 @@ SAMPLE_RETRY_SECONDS = 5.0
 
 SAMPLE_READ_SECONDS = 0.5
 """The maximum time that one read of a sample waits."""
+
+SAMPLE_AGAIN_SECONDS = 30.0
+"""The time after which a sample that is not complete is taken again, from topics that are new too."""
 
 SAMPLE_SECONDS = 2.0
 """The maximum time that a sample of at least ``min_records`` records still grows."""
@@ -124,7 +132,7 @@ class InputSample:
 
 
 class Sampler:
-    """Samples the input topic from its beginning, in its own thread. It only reads: no group, no commits."""
+    """Samples the input topics from their beginning, in its own thread. It only reads: no group, no commits."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
@@ -160,21 +168,27 @@ class Sampler:
 
     def _sample_with_retries(self) -> SampleCounts | None:
         masker = RecordMasker(
-            build_plan(self._configuration), build_mechanism(self._configuration), secrets.token_bytes(32)
+            build_plan(self._configuration),
+            build_mechanism(self._configuration),
+            secrets.token_bytes(32),
+            record_format=wire_format(self._configuration),
         )
         while not self._stopping.is_set():
             try:
-                return self._read_sample(masker)
-            except KafkaException as error:
-                log.warning("failed to sample %s: %s", self._configuration.topics.input, describe(error))
+                if (sample := self._read_sample(masker)) is not None:
+                    return sample
+            except (KafkaException, FormatUnavailableError) as error:
+                log.warning("failed to sample the input: %s", describe(error))
                 self._stopping.wait(SAMPLE_RETRY_SECONDS)
         return None
 
     def _read_sample(self, masker: RecordMasker) -> SampleCounts | None:
-        self._sample = InputSample(build_settings(self._configuration))
+        """Return a complete sample; None when stopping, or when it is time to look for new topics."""
+        self._sample, topics = InputSample(build_settings(self._configuration)), self._configuration.topics
+        again = math.inf if topics.expression is None else time.monotonic() + SAMPLE_AGAIN_SECONDS
         with connect_reader(self._configuration) as consumer:
-            assign_all(consumer, self._configuration.topics.input)
-            while not self._stopping.is_set():
+            assign_all(consumer, topics)
+            while not self._stopping.is_set() and time.monotonic() < again:
                 wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
                 messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
                 self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
@@ -183,12 +197,16 @@ class Sampler:
         return None
 
 
-def assign_all(consumer: Consumer, topic: str) -> None:
-    """Assign all partitions of a topic, from their beginning. Raises KafkaException."""
-    metadata = consumer.list_topics(topic, timeout=POLL_TIMEOUT_SECONDS).topics[topic]
-    if metadata.error is not None:
-        raise KafkaException(metadata.error)
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in metadata.partitions])
+def assign_all(consumer: Consumer, topics: TopicsSection) -> None:
+    """Assign all partitions of the input topics, from their beginning. Raises KafkaException."""
+    names = [*topics.names] or filter(topics.is_input, consumer.list_topics(timeout=POLL_TIMEOUT_SECONDS).topics)
+    partitions = []
+    for name in names:
+        metadata = consumer.list_topics(name, timeout=POLL_TIMEOUT_SECONDS).topics[name]
+        if metadata.error is not None:
+            raise KafkaException(metadata.error)
+        partitions += [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in metadata.partitions]
+    consumer.assign(partitions)
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:

@@ -13,9 +13,9 @@ from confluent_kafka import Consumer
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.pace import divergence
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
-from stream_masker.pipeline.masker import SampleCounts
 from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage

@@ -71,10 +71,15 @@ class StyleSection(Section):
 class AttributeSection(Section):
     """A nominal attribute to mask."""
 
-    path: FieldPath = Field(description="The path of the code. A path with one [*] makes it an array attribute.")
+    path: FieldPath = Field(description="The path of the code. A path with [*] makes it an array attribute.")
     label: FieldPath | SkipJsonSchema[None] = Field(
         default=None,
-        description="The path of the code's label, which is replaced by the masked concept's label. Default: no label.",
+        description="The path of the code's label, which is replaced by the masked concept's label; `.display` is the "
+        "member `display` beside each code. Default: no label.",
+    )
+    also: tuple[FieldPath, ...] = Field(
+        default=(),
+        description="Further paths of codes of an array attribute. Equal codes of a record have the same mask.",
     )
     copies: tuple[FieldPath, ...] = Field(
         default=(), description="The paths of copies of the code, which are replaced by the same masked code."

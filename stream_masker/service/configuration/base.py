@@ -10,12 +10,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstr
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
 TOPIC_PATTERN = r"^\.*[A-Za-z0-9_-][A-Za-z0-9._-]*$"
+TEMPLATE_PATTERN = r"^\.*([A-Za-z0-9_-]|\{topic\})([A-Za-z0-9._-]|\{topic\})*$"
+EXPRESSION_PATTERN = r"^\^."
+URL_PATTERN = r"^https?://[^@\s]+$"
 SECONDS_PER_UNIT = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
 PATTERN_MEANINGS = {
     DURATION_PATTERN: "a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds",
     NAME_PATTERN: "a name of at most 100 letters, digits, - and _ that starts with a letter or _",
     TOPIC_PATTERN: "a topic name of at most 249 letters, digits, ., - and _",
+    TEMPLATE_PATTERN: "a topic name of letters, digits, ., - and _, in which {topic} stands for the input topic",
+    EXPRESSION_PATTERN: "a regular expression that starts with ^",
+    URL_PATTERN: "a URL that starts with http:// or https:// and has no user or password",
 }
 """The meaning of each pattern in the schema, for error messages."""
 
@@ -46,6 +52,11 @@ NameText: TypeAlias = Annotated[str, StringConstraints(pattern=NAME_PATTERN)]
 """The user-defined name of an attribute or ontology. It becomes a metric label."""
 
 TopicName: TypeAlias = Annotated[str, StringConstraints(pattern=TOPIC_PATTERN, max_length=249)]
+TopicTemplate: TypeAlias = Annotated[str, StringConstraints(pattern=TEMPLATE_PATTERN, max_length=249)]
+"""A topic name in which ``{topic}`` stands for the name of the input topic."""
+
+TopicExpression: TypeAlias = Annotated[str, StringConstraints(pattern=EXPRESSION_PATTERN, max_length=1000)]
+"""A regular expression that starts with ``^`` and matches whole topic names."""
 
 
 class Section(BaseModel):

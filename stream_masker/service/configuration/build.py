@@ -13,7 +13,7 @@ from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import read_mapping
 from stream_masker.core.ontology.sources import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
-from stream_masker.pipeline.paths import Path, compile_path
+from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import (
     AlphaSource,
     AttributePlan,
@@ -32,6 +32,7 @@ from stream_masker.service.configuration.attributes import (
     OntologyValues,
 )
 from stream_masker.service.configuration.field_paths import POSITION
+from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.transforms import build_transforms
 from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
 from stream_masker.service.configuration.model import Configuration
@@ -58,9 +59,10 @@ def build_plan(configuration: Configuration) -> Plan:
         fields=field_policy(configuration),
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
-        noise_key=None if configuration.noise_key == POSITION else compile_path(configuration.noise_key),
+        noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
         alpha=_alpha_source(configuration),
-        unit=None if configuration.groups.unit is None else compile_path(configuration.groups.unit),
+        unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
+        fhir=fhir_types(configuration),
         limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 
@@ -182,12 +184,14 @@ def _attribute_plan(configuration: Configuration, name: str, ontology: Ontology,
             f"attributes.{name}.label: the ontology {attribute.ontology} has no labels: "
             "use an ontology with labels, or remove label and drop the field"
         )
+    (path, label, copies), *also = code_places(configuration, attribute)
     return AttributePlan(
         name=name,
-        path=compile_path(attribute.path),
+        path=path,
         concepts=_concept_map(configuration, name, ontology, taxonomy),
-        label=None if attribute.label is None else compile_path(attribute.label),
-        copies=_paths(attribute.copies),
+        label=label,
+        copies=copies,
+        also=tuple(also),
         missing=attribute.missing,
         style=None if attribute.style == "learned" else Style(**attribute.style.model_dump()),
     )
@@ -197,7 +201,7 @@ def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
     attribute = configuration.numeric[name]
     return NumericPlan(
         name=name,
-        path=compile_path(attribute.path),
+        path=field_path(configuration, attribute.path),
         kind=numeric_range(configuration, name),
         missing=attribute.missing,
     )
@@ -221,22 +225,22 @@ def field_policy(configuration: Configuration) -> FieldPolicy:
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,
-        keep=_paths(fields.keep),
-        drop=_paths(fields.drop),
-        pseudonymize=_paths(fields.pseudonymize),
+        keep=(*type_paths(configuration), *_paths(configuration, fields.keep)),
+        drop=_paths(configuration, fields.drop),
+        pseudonymize=_paths(configuration, fields.pseudonymize),
         transforms=build_transforms(configuration),
     )
 
 
-def _paths(texts: tuple[str, ...]) -> tuple[Path, ...]:
-    return tuple(compile_path(text) for text in texts)
+def _paths(configuration: Configuration, texts: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(field_path(configuration, text) for text in texts)
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:
     """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
     match next(iter(configuration.attributes.values())).alpha:
         case AlphaFromPath(path=path):
-            return AlphaSource(path=compile_path(path))
+            return AlphaSource(path=key_path(configuration, path))
         case AlphaFromHeader(header=header):
             return AlphaSource(header=header)
     return None

@@ -23,6 +23,7 @@ from stream_masker.service.configuration.mechanisms import (
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import pairing_problems
 from stream_masker.service.configuration.sections import SecretSource
+from stream_masker.service.configuration.topics.checks import section_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]
@@ -47,11 +48,7 @@ def consistency_problems(configuration: Configuration) -> list[tuple[Configurati
 
 def distinct_topics(configuration: Configuration) -> Problems:
     """Topic names are distinct; otherwise a process would read its own output."""
-    names: dict[str, str] = {}
-    for role, topic in configuration.topics:
-        if topic in names:
-            yield ("topics", role), f"{topic!r} is also topics.{names[topic]}: all topics must differ"
-        names.setdefault(topic, role)
+    yield from ((("topics", role), text) for role, text in section_problems(configuration.topics))
 
 
 def unreserved_properties(configuration: Configuration) -> Problems:
@@ -157,18 +154,31 @@ def unreserved_headers(configuration: Configuration) -> Problems:
 
 
 def one_secret_source(configuration: Configuration) -> Problems:
-    """Each secret has exactly one source: a file or an environment variable."""
+    """Each secret has exactly one source: a file, an environment variable or a command."""
     for location, secret in _secret_sources(configuration):
-        if secret is not None and (secret.file is None) == (secret.env is None):
-            yield location, "use exactly one of file and env"
+        if secret is not None and len(secret.given) != 1:
+            yield location, "use exactly one of file, env and exec"
 
 
 def _secret_sources(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, SecretSource | None]]:
     section = configuration.internal_topics
     yield ("secret",), configuration.secret
+    yield ("encryption_secret",), configuration.encryption_secret
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source
+    registry = configuration.format.registry
+    yield ("format", "registry", "credentials"), registry.credentials
+    yield ("format", "registry", "token"), registry.token
+
+
+def one_registry_login(configuration: Configuration) -> Problems:
+    """The registry has a password or a token, and keys are in the wire format only if values are."""
+    section = configuration.format
+    if section.registry.credentials is not None and section.registry.token is not None:
+        yield ("format", "registry", "token"), "use either credentials or token"
+    if section.value == "json" and section.key != "plain":
+        yield ("format", "key"), "keys are in the Confluent wire format only if values are: use value: confluent too"
 
 
 def supported_unit(configuration: Configuration) -> Problems:
@@ -200,4 +210,5 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     pairing_problems,
     sufficient_window,
     one_secret_source,
+    one_registry_login,
 )

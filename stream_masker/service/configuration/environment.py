@@ -28,7 +28,8 @@ def apply_overrides(
 
     Names are case-insensitive. Attributes, ontologies and columns that are not in the file get lower-case names. In
     ``kafka.properties`` an underscore stands for a dot and values stay text. Where the schema allows only text, the
-    value is not parsed. Raises ConfigurationError, which names every variable that matches no key.
+    value is not parsed; where it also allows a list, only a list is parsed. Raises ConfigurationError, which names
+    every variable that matches no key.
     """
     result = deepcopy(dict(data))
     locations: dict[ConfigurationLocation, str] = {}
@@ -81,9 +82,12 @@ def _keys_at(data: Mapping[str, Any], location: ConfigurationLocation) -> list[s
 
 
 def _value(variable: str, text: str, location: ConfigurationLocation) -> Any:
-    if location[:-1] == KAFKA_PROPERTIES or (schema_at(location) or {}).get("type") == "string":
+    kinds = [schema.get("type") for schema in schema_alternatives(schema_at(location) or {})]
+    if location[:-1] == KAFKA_PROPERTIES or kinds == ["string"]:
         return text
-    return parse_yaml(text, name=variable)
+    value = parse_yaml(text, name=variable)
+    only_text = all(kind in ("string", "array") for kind in kinds)
+    return text if only_text and "string" in kinds and not isinstance(value, list) else value
 
 
 def _assign(data: dict[str, Any], location: ConfigurationLocation, value: Any, variable: str) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.pipeline.paths import FilterStep, Path, compile_path
+from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.service.configuration.attributes import AlphaFromPath, AnyAttributeSection, AttributeSection
+from stream_masker.service.configuration.fields.reading import field_path, key_path, label_path
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.wording import ConfigurationLocation, format_location
 
@@ -18,7 +20,7 @@ LocatedPaths: TypeAlias = Mapping[ConfigurationLocation, Path]
 POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
-FIELD_LISTS = ("keep", "drop", "pseudonymize", "encrypt")
+FIELD_LISTS = ("keep", "drop", "pseudonymize", "references", "encrypt")
 FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 
 
@@ -26,9 +28,9 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
     """Return the problems of all paths: syntax errors if there are any, otherwise conflicts between paths."""
     paths: dict[ConfigurationLocation, Path] = {}
     problems: list[LocatedProblem] = []
-    for location, text in _path_texts(configuration):
+    for location, read in _path_readers(configuration):
         try:
-            paths[location] = compile_path(text)
+            paths[location] = read()
         except ConfigurationError as error:
             problems.append((location, str(error)))
     if problems:
@@ -37,39 +39,51 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
     return [*array_problems, *_overlapping_paths(paths), *_duplicate_paths(paths), *_masked_fields(paths)]
 
 
-def is_array(attribute: AnyAttributeSection) -> bool:
+def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bool:
     """Whether an attribute has one value per element of an array; False for a path that does not parse."""
     try:
-        return compile_path(attribute.path).arrays > 0
+        return field_path(configuration, attribute.path).arrays > 0
     except ConfigurationError:
         return False
 
 
-def _path_texts(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, str]]:
+def _path_readers(configuration: Configuration) -> Iterator[tuple[ConfigurationLocation, Callable[[], Path]]]:
+    """Yield the location of every configured path, with a function that reads it."""
     for name, attribute in configuration.attributes.items():
-        for rest, text in _attribute_path_texts(attribute):
-            yield ("attributes", name, *rest), text
+        for rest, read in _attribute_path_readers(configuration, attribute):
+            yield ("attributes", name, *rest), read
     for kind in FIELD_LISTS:
         for i, text in enumerate(getattr(configuration.fields, kind)):
-            yield ("fields", kind, i), text
+            yield ("fields", kind, i), partial(field_path, configuration, text)
     for kind in FIELD_MAPPINGS:
         for text in getattr(configuration.fields, kind):
-            yield ("fields", kind, text), text
+            yield ("fields", kind, text), partial(field_path, configuration, text)
     if configuration.noise_key != POSITION:
-        yield ("noise_key",), configuration.noise_key
+        yield ("noise_key",), partial(key_path, configuration, configuration.noise_key)
     if configuration.groups.unit is not None:
-        yield ("groups", "unit"), configuration.groups.unit
+        yield ("groups", "unit"), partial(key_path, configuration, configuration.groups.unit)
 
 
-def _attribute_path_texts(attribute: AnyAttributeSection) -> Iterator[tuple[ConfigurationLocation, str]]:
-    yield ("path",), attribute.path
+def _attribute_path_readers(
+    configuration: Configuration, attribute: AnyAttributeSection
+) -> Iterator[tuple[ConfigurationLocation, Callable[[], Path]]]:
+    yield ("path",), partial(field_path, configuration, attribute.path)
     if isinstance(attribute, AttributeSection):
+        for i, text in enumerate(attribute.also):
+            yield ("also", i), partial(field_path, configuration, text)
         if attribute.label is not None:
-            yield ("label",), attribute.label
+            yield ("label",), partial(_label, configuration, attribute, attribute.path)
         for i, copy in enumerate(attribute.copies):
-            yield ("copies", i), copy
+            yield ("copies", i), partial(field_path, configuration, copy)
     if isinstance(attribute.alpha, AlphaFromPath):
-        yield ("alpha", "path"), attribute.alpha.path
+        yield ("alpha", "path"), partial(key_path, configuration, attribute.alpha.path)
+
+
+def _label(configuration: Configuration, attribute: AttributeSection, code: str) -> Path:
+    path = label_path(configuration, attribute, field_path(configuration, code))
+    if path is None or (attribute.also and not str(attribute.label).startswith(".")):
+        raise ConfigurationError(f"{attribute.label!r} is the label of one path: use a name beside each code, as .text")
+    return path
 
 
 def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
@@ -81,15 +95,18 @@ def rewritten_paths(paths: LocatedPaths) -> dict[ConfigurationLocation, Path]:
 
 def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
     for location, path in rewritten_paths(paths).items():
-        yield from ((location, text) for text in _rewritten_path_problems(path, paths[(*location[:2], "path")]))
+        code = path if location[2] == "also" else paths[(*location[:2], "path")]
+        yield from ((location, text) for text in _rewritten_path_problems(path, code))
     for location, path in paths.items():
         if path.arrays and (location in (("noise_key",), ("groups", "unit")) or location[2:] == ("alpha", "path")):
             yield location, f"{path.text!r} is not allowed: use a path without [*], so that it selects one value"
+        if location[2:3] == ("also",) and not (path.arrays and paths[(*location[:2], "path")].arrays):
+            yield location, f"{path.text!r} needs a [*], and so does path: only array attributes have several paths"
 
 
 def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     for name, attribute in configuration.numeric.items():
-        if is_array(attribute):
+        if is_array(configuration, attribute):
             yield (
                 ("attributes", name, "path"),
                 f"{attribute.path!r} is not allowed for numbers: use a path without [*], so that it selects one value",
@@ -97,10 +114,8 @@ def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedPro
 
 
 def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
-    if path.arrays > 1:
-        yield f"{path.text!r} has {path.arrays} [*]: use at most one"
-    elif path.arrays != code.arrays:
-        yield f"{path.text!r} must have a [*] if and only if the attribute's path {code.text!r} has one"
+    if path.arrays != code.arrays:
+        yield f"{path.text!r} must have a [*] exactly where the attribute's path {code.text!r} has one"
     if isinstance(path.steps[-1], FilterStep):
         yield f"{path.text!r} ends with a filter: add the field of the element that holds the value"
 

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from pydantic import Field, PrivateAttr
 from pydantic.json_schema import SkipJsonSchema
 
+from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.attributes import (
     AnyAttributeSection,
     AttributeSection,
@@ -31,6 +32,7 @@ from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
+    FormatSection,
     GroupsSection,
     HttpSection,
     InternalTopicsSection,
@@ -41,17 +43,21 @@ from stream_masker.service.configuration.sections import (
     PublicationSection,
     RiskSection,
     SecretSource,
-    TopicsSection,
     WorkerSection,
     _without_default,
 )
+from stream_masker.service.configuration.topics.sections import TopicsSection
 
-MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies")
+MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies", "records")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""
 
 
-ADDED_FIELD_KEYS = ("pseudonyms", "generalize", "shift", "constant", "encrypt")
+ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant", "encrypt")
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
+
+ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
+ADDED_ATTRIBUTE_DEFAULTS = [("style", "learned"), ("also", [])]
+"""Keys and values that ``Configuration.hash`` leaves out, because the keys were added later."""
 
 
 class Configuration(Section):
@@ -66,7 +72,13 @@ class Configuration(Section):
         min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
     )
     fields: FieldsSection
+    records: Literal["json", "fhir"] = Field(
+        default="json",
+        description="What a record is: a JSON object (`json`), or a FHIR R4 resource or a Bundle (`fhir`). FHIR "
+        "paths start with `Bundle` or a type of resources, such as `Encounter.status`.",
+    )
     message: MessageSection = Field(default=MessageSection())
+    format: FormatSection = Field(default=FormatSection())
     mechanism: MechanismSettings = Field(
         default=SemanticTransportSection(),
         json_schema_extra=_without_default,
@@ -79,7 +91,8 @@ class Configuration(Section):
     noise_key: FieldPath = Field(
         description="The key that determines the noise of a value together with the value itself: `position` (the id "
         "of the topic, partition and offset; fresh noise for each record, so repeated records can be averaged), or "
-        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). Required.",
+        "the path of a field such as `patient.id` (equal codes of a patient have the same noise). With `records: fhir` "
+        "also `patient`: the id of the patient that the message is about. Required.",
     )
     secret: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
@@ -127,6 +140,15 @@ class Configuration(Section):
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
 
+    def for_topic(self, topic: str) -> Configuration:
+        """Return the configuration of one input topic, with the names of its own topics.
+
+        Raises ConfigurationError if it is no input topic.
+        """
+        if not self.topics.is_input(topic):
+            raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
+        return self.model_copy(update={"topics": self.topics.of(topic)})
+
     @property
     def nominal(self) -> dict[str, AttributeSection]:
         """The attributes with an ontology, in configuration order."""
@@ -148,12 +170,11 @@ class Configuration(Section):
         Keys that were added later are left out while they have their defaults, so that existing hashes stay the same.
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
-        if data["linkage"] == "topic":
-            del data["linkage"]
+        data = {key: value for key, value in data.items() if (key, value) not in ADDED_DEFAULTS}
         data["fields"] = {k: v for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [
-            (name, {k: v for k, v in attribute.items() if (k, v) != ("style", "learned")})
+            (name, {k: v for k, v in attribute.items() if (k, v) not in ADDED_ATTRIBUTE_DEFAULTS})
             for name, attribute in data["attributes"].items()
         ]
         return {**data, "attributes": attributes, **self._group_settings()}

@@ -10,7 +10,9 @@ import ctypes
 import hashlib
 import logging
 import os
+import signal
 import stat
+import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -25,8 +27,14 @@ MIN_SECRET_BYTES = 16
 
 log = logging.getLogger(__name__)
 
+COMMAND_SECONDS = 30.0
+"""The maximum duration of a command that provides a secret."""
+
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
+
+_provided: dict[tuple[str, ...], bytes] = {}
+"""The commands that have provided a secret, with what they wrote."""
 
 
 def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -36,20 +44,19 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     is shorter than ``MIN_SECRET_BYTES``, or if other users have access to the file.
     """
     if configuration.secret is None:
-        raise ConfigurationError("secret: required for masking: use a mapping with file or env")
+        raise ConfigurationError("secret: required for masking: use a mapping with file, env or exec")
     return _read(configuration, configuration.secret, "secret", environ)
 
 
-def masking_secret(configuration: Configuration) -> bytes:
+def masking_secret(configuration: Configuration, topic: str) -> bytes:
     """Return the secret from which noise and pseudonyms derive: one for each input topic, unless it is shared.
 
     Raises ConfigurationError like ``read_secret``.
     """
-    secret = read_secret(configuration)
+    secret, name = read_secret(configuration), topic.encode()
     if configuration.linkage == "shared":
         return secret
-    topic = configuration.topics.input.encode()
-    return hashlib.blake2b(topic, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
+    return hashlib.blake2b(name, digest_size=32, key=checked_secret(secret), person=b"masker-linkage").digest()
 
 
 def read_encryption_secret(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> bytes:
@@ -59,7 +66,9 @@ def read_encryption_secret(configuration: Configuration, environ: Mapping[str, s
     may reveal fields would then know the noise too.
     """
     if configuration.encryption_secret is None:
-        raise ConfigurationError("encryption_secret: required for encrypted fields: use a mapping with file or env")
+        raise ConfigurationError(
+            "encryption_secret: required for encrypted fields: use a mapping with file, env or exec"
+        )
     found = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
     if configuration.secret is not None and found == read_secret(configuration, environ):
         raise ConfigurationError("encryption_secret: is the same as secret: use another one")
@@ -78,13 +87,28 @@ def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] 
     source, key = (configuration.secret, "secret") if own is None else (own, "internal_topics.secret")
     if source is None:
         raise ConfigurationError(
-            "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file or env"
+            "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file, env or exec"
         )
     previous = enumerate(section.previous_secrets)
     return [
         _read(configuration, source, key, environ),
         *(_read(configuration, other, f"internal_topics.previous_secrets[{i}]", environ) for i, other in previous),
     ]
+
+
+def read_registry_secret(
+    configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str] = os.environ
+) -> str:
+    """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
+
+    Raises ConfigurationError if it cannot be read, if it is no UTF-8, or if other users have access to the file.
+    """
+    name = f"format.registry.{key}"
+    _, raw = _raw(configuration, source, name, environ)
+    try:
+        return raw.decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise ConfigurationError(f"{name}: is not UTF-8") from None
 
 
 def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
@@ -103,9 +127,16 @@ def warn_about_plain_topics(configuration: Configuration) -> None:
 
 
 def _read(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> bytes:
+    return _checked(*_raw(configuration, source, key, environ))
+
+
+def _raw(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> tuple[str, bytes]:
+    """The key of a secret's source, and what the source holds."""
     if source.file is not None:
-        return _checked(f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file)))
-    return _checked(f"{key}.env", _from_environment(f"{key}.env", str(source.env), environ))
+        return f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
+    if source.exec is not None:
+        return f"{key}.exec", _from_command(f"{key}.exec", source.exec)
+    return f"{key}.env", _from_environment(f"{key}.env", str(source.env), environ)
 
 
 def _from_file(key: str, path: Path) -> bytes:
@@ -134,6 +165,39 @@ def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:
     if (value := take_variable(name, environ)) is None:
         raise ConfigurationError(f"{key}: the environment variable {name} is not set")
     return value
+
+
+def _from_command(key: str, command: tuple[str, ...]) -> bytes:
+    """What a command writes to standard output. It runs once: later calls give the same bytes."""
+    if command not in _provided:
+        _provided[command] = _run(key, command)
+    return _provided[command]
+
+
+def _run(key: str, command: tuple[str, ...]) -> bytes:
+    """Run a command without a shell. Messages name the command, never its arguments or what it writes."""
+    try:
+        process = subprocess.Popen(  # noqa: S603 - the command of the configuration's owner
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        cause = error.strerror if isinstance(error, OSError) else "an argument has a null character"
+        raise ConfigurationError(f"{key}: {command[0]} cannot be run: {cause}") from None
+    with process:
+        try:
+            output, _ = process.communicate(timeout=COMMAND_SECONDS)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            text = f"{key}: {command[0]} did not end within {COMMAND_SECONDS:g} seconds: run it by hand to see why"
+            raise ConfigurationError(text) from None
+    if process.returncode:
+        ended = f"exit code {process.returncode}" if process.returncode > 0 else f"signal {-process.returncode}"
+        raise ConfigurationError(f"{key}: {command[0]} ended with {ended}: run it by hand to see why")
+    return output
 
 
 def _checked(key: str, raw: bytes) -> bytes:

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, StringConstraints, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import (
+    URL_PATTERN,
     Duration,
     FieldPath,
     NonEmptyText,
     PositiveInt,
     Section,
-    TopicName,
 )
 
 
@@ -27,28 +27,6 @@ class KafkaSection(Section):
     properties: dict[NonEmptyText, str | bool | int | float] = Field(
         default_factory=dict,
         description="librdkafka properties for every client, such as `security.protocol` or `sasl.username`.",
-    )
-
-
-class TopicsSection(Section):
-    """The names of the topics, all different."""
-
-    input: TopicName = Field(default="discharges", description="The topic of the events to mask.")
-    output: TopicName = Field(default="discharges.masked", description="The topic of the masked events.")
-    rejected: TopicName = Field(
-        default="discharges.rejected",
-        description="The topic of the rejections: where and why a record was rejected, never its values.",
-    )
-    calibration: TopicName = Field(
-        default="stream-masker.calibration",
-        description="The topic of the window counts that workers write; exactly 1 partition.",
-    )
-    statistics: TopicName = Field(
-        default="stream-masker.statistics",
-        description="The topic of the statistics versions that the calibrator writes; compacted.",
-    )
-    drift: TopicName = Field(
-        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
     )
 
 
@@ -157,7 +135,7 @@ class GroupsSection(Section):
 
 
 class SecretSource(Section):
-    """The source of the secret: exactly one of the two."""
+    """The source of the secret: exactly one of the three."""
 
     file: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="A file of at least 16 bytes that only its owner can read."
@@ -165,6 +143,67 @@ class SecretSource(Section):
     env: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None, description="The name of an environment variable with at least 16 bytes."
     )
+    exec: Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="A command and its arguments that writes at least 16 bytes to standard output, such as "
+        "`[vault, kv, get, -field=secret, kv/stream-masker]`. It runs once, without a shell, for at most 30 seconds.",
+    )
+
+    @property
+    def given(self) -> list[str]:
+        """The names of the sources that are given."""
+        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+
+
+class RegistrySection(Section):
+    """The schema registry of the Confluent wire format. Its secrets come from files or environment variables."""
+
+    url: Annotated[str, StringConstraints(pattern=URL_PATTERN)] = Field(
+        default="http://localhost:8081",
+        description="The URL of the schema registry, without user and password; several, separated by commas, are "
+        "tried in turn.",
+    )
+    credentials: SecretSource | SkipJsonSchema[None] = Field(
+        default=None, description="The source of user and password, as `user:password`."
+    )
+    token: SecretSource | SkipJsonSchema[None] = Field(default=None, description="The source of a bearer token.")
+    logical_cluster: str = Field(
+        default="", description="The logical cluster that a bearer token is for, in Confluent Cloud."
+    )
+    ca: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file of CA certificates to verify the registry with. Default: certifi's."
+    )
+    certificate: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file with the client's certificate, for mutual TLS."
+    )
+    certificate_key: NonEmptyText | SkipJsonSchema[None] = Field(
+        default=None, description="A file with the key of `certificate`, if it is not in the same file."
+    )
+
+
+class FormatSection(Section):
+    """The format of the records on the input and output topics. The internal topics and rejections are not affected."""
+
+    value: Literal["json", "confluent"] = Field(
+        default="json",
+        description="The format of values: JSON, or the Confluent wire format (`confluent`), which is the id of a "
+        "schema in the registry and a value in Avro, Protobuf or JSON by this schema.",
+    )
+    key: Literal["plain", "confluent"] = Field(
+        default="plain",
+        description="The format of message keys: bytes (`plain`), or the Confluent wire format (`confluent`). Only "
+        "`message.key: pseudonymize` depends on it: it replaces the texts and numbers in a key.",
+    )
+    write: Literal["input", "latest"] = Field(
+        default="input",
+        description="The schema that masked records are written with: the one that they came with (`input`), or the "
+        "latest one of the output topic's subject (`latest`), for masked records that do not fit the former.",
+    )
+    subject: Literal["topic", "record", "topic_record"] = Field(
+        default="topic",
+        description="The name strategy of the client for the subject of `write: latest`.",
+    )
+    registry: RegistrySection = Field(default=RegistrySection())
 
 
 class InternalTopicsSection(Section):

@@ -16,7 +16,7 @@ from stream_masker.pipeline.wire.reports import DriftReport, decode_drift, decod
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.configuration.sections import TopicsSection
+from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
@@ -142,7 +142,7 @@ class TopicWatcher:
 
 def _handlers(topics: TopicsSection, observations: Observations) -> dict[str, Callable[[Message], None]]:
     return {
-        topics.input: observations.on_input,
+        topics.single: observations.on_input,
         topics.output: observations.on_output,
         topics.rejected: observations.on_rejected,
         topics.statistics: observations.on_statistics,

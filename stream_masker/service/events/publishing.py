@@ -14,8 +14,10 @@ from kafka import KafkaProducer
 from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError
 
 from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent
+from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
 from stream_masker.service.kafka.clients import kafka_python_producer
 from stream_masker.service.kafka.failures import missing_topics_text
 from stream_masker.service.kafka.topic_reader import require_topics_of
@@ -57,10 +59,13 @@ class RateLimiter:
 
 
 class EventPublisher:
-    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by error type."""
+    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by error type.
 
-    def __init__(self, producer: KafkaProducer, topic: str) -> None:
-        self._producer, self._topic = producer, topic
+    encoder: encodes events that are not JSON on the topic. Those that do not fit its schema are undelivered too.
+    """
+
+    def __init__(self, producer: KafkaProducer, topic: str, encoder: EventEncoder | None = None) -> None:
+        self._producer, self._topic, self._encoder = producer, topic, encoder
         self._marks: deque[Any] = deque()
         self.sent = 0
         self.failed: Counter[str] = Counter()
@@ -75,13 +80,22 @@ class EventPublisher:
         """Send an event; waits while too many are in flight."""
         self.sent += 1
         try:
-            future = self._producer.send(self._topic, value=event.value, key=event.key)
+            encoded = self._encoded(event)
+            future = self._producer.send(self._topic, value=encoded.value, key=encoded.key)
+        except RecordRejectedError as error:
+            self._count_failure(error.reason.value)
         except KafkaError as error:
             self._fail(error)
         else:
             future.add_errback(self._fail)
             if self.sent % MARK_INTERVAL == 0:
                 self._mark(future)
+
+    def _encoded(self, event: FileEvent) -> FileEvent:
+        if self._encoder is None:
+            return event
+        key = None if event.key is None else self._encoder.key(event.key)
+        return FileEvent(self._encoder.value(event.value), key)
 
     def flush(self) -> None:
         """Wait until every record is delivered or has failed."""
@@ -94,26 +108,31 @@ class EventPublisher:
                 self._marks.popleft().get()
 
     def _fail(self, error: BaseException) -> None:
+        self._count_failure(type(error).__name__)
+
+    def _count_failure(self, reason: str) -> None:
         with self._lock:
-            self.failed[type(error).__name__] += 1
+            self.failed[reason] += 1
 
 
 @contextmanager
 def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
     """Open a publisher to the input topic.
 
-    Raises ServiceError if there is no broker or the topic does not exist.
+    Raises ServiceError if there is no broker or the topic does not exist, ConfigurationError if the settings of the
+    schema registry cannot be used.
     """
+    encoder = event_encoder(configuration)
     producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
     try:
         _require_topic(producer, configuration)
-        yield EventPublisher(producer, configuration.topics.input)
+        yield EventPublisher(producer, configuration.topics.single, encoder)
     finally:
         producer.close(timeout=10)
 
 
 def _require_topic(producer: KafkaProducer, configuration: Configuration) -> None:
-    topic = configuration.topics.input
+    topic = configuration.topics.single
     try:
         known = producer.partitions_for(topic)
     except (KafkaTimeoutError, AuthorizationError):
@@ -156,7 +175,8 @@ def publish(
 ) -> PublishingSummary:
     """Send events to the input topic, at ``rate`` records/s or at full speed, and wait until all are delivered.
 
-    Raises ParameterError for a rate that is not positive, and like ``publisher``.
+    Raises ParameterError for a rate that is not positive, FormatUnavailableError if the schema registry does not have
+    the schema to encode events with or cannot be asked, and like ``publisher``.
     """
     pace = RateLimiter(rate)
     with publisher(configuration) as target:
@@ -167,4 +187,4 @@ def publish(
             show(target.sent)
         target.flush()
         seconds = time.monotonic() - start
-    return PublishingSummary(configuration.topics.input, target.delivered, dict(target.failed), malformed(), seconds)
+    return PublishingSummary(configuration.topics.single, target.delivered, dict(target.failed), malformed(), seconds)

@@ -8,6 +8,7 @@ from typing import Final
 import orjson
 
 from stream_masker.core.numeric import Numeric
+from stream_masker.pipeline.fhir.messages import BUNDLE
 from stream_masker.pipeline.paths import EachStep, IndexStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.plan import AttributePlan, Plan
 
@@ -30,17 +31,23 @@ def _event(plan: Plan, k: int) -> JsonValue:
     event: JsonValue = None
     for path, values in _path_values(plan, k):
         event = _inserted(event, path.steps, values)
-    return event
+    return event if plan.fhir is None else _bundle(event, k)
+
+
+def _bundle(event: JsonValue, k: int) -> JsonValue:
+    """The Bundle of the resources of an event, with its patient."""
+    patient = {"resource": {"resourceType": "Patient", "id": f"{k}"}}
+    return {**event, "resourceType": BUNDLE, "entry": [*event["entry"], patient]}
 
 
 def _path_values(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]]]:
     """Yield every path of the plan with its values: one per element of an array."""
     for place, attribute in enumerate(plan.attributes, 1):
         codes = [_code(attribute, place * k + j) for j in range(SAMPLE_ELEMENTS)]
-        yield attribute.path, codes
-        yield from ((copy, codes) for copy in attribute.copies)
-        if attribute.label is not None:
-            yield attribute.label, ["a label"] * SAMPLE_ELEMENTS
+        for own in attribute.places:
+            yield own.path, codes
+            yield from ((copy, codes) for copy in own.copies)
+            yield from () if own.label is None else ((own.label, ["a label"] * SAMPLE_ELEMENTS),)
     for numeric in plan.numeric:
         yield numeric.path, [_number(numeric.kind, k)]
     if plan.alpha is not None and plan.alpha.path is not None:

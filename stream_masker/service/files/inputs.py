@@ -1,7 +1,7 @@
 """Input files of events: what a file is, seen from its content, and its bytes without compression.
 
-Gzip and zstd are recognised by their first bytes, and so are Parquet and files of other kinds, which are named in the
-error. A text is a JSON array, JSON lines or a table with delimiters (CSV). The suffix decides only about texts that
+Gzip and zstd are recognised by their first bytes, and so are Parquet, Avro and files of other kinds, which are named in
+the error. A text is a JSON array, JSON lines or a table with delimiters (CSV). The suffix decides only about texts that
 could be both.
 """
 
@@ -24,20 +24,20 @@ import orjson
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
 
-FileKind: TypeAlias = Literal["lines", "array", "csv", "parquet"]
+FileKind: TypeAlias = Literal["lines", "array", "csv", "parquet", "avro"]
 
-READABLE = "JSON lines, a JSON array, CSV or Parquet, also compressed with gzip or zstd"
+READABLE = "JSON lines, a JSON array, CSV, Parquet or Avro, also compressed with gzip or zstd"
 DELIMITERS = ",;\t|"
 
 _HEAD_BYTES = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_GZIP, _ZSTD, _PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
+_GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
+_BINARY = {".parquet": "Parquet", ".avro": "Avro"}
 _OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an Excel workbook",
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ": "compressed with xz",
-    b"Obj\x01": "an Avro file",
     b"ORC": "an ORC file",
     b"ARROW1": "an Arrow file",
     b"SQLite format 3": "an SQLite database",
@@ -156,11 +156,14 @@ def kind_of(head: bytes, name: str) -> FileKind:
     """
     if head.startswith(_PARQUET):
         return "parquet"
+    if head.startswith(_AVRO):
+        return "avro"
     suffix = Path(uncompressed_name(name)).suffix.lower()
     text = _text(head)
     _check_readable(head, text, name)
-    if suffix == ".parquet":
-        raise ServiceError(f"{name} cannot be read as Parquet: it does not start like a Parquet file")
+    if suffix in _BINARY:
+        kind = _BINARY[suffix]
+        raise ServiceError(f"{name} cannot be read as {kind}: it does not start like a file of this kind")
     if re.match(r"\[\s*(\{|\]\s*$|$)", text):
         return "array"
     if any(line.startswith("{") for line in text.splitlines()):

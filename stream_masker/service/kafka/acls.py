@@ -6,11 +6,14 @@ Kafka's authorizer implies Describe by Read and Write, and IdempotentWrite by Wr
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeAlias
 
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.topics.checks import literal_prefix
+from stream_masker.service.configuration.topics.sections import TOPIC_PLACEHOLDER, TopicsSection
 from stream_masker.service.kafka.names import (
     READER_GROUP,
     calibrator_group,
@@ -33,6 +36,13 @@ class PrincipalRole(StrEnum):
 
 
 DEFAULT_PRINCIPALS: Mapping[PrincipalRole, str] = {role: f"User:stream-masker-{role}" for role in PrincipalRole}
+
+
+EVERY_TOPIC = "*"
+"""The name that stands for all topics in an access control list."""
+
+TopicPattern: TypeAlias = tuple[str, bool]
+"""The name of a topic, or the beginning of names, and whether it is one."""
 
 
 class Resource(StrEnum):
@@ -73,24 +83,44 @@ def required_access(configuration: Configuration) -> list[AccessRule]:
 def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     topics = configuration.topics
     group, prefix = consumer_group_id(configuration), transactional_id_prefix(configuration)
-    yield _topic(PrincipalRole.PRODUCER, topics.input, "Write")
-    yield _topic(PrincipalRole.WORKER, topics.input, "Read")
-    for name in (topics.output, topics.rejected, topics.calibration):
-        yield _topic(PrincipalRole.WORKER, name, "Write", "DescribeConfigs")
+    inputs, outputs, rejected = (_patterns(topics, role) for role in ("input", "output", "rejected"))
+    yield from _topics(PrincipalRole.PRODUCER, inputs, "Write")
+    yield from _topics(PrincipalRole.WORKER, inputs, "Read")
+    yield from _topics(PrincipalRole.WORKER, [*outputs, *rejected], "Write", "DescribeConfigs")
+    yield _topic(PrincipalRole.WORKER, topics.calibration, "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
     yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
-    yield _topic(PrincipalRole.CALIBRATOR, topics.input, "Read")
+    yield from _topics(PrincipalRole.CALIBRATOR, inputs, "Read")
     yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")
     yield _topic(PrincipalRole.CALIBRATOR, topics.statistics, "Read", "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.CALIBRATOR, topics.drift, "Write")
     yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, calibrator_group(configuration), ("Read",))
     yield AccessRule(PrincipalRole.CALIBRATOR, Resource.GROUP, READER_GROUP, ("Describe",))
     yield AccessRule(PrincipalRole.CALIBRATOR, Resource.TRANSACTIONAL_ID, publisher_id(topics), ("Write",))
-    yield _topic(PrincipalRole.READER, topics.output, "Read")
-    for name in topics.model_dump().values():
-        yield _topic(PrincipalRole.ADMINISTRATOR, name, "Create", "Describe", "DescribeConfigs")
+    yield from _topics(PrincipalRole.READER, outputs, "Read")
+    internal = [(name, False) for name in topics.internal.values()]
+    everything = [*inputs, *outputs, *rejected, *internal]
+    yield from _topics(PrincipalRole.ADMINISTRATOR, everything, "Create", "Describe", "DescribeConfigs")
+
+
+def _patterns(topics: TopicsSection, role: str) -> list[TopicPattern]:
+    """Return the names of the topics of a role; for a regular expression, the text that they begin with.
+
+    Without such a text, the name is that of all topics.
+    """
+    if topics.expression is None:
+        return [(name, False) for name in dict.fromkeys(getattr(topics.of(name), role) for name in topics.names)]
+    template = TOPIC_PLACEHOLDER if role == "input" else getattr(topics, role)
+    before, placeholder, _ = template.partition(TOPIC_PLACEHOLDER)
+    prefix = before + literal_prefix(topics.expression) if placeholder else before
+    return [(prefix or EVERY_TOPIC, bool(placeholder and prefix))]
+
+
+def _topics(role: PrincipalRole, patterns: Iterable[TopicPattern], *operations: str) -> Iterator[AccessRule]:
+    for name, prefixed in dict.fromkeys(patterns):
+        yield AccessRule(role, Resource.TOPIC, name, operations, prefixed)
 
 
 def _topic(role: PrincipalRole, name: str, *operations: str) -> AccessRule:

@@ -14,7 +14,14 @@ from stream_masker.errors import ConfigurationError, ServiceError
 PROBE_STEP_SECONDS = 1.0
 
 CHECK_CREDENTIALS = "check sasl.username, sasl.password and sasl.mechanism in kafka.properties"
-CHECK_TLS = "check security.protocol and ssl.ca.location in kafka.properties"
+CHECK_CLIENT = (
+    "check sasl.oauthbearer.client.id, sasl.oauthbearer.client.secret and sasl.oauthbearer.token.endpoint.url in "
+    "kafka.properties"
+)
+CHECK_TLS = (
+    "check security.protocol, ssl.ca.location, and the client's ssl.certificate.location and ssl.key.location in "
+    "kafka.properties"
+)
 CHECK_ADDRESS = "check that the broker runs, kafka.bootstrap_servers, and security.protocol in kafka.properties"
 ALLOW = "`stream-masker topics --acls` prints the access that each user needs"
 CREATE_TOPICS = "`stream-masker topics` creates them"
@@ -47,6 +54,10 @@ REFUSALS = frozenset(
 """Errors that last until somebody changes the configuration or the broker."""
 
 
+TLS_ALERT = "SSL routines"
+"""Part of the text of a transport error that is one of TLS: a broker that refuses a certificate ends the connection."""
+
+
 class NoBrokerError(ServiceError):
     """No Kafka broker is reachable."""
 
@@ -60,12 +71,22 @@ def explained(error: KafkaError) -> str:
 def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
     """The error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
     servers = properties["bootstrap.servers"]
-    if error.code() not in REFUSALS:
+    if not is_refusal(error):
         return NoBrokerError(f"no broker answers at {servers}: {CHECK_ADDRESS} ({error.str()})")
-    if error.code() == KafkaError._SSL:
+    if error.code() == KafkaError._SSL or TLS_ALERT in error.str():
         return ServiceError(f"the broker at {servers} cannot be reached by TLS: {CHECK_TLS} ({error.str()})")
+    if "sasl.oauthbearer.client.id" in properties:
+        client = properties["sasl.oauthbearer.client.id"]
+        return ServiceError(
+            f"the broker at {servers} or its token endpoint refuses the client {client!r}: {CHECK_CLIENT}"
+        )
     user = properties.get("sasl.username", "")
     return ServiceError(f"the broker at {servers} refuses the user {user!r}: {CHECK_CREDENTIALS}")
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether an error lasts until somebody changes the configuration or the broker."""
+    return error.code() in REFUSALS or TLS_ALERT in error.str()
 
 
 class ConnectionErrors:
@@ -76,13 +97,13 @@ class ConnectionErrors:
 
     def __call__(self, error: KafkaError) -> None:
         """Keep an error, unless one of a refusing broker is known; that all brokers are down explains nothing."""
-        if error.code() in REFUSALS or (not self.refused and error.code() != KafkaError._ALL_BROKERS_DOWN):
+        if is_refusal(error) or (not self.refused and error.code() != KafkaError._ALL_BROKERS_DOWN):
             self.cause = error
 
     @property
     def refused(self) -> bool:
         """Whether the broker refuses the client."""
-        return self.cause is not None and self.cause.code() in REFUSALS
+        return self.cause is not None and is_refusal(self.cause)
 
 
 def require_broker(properties: Mapping[str, Any], *, seconds: float = 10.0) -> None:

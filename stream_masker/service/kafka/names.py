@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.sections import TopicsSection
+from stream_masker.service.configuration.topics.sections import TopicsSection
 
 READER_GROUP = "stream-masker-reader"
 """The name that consumers of single partitions give as their group; they join none."""
 
 
 def consumer_group_id(configuration: Configuration) -> str:
-    """Return the consumer group of all workers of one input: ``group.id`` if configured, else a name with the topic."""
-    return str(configuration.kafka.properties.get("group.id", f"stream-masker.{configuration.topics.input}"))
+    """Return the consumer group of all workers of one deployment: ``group.id`` if configured, else a derived name.
+
+    It contains the name of the input topic. With several input topics it contains that of the calibration topic, so
+    that the group and its offsets stay the same when topics are added.
+    """
+    topics = configuration.topics
+    default = f"{topics.calibration}.workers" if topics.several else f"stream-masker.{topics.single}"
+    return str(configuration.kafka.properties.get("group.id", default))
 
 
 def statistics_group_id(configuration: Configuration) -> str:

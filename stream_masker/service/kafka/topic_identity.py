@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 from confluent_kafka import TopicCollection, Uuid
@@ -26,20 +27,20 @@ class TopicAdmin(Protocol):
     def describe_topics(self, topics: TopicCollection, *, request_timeout: float) -> Any: ...
 
 
-def topic_identity(admin: TopicAdmin, topic: str) -> str:
-    """Return a topic's id, or "" with a warning if the broker has none. Raises KafkaException."""
-    described = admin.describe_topics(TopicCollection([topic]), request_timeout=ANSWER_SECONDS)
-    identity = str(described[topic].result().topic_id)
-    if identity != NO_TOPIC_ID:
-        return identity
-    log.warning("%s has no id: if it is deleted and created again, noise by position repeats", topic)
-    return ""
+def topic_identities(admin: TopicAdmin, topics: Sequence[str]) -> dict[str, str]:
+    """Return the topics' ids, "" with a warning for one without. Raises KafkaException."""
+    described = admin.describe_topics(TopicCollection([*topics]), request_timeout=ANSWER_SECONDS) if topics else {}
+    identities = {topic: str(answer.result().topic_id) for topic, answer in described.items()}
+    for topic in [topic for topic, identity in identities.items() if identity == NO_TOPIC_ID]:
+        log.warning("%s has no id: if it is deleted and created again, noise by position repeats", topic)
+        identities[topic] = ""
+    return identities
 
 
-def identified(masking: Masking) -> Masking:
-    """Return the masking, which knows the input topic's id now if noise depends on it. Raises KafkaException."""
+def identified(masking: Masking, topics: Sequence[str]) -> Masking:
+    """Return the masking, which knows the input topics' ids now if noise depends on them. Raises KafkaException."""
     if masking.needs_identity:
-        topic = masking.configuration.topics.input
         admin = connect_admin(confluent_properties(masking.configuration))
-        masking.identify(topic, topic_identity(admin, topic))
+        for topic, identity in topic_identities(admin, topics).items():
+            masking.identify(topic, identity)
     return masking

@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -15,6 +17,8 @@ from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTo
 
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.topics.checks import input_problems
+from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.clients import kafka_python_admin
 
 DEFAULT_PARTITIONS = 4
@@ -27,6 +31,10 @@ TOPIC_WAIT_SECONDS = 30.0
 WEEK_MS = 7 * 24 * 3600 * 1000
 MAX_SUMMARY_BYTES = 8 * 1024 * 1024
 """The maximum size of a calibration block or statistics message; Kafka's default of 1 MiB is tight for big windows."""
+
+NOT_KAFKA = "the topics cannot be described: the broker's response is not that of Apache Kafka"
+
+NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 
 CLEANUP_POLICY, RETENTION_MS, TOPIC_LIMIT_PROPERTY = "cleanup.policy", "retention.ms", "max.message.bytes"
 
@@ -110,10 +118,14 @@ class TopicLine:
         return f"{self.status:8} {self.name:36} {self.detail}".rstrip()
 
 
-def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS) -> tuple[RequiredTopic, ...]:
-    """Return the topics of a configuration whose input topic has this number of partitions.
+def required_topics(
+    configuration: Configuration, *, partitions: int = DEFAULT_PARTITIONS, inputs: Mapping[str, int] = NO_TOPICS
+) -> tuple[RequiredTopic, ...]:
+    """Return the topics of a configuration.
 
-    The output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
+    ``inputs``: the number of partitions of each input topic that exists. ``partitions``: that of a new one.
+
+    An output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
     has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
     The statistics topic is compacted. The output may be compacted unless its records have no keys.
     """
@@ -125,10 +137,16 @@ def required_topics(configuration: Configuration, *, partitions: int = DEFAULT_P
     counts = {CLEANUP_POLICY: "delete", RETENTION_MS: str(max(kept, WEEK_MS)), **large_messages}
     uncompacted = "delete" if configuration.message.key == "drop" else None
     masked = {TOPIC_LIMIT_PROPERTY: str(max_masked_bytes(configuration))}
+    counted = {name: inputs.get(name, partitions) for name in [*names.names] or inputs}
+    own = [(names.of(name), count) for name, count in counted.items()]
+    rejected = {topics.rejected: count for topics, count in sorted(own, key=itemgetter(1))}
     return (
-        RequiredTopic("input", names.input, partitions, {}),
-        RequiredTopic("output", names.output, partitions, masked, at_least=partitions, cleanup=uncompacted),
-        RequiredTopic("rejected", names.rejected, partitions, {}),
+        *(RequiredTopic("input", name, count, {}) for name, count in counted.items()),
+        *(
+            RequiredTopic("output", topics.output, count, masked, at_least=count, cleanup=uncompacted)
+            for topics, count in own
+        ),
+        *(RequiredTopic("rejected", name, count, {}) for name, count in rejected.items()),
         RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),
         RequiredTopic(
             "statistics", names.statistics, 1, {CLEANUP_POLICY: "compact", **large_messages}, cleanup="compact"
@@ -161,15 +179,33 @@ def prepare_topics(
 def _prepare(
     admin: KafkaAdminClient, configuration: Configuration, partitions: int, replication_factor: int, dry_run: bool
 ) -> list[TopicLine]:
-    existing = existing_topics(admin, configuration.topics.model_dump().values())
-    input_topic = existing.get(configuration.topics.input)
-    required = required_topics(configuration, partitions=input_topic.partitions if input_topic else partitions)
+    inputs = _existing_inputs(admin, configuration.topics)
+    required = required_topics(configuration, partitions=partitions, inputs=inputs)
+    existing = existing_topics(admin, [topic.name for topic in required])
     lines = plan_topics(required, existing)
     if dry_run or any(line.status is TopicStatus.WRONG for line in lines):
         return lines
     created = create_topics(admin, [topic for topic in required if topic.name not in existing], replication_factor)
     checked = plan_topics(required, await_topics(admin, [topic.name for topic in required]))
     return [_result_line(before, after, created) for before, after in zip(lines, checked, strict=True)]
+
+
+def _existing_inputs(admin: KafkaAdminClient, topics: TopicsSection) -> dict[str, int]:
+    """Return the number of partitions of each input topic that exists. Raises ServiceError."""
+    counts = _partition_counts(admin)
+    inputs = {name: counts[name] for name in sorted(filter(topics.is_input, counts))}
+    for role, text in input_problems(topics, inputs):
+        raise ServiceError(f"topics.{role}: {text}")
+    return inputs
+
+
+def _partition_counts(admin: KafkaAdminClient) -> dict[str, int]:
+    try:
+        return {topic["topic"]: len(topic["partitions"]) for topic in admin.describe_topics()}
+    except KafkaError as error:
+        raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
+    except ValueError as error:
+        raise ServiceError(NOT_KAFKA) from error
 
 
 def plan_topics(required: Sequence[RequiredTopic], existing: Mapping[str, ExistingTopic]) -> list[TopicLine]:
@@ -200,14 +236,12 @@ def existing_topics(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, 
     """Return the named topics that exist. Raises ServiceError."""
     required = set(names)
     try:
-        counts = {t["topic"]: len(t["partitions"]) for t in admin.describe_topics() if t["topic"] in required}
+        counts = {name: count for name, count in _partition_counts(admin).items() if name in required}
         settings = _settings(admin, counts)
     except KafkaError as error:
         raise ServiceError(f"the topics cannot be described: {_reason(error)}") from error
     except ValueError as error:
-        raise ServiceError(
-            "the topics cannot be described: the broker's response is not that of Apache Kafka"
-        ) from error
+        raise ServiceError(NOT_KAFKA) from error
     return {name: _existing(counts[name], entries) for name, entries in settings.items()}
 
 

@@ -12,11 +12,12 @@ from itertools import chain
 
 import orjson
 
+from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, policy_trie
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.reasons import causes_text
+from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
 
 _WORDS = {
     Action.KEEP: "kept",
@@ -28,6 +29,7 @@ _WORDS = {
 
 _TRANSFORM_WORDS = {
     "pseudonyms": "pseudonymized with a prefix",
+    "references": "pseudonymized as a reference",
     "generalize": "generalized",
     "shift": "shifted by days",
     "constant": "replaced by a constant",
@@ -111,16 +113,27 @@ def _selecting(nodes: PolicyNodes, position: int, element: JsonValue) -> PolicyN
 def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
     """The configured paths with what happens to their values."""
     for attribute in plan.attributes:
-        yield attribute.path, f"masked: the code of {attribute.name}"
-        if attribute.label is not None:
-            yield attribute.label, f"masked: the label of {attribute.name}"
-        yield from ((copy, f"masked: a copy of the code of {attribute.name}") for copy in attribute.copies)
+        for place in attribute.places:
+            yield place.path, f"masked: the code of {attribute.name}"
+            if place.label is not None:
+                yield place.label, f"masked: the label of {attribute.name}"
+            yield from ((copy, f"masked: a copy of the code of {attribute.name}") for copy in place.copies)
     yield from ((number.path, f"masked: the number {number.name}") for number in plan.numeric)
     yield from ((path, "kept") for path in plan.fields.keep)
     yield from ((path, "dropped") for path in plan.fields.drop)
     yield from ((path, "pseudonymized") for path in plan.fields.pseudonymize)
     for kind, paths in plan.fields.transforms.items():
         yield from ((path, _TRANSFORM_WORDS[kind]) for path in paths)
+
+
+def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
+    """What the configured paths apply to: the event, or its form as a Bundle; None for an event of an unlisted type."""
+    if plan.fhir is None:
+        return event
+    try:
+        return FhirMessage.of(event, plan.fhir).bundle
+    except RecordRejectedError:
+        return None
 
 
 def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) -> Iterator[str]:
@@ -135,8 +148,8 @@ def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) ->
             event = orjson.loads(line)
         except orjson.JSONDecodeError:
             continue
-        if isinstance(event, dict):
-            coverage.add(event)
+        if isinstance(event, dict) and (opened := _opened(event, plan)) is not None:
+            coverage.add(opened)
     yield from coverage.lines()
     if plan.noise_key is not None:
         keyed = coverage.fields.get(plan.noise_key.text)

@@ -22,6 +22,7 @@ from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.pipeline.codec.reference.matching import matching_slots
+from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
@@ -86,7 +87,7 @@ class Explainer:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
         for j, attribute in enumerate(self.plan.attributes):
             own, new = batch.columns[j].codes, masked.columns[j].codes
-            texts = _texts(value, attribute, len(own))
+            texts = _texts(value, self.plan, attribute, len(own))
             for k in range(len(own)):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {texts[k]}"
@@ -169,10 +170,12 @@ class Replaced:
         )
 
 
-def _texts(value: bytes, attribute: AttributePlan, size: int) -> Sequence[str]:
+def _texts(value: bytes, plan: Plan, attribute: AttributePlan, size: int) -> Sequence[str]:
     """The texts of an attribute's values in an event; question marks if they cannot be told apart."""
     try:
-        slots = matching_slots(attribute.path)(orjson.loads(value))
+        event = orjson.loads(value)
+        document = event if plan.fhir is None else FhirMessage.of(event, plan.fhir).bundle
+        slots = [slot for place in attribute.places for slot in matching_slots(place.path)(document)]
         found = [str(container[key]) for container, key in slots]
     except (RecordRejectedError, orjson.JSONDecodeError, LookupError, TypeError):
         found = []

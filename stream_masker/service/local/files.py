@@ -16,7 +16,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StatisticsError
-from stream_masker.pipeline.masker import SampleCounts
+from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
 from stream_masker.pipeline.records import Inputs, Result
@@ -177,7 +177,7 @@ class FileMasking:
         explainer = Explainer(
             self.plan,
             cast(WindowedMechanism[Any], self._masking.mechanism),
-            masking_secret(self._configuration),
+            masking_secret(self._configuration, self._configuration.topics.single),
             dict(message.styles),
             counts,
         )

@@ -1,4 +1,4 @@
-"""Tables as events: the rows of CSV and Parquet files as lines of JSON, and masked lines as rows again."""
+"""Tables as events: the rows of CSV, Parquet and Avro files as lines of JSON, and masked lines as rows again."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from stream_masker.service.events.files import EventFile, FileEvent, MalformedLi
 from stream_masker.service.files.inputs import InputFile, open_input
 from stream_masker.service.files.lines import NumberedLine, WriteLine, numbered_lines
 from stream_masker.service.files.outputs import open_output, uncompressed_name
+from stream_masker.service.local.avro_table import open_avro
 
-_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet"}
+_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".avro": "avro"}
 BAD_ROW = b"not a row"
 """The line of a malformed row, which the masker rejects."""
 
@@ -74,6 +75,8 @@ def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[N
 def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextManager[TableSource] | None:
     if file.kind == "csv":
         return _open_csv(file, settings)
+    if file.kind == "avro":
+        return open_avro(file)
     return _open_parquet(file, settings) if file.kind == "parquet" else None
 
 
@@ -81,16 +84,17 @@ def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextM
 def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile, Iterable[FileEvent | MalformedLine]]]:
     """Open a file of events; give the file, and its events with their message keys. Raises like ``open_lines``."""
     with open_input(name) as file:
-        if file.kind != "parquet":
+        opened = _opened_table(file, settings) if file.kind in ("avro", "parquet") else None
+        if opened is None:
             yield file, EventFile(file, settings=settings)
             return
         key = key_getter(settings.key)
-        with _open_parquet(file, settings) as table:
+        with opened as table:
             yield file, (FileEvent(line, key(orjson.loads(line))) for _, line in table.lines())
 
 
 def written_kind(name: str) -> str:
-    """The kind of table that a name says: ``csv``, ``parquet``, or nothing for JSON."""
+    """The kind of table that a name says: ``csv``, ``parquet``, ``avro``, or nothing for JSON."""
     return _SUFFIXES.get(File(uncompressed_name(name)).suffix, "")
 
 

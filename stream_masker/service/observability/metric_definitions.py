@@ -1,8 +1,9 @@
 """The definitions of all metrics of the service: name, kind, labels and help text.
 
-Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions are
-those assigned to the worker. A value of a record is never a label. The one concept that is a label is sMean, which is a
-statistic of the whole window, and only if at least ``publication.min_records`` records are in its class.
+Labels are bounded: attributes come from the configuration, reasons and outcomes are fixed sets, and partitions, with
+their input topics, are those assigned to the worker. A value of a record is never a label. The one concept that is a
+label is sMean, which is a statistic of the whole window, and only if at least ``publication.min_records`` records are
+in its class.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
     ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
-    gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("partition",)),
+    gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("topic", "partition")),
     gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
     counter(
         "statistics_refused_total", "Published statistics that the process could not use.", processes=BOTH_PROCESSES

@@ -21,6 +21,7 @@ from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Resu
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import OutgoingMessage, SendMessages
 
 CALIBRATION_PARTITION = 0
@@ -29,7 +30,8 @@ CALIBRATION_PARTITION = 0
 class KafkaMessage(Protocol):
     """The methods of ``confluent_kafka.Message`` that the worker calls."""
 
-    def partition(self) -> int: ...
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
     def offset(self) -> int: ...
     def key(self) -> bytes | None: ...
     def value(self) -> bytes | None: ...
@@ -62,13 +64,13 @@ class MessageBatch:
     def __init__(self, limits: BatchLimits, *, mean_size: int = 10_000) -> None:
         self._limits = limits
         self._expected_size = mean_size
-        self._messages: dict[int, list[KafkaMessage]] = {}
-        self._ends: dict[int, list[int]] = {}
+        self._messages: dict[Partition, list[KafkaMessage]] = {}
+        self._ends: dict[Partition, list[int]] = {}
         self.records = 0
         self.size = 0
 
     @property
-    def partitions(self) -> Mapping[int, Sequence[KafkaMessage]]:
+    def partitions(self) -> Mapping[Partition, Sequence[KafkaMessage]]:
         return self._messages
 
     @property
@@ -85,33 +87,32 @@ class MessageBatch:
         """The mean bytes of a message, at least 1; the expected ones while the batch is empty."""
         return max(1, self.size // self.records if self.records else self._expected_size)
 
-    def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int]) -> None:
+    def add(self, messages: Sequence[KafkaMessage], *, partitions: Collection[Partition]) -> None:
         """Append the messages of these partitions; ignore those of others."""
-        for partition, run in groupby(messages, methodcaller("partition")):
+        for partition, added in runs_by_partition(messages):
             if partition in partitions:
-                added = list(run)
                 self._messages.setdefault(partition, []).extend(added)
                 self.size += sum(map(len, added))
         self.records = sum(map(len, self._messages.values()))
 
-    def add_group(self, messages: Sequence[KafkaMessage], *, partition: int) -> None:
+    def add_group(self, messages: Sequence[KafkaMessage], *, partition: Partition) -> None:
         """Append messages of one partition as a group, which is masked separately from earlier messages."""
         self.add(messages, partitions=[partition])
         self._ends.setdefault(partition, []).append(len(self._messages[partition]))
 
-    def groups(self, partition: int) -> Iterator[Sequence[KafkaMessage]]:
+    def groups(self, partition: Partition) -> Iterator[Sequence[KafkaMessage]]:
         """Yield the groups of a partition; one group of all its messages if none was added."""
         messages = self._messages[partition]
         ends = self._ends.get(partition, [len(messages)])
         return (messages[start:end] for start, end in pairwise([0, *ends]))
 
-    def drop(self, partitions: Iterable[int]) -> None:
+    def drop(self, partitions: Iterable[Partition]) -> None:
         """Remove the messages of these partitions."""
         for partition in partitions:
             if partition in self._messages:
                 self.remove_from(partition, 0)
 
-    def remove_from(self, partition: int, start: int) -> list[KafkaMessage]:
+    def remove_from(self, partition: Partition, start: int) -> list[KafkaMessage]:
         """Remove and return the messages of a partition from index ``start`` on."""
         removed = self._messages[partition][start:]
         del self._messages[partition][start:]
@@ -122,14 +123,26 @@ class MessageBatch:
         self.size -= sum(map(len, removed))
         return removed
 
-    def next_offsets(self) -> dict[int, int]:
+    def next_offsets(self) -> dict[Partition, int]:
         """Return the offset after the last message, by partition."""
         return {partition: messages[-1].offset() + 1 for partition, messages in self._messages.items()}
 
-    def first_offsets(self) -> dict[int, int]:
+    def first_offsets(self) -> dict[Partition, int]:
         """Return the offset of the first message, by partition."""
         return {partition: messages[0].offset() for partition, messages in self._messages.items()}
 
+
+def runs_by_partition(messages: Sequence[KafkaMessage]) -> Iterator[tuple[Partition, Sequence[KafkaMessage]]]:
+    """Yield consecutive messages of one partition, with the partition."""
+    start, partitions = 0, zip(map(_read_topic, messages), map(_read_partition, messages), strict=True)
+    for (topic, number), run in groupby(partitions):
+        end = start + len(list(run))
+        yield Partition(topic, number), messages[start:end]
+        start = end
+
+
+_read_topic: Callable[[KafkaMessage], str] = methodcaller("topic")
+_read_partition: Callable[[KafkaMessage], int] = methodcaller("partition")
 
 UNREADABLE = b"\xff"
 """Replaces the value of a message whose headers cannot be read, so that it is rejected as not UTF-8."""
@@ -196,32 +209,52 @@ class MaskedBatches:
     The messages of that group and those after it are in no result.
     """
 
-    results: dict[int, Result] = field(default_factory=dict)
-    shortfalls: dict[int, GroupShortfall] = field(default_factory=dict)
+    results: dict[Partition, Result] = field(default_factory=dict)
+    shortfalls: dict[Partition, GroupShortfall] = field(default_factory=dict)
 
 
 def mask_batch(
-    masker: Masker,
-    topic: str,
+    masker_of: Callable[[str], Masker],
     batch: MessageBatch,
     *,
     statistics_version: int,
     may_hold: Callable[[Sequence[KafkaMessage]], bool] = never_hold,
 ) -> MaskedBatches:
-    """Mask a batch: all records at once, or group by group if the mechanism masks groups.
+    """Mask a batch: all records of a topic at once, or group by group if the mechanism masks groups.
 
-    ``may_hold`` tells whether a group that is too small may wait for more messages; if not, its records are rejected.
+    ``masker_of`` returns the masker of a topic. ``may_hold`` tells whether a group that is too small may wait for more
+    messages; if not, its records are rejected.
     """
-    if not masker.needs_group:
-        inputs = {p: to_inputs(m, headers=masker.reads_headers) for p, m in batch.partitions.items()}
-        return MaskedBatches(masker.mask_all(topic, inputs, statistics_version=statistics_version))
     masked = MaskedBatches()
+    topics: dict[str, list[Partition]] = {}
     for partition in batch.partitions:
+        topics.setdefault(partition.topic, []).append(partition)
+    for topic, partitions in topics.items():
+        masker = masker_of(topic)
+        if masker.needs_group:
+            _mask_groups(masker, batch, partitions, masked, statistics_version, may_hold)
+            continue
+        messages = {partition.number: batch.partitions[partition] for partition in partitions}
+        inputs = {number: to_inputs(m, headers=masker.reads_headers) for number, m in messages.items()}
+        results = masker.mask_all(topic, inputs, statistics_version=statistics_version)
+        masked.results.update({Partition(topic, number): result for number, result in results.items()})
+    return masked
+
+
+def _mask_groups(
+    masker: Masker,
+    batch: MessageBatch,
+    partitions: Iterable[Partition],
+    masked: MaskedBatches,
+    version: int,
+    may_hold: Callable[[Sequence[KafkaMessage]], bool],
+) -> None:
+    for partition in partitions:
         results, start = [], 0
         for messages in batch.groups(partition):
             records, hold = to_inputs(messages, headers=masker.reads_headers), may_hold(messages)
             try:
-                result = masker.mask(topic, partition, records, statistics_version=statistics_version, hold=hold)
+                result = masker.mask(*partition, records, statistics_version=version, hold=hold)
             except GroupTooSmallError as error:
                 masked.shortfalls[partition] = GroupShortfall(start, len(messages), error.lacking)
                 break
@@ -229,7 +262,6 @@ def mask_batch(
             start += len(messages)
         if results:
             masked.results[partition] = Result.joined(results)
-    return masked
 
 
 @dataclass(slots=True)
@@ -261,7 +293,7 @@ class TransactionCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputTopics:
-    """The topics that a worker writes to, and what it needs to encode calibration blocks.
+    """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
     this number. ``seal``: of the calibration topic. ``taxonomies``: by attribute, in the attributes' order.
@@ -280,45 +312,45 @@ class OutputTopics:
 
 
 class TransactionWriter:
-    """Sends the results of one batch and counts them in ``written``."""
+    """Sends the results of one batch and counts them in ``written``; ``outputs``: by input topic."""
 
-    def __init__(self, outputs: OutputTopics, send: SendMessages, written: TransactionCounts) -> None:
+    def __init__(self, outputs: Callable[[str], OutputTopics], send: SendMessages, written: TransactionCounts) -> None:
         self._outputs = outputs
         self._send = send
         self._written = written
 
-    def write(self, results: Mapping[int, Result]) -> None:
+    def write(self, results: Mapping[Partition, Result]) -> None:
         """Send every outcome in order, and every block."""
-        for partition, result in results.items():
-            self._write_outcomes(partition, result)
+        for (topic, number), result in results.items():
+            outputs = self._outputs(topic)
+            self._write_outcomes(outputs, number, result)
             for block in result.blocks:
-                self._write_block(block)
-            for attribute, distortion in zip(self._outputs.taxonomies, result.distortions, strict=False):
+                self._write_block(outputs, block)
+            for attribute, distortion in zip(outputs.taxonomies, result.distortions, strict=False):
                 self._written.distortions[attribute] = (
                     self._written.distortions.get(attribute, Distortion()) + distortion
                 )
 
-    def _write_outcomes(self, partition: int, result: Result) -> None:
+    def _write_outcomes(self, outputs: OutputTopics, partition: int, result: Result) -> None:
         masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
-        too_large = [masked[k] for k in self._send(self._outputs.output, partition, outgoing_messages(result))]
+        too_large = [masked[k] for k in self._send(outputs.output, partition, outgoing_messages(result))]
         rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
-        self._reject(partition, [rejected[index] for index in sorted(rejected)])
+        self._reject(outputs, partition, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
         self._written.unchanged += result.unchanged
         self._written.uncounted += result.uncounted
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
-    def _reject(self, partition: int, rejected: Sequence[Rejected]) -> None:
-        topic = self._outputs.input
+    def _reject(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:
+        topic = outputs.input
         values = [encode_rejection(one, topic=topic, partition=partition) for one in rejected]
         keys = [f"{topic}:{partition}:{one.offset}".encode() for one in rejected]
         messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
-        self._send(self._outputs.rejected, partition % self._outputs.rejected_partitions, messages)
+        self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
         self._written.causes.update((str(one.reason), one.field) for one in rejected)
 
-    def _write_block(self, block: Block) -> None:
-        outputs = self._outputs
+    def _write_block(self, outputs: OutputTopics, block: Block) -> None:
         value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
         key = block_key(block)
         messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value), key, 0, [])]

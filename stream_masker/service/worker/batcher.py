@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, MessageBatch
 
 
@@ -14,10 +15,10 @@ class Batcher(Protocol):
     The messages of a partition arrive in order. ``now``: seconds of a monotonic clock.
     """
 
-    def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int], now: float) -> None:
+    def add(self, messages: Sequence[KafkaMessage], *, partitions: Collection[Partition], now: float) -> None:
         """Add the messages of these partitions; ignore those of others."""
 
-    def drop(self, partitions: Iterable[int]) -> None:
+    def drop(self, partitions: Iterable[Partition]) -> None:
         """Drop the messages of partitions that are revoked, or read again from their committed offsets."""
 
     def room(self) -> int:
@@ -41,12 +42,12 @@ class SizeTimeBatcher:
         self._batch = MessageBatch(limits)
         self._first = 0.0
 
-    def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int], now: float) -> None:
+    def add(self, messages: Sequence[KafkaMessage], *, partitions: Collection[Partition], now: float) -> None:
         if not self._batch.records:
             self._first = now
         self._batch.add(messages, partitions=partitions)
 
-    def drop(self, partitions: Iterable[int]) -> None:
+    def drop(self, partitions: Iterable[Partition]) -> None:
         self._batch.drop(partitions)
 
     def room(self) -> int:

@@ -14,13 +14,16 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
-from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.transactional_producer import SendMessages, TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import (
     BatchLimits,
     KafkaMessage,
+    MaskedBatches,
     MessageBatch,
     OutputTopics,
     TransactionCounts,
@@ -34,6 +37,7 @@ from stream_masker.service.worker.commit_pipeline import (
     CommitPipeline,
     PendingCommit,
 )
+from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
@@ -45,6 +49,9 @@ log = logging.getLogger(__name__)
 HOLD_POLL_SECONDS = 0.2
 """Seconds between two polls for statistics while there are none."""
 
+FORMAT_RETRY_SECONDS = 2.0
+"""Seconds between two attempts to mask a batch while its format is unavailable."""
+
 FIRST_PAUSE_SECONDS = 0.1
 LONGEST_PAUSE_SECONDS = 5.0
 """The pause after a failed transaction doubles with each further failure in a row, from the first to the longest."""
@@ -52,14 +59,18 @@ LONGEST_PAUSE_SECONDS = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerComponents:
-    """The parts of a worker. ``may_hold``: whether records of a group that is too small may wait for more."""
+    """The parts of a worker.
+
+    ``outputs``: by input topic. ``may_hold``: whether records of a group that is too small may wait for more.
+    """
 
     source: PartitionSource
     pipeline: CommitPipeline
     background: BackgroundRunner
     statistics_consumer: StatisticsConsumer
     active_statistics: ActiveStatistics
-    outputs: OutputTopics
+    inputs: InputTopics
+    outputs: Callable[[str], OutputTopics]
     liveness: Liveness
     health: Health
     report: WorkerReport
@@ -76,7 +87,7 @@ class InFlightBatch:
 
     batch: MessageBatch
     start: float = 0.0
-    results: Mapping[int, Result] = field(default_factory=dict)
+    results: Mapping[Partition, Result] = field(default_factory=dict)
     written: TransactionCounts = field(default_factory=TransactionCounts)
     group: object | None = None
     commit: PendingCommit = field(default_factory=lambda: PendingCommit(Future()))
@@ -130,12 +141,21 @@ class Worker:
         components.source.renew()
         if published := components.statistics_consumer.poll():
             components.background.run(lambda: components.active_statistics.consider(published))
+        if components.inputs.due:
+            self._look_for_topics()
         components.report.statistics(components.active_statistics, components.statistics_consumer)
         if components.active_statistics.version:
             self._work()
         else:
             self._hold()
         components.report.partitions(components.source)
+
+    def _look_for_topics(self) -> None:
+        """Look for new input topics, and read them too."""
+        components = self._components
+        if components.background.run(components.inputs.refresh):
+            components.source.follow(components.inputs.names)
+        components.health.reason("topics", components.inputs.refused)
 
     def before_revoke(self) -> None:
         """Settle the commit in progress, before partitions are revoked."""
@@ -166,15 +186,39 @@ class Worker:
     def _mask(self) -> Event:
         """Mask the current batch; return groups that are too small to the source."""
         components, current = self._components, self._current
-        statistics = components.active_statistics
-        version, masker, topic = statistics.version, statistics.masking.masker, components.outputs.input
-        masked = components.background.run(
-            lambda: mask_batch(masker, topic, current.batch, statistics_version=version, may_hold=components.may_hold),
-            meanwhile=components.source.read_ahead,
-        )
+        masked = self._masked_batch()
+        if masked is None:
+            return Event.NOTHING_MASKED
         components.source.put_back(current.batch, masked.shortfalls)
         current.results = masked.results
         return Event.MASKED if current.batch.records else Event.NOTHING_MASKED
+
+    def _masked_batch(self) -> MaskedBatches | None:
+        """Mask the current batch, as soon as its format is available; None if the process stops before that."""
+        components, unavailable = self._components, False
+        while True:
+            try:
+                masked = self._attempt_to_mask()
+            except FormatUnavailableError as error:
+                unavailable = True
+                components.report.format_unavailable(str(error))
+                if self._state.previous is Previous.COMMITTING:
+                    self._await_commit()
+                if not components.background.run(lambda: components.liveness.pause(FORMAT_RETRY_SECONDS)):
+                    return None
+            else:
+                if unavailable:
+                    components.report.format_unavailable(None)
+                return masked
+
+    def _attempt_to_mask(self) -> MaskedBatches:
+        components, batch = self._components, self._current.batch
+        statistics = components.active_statistics
+        version, masking, may_hold = statistics.version, statistics.masking, components.may_hold
+        return components.background.run(
+            lambda: mask_batch(masking.masker_of, batch, statistics_version=version, may_hold=may_hold),
+            meanwhile=components.source.read_ahead,
+        )
 
     def _await_log(self) -> Event:
         """Wait until the previous records are in the log. A commit that is stuck until then counts as failed."""
@@ -185,9 +229,13 @@ class Worker:
     def _write(self) -> Event:
         """Open a transaction with the results of the current batch."""
         components, current = self._components, self._current
-        outputs = replace(components.outputs, configuration=components.active_statistics.masking.configuration.hash)
+        configuration = components.active_statistics.masking.configuration.hash
         results, current.results = current.results, {}
-        write = lambda send: TransactionWriter(outputs, send, current.written).write(results)  # noqa: E731
+
+        def write(send: SendMessages) -> None:
+            outputs = lambda topic: replace(components.outputs(topic), configuration=configuration)  # noqa: E731
+            TransactionWriter(outputs, send, current.written).write(results)
+
         current.outcome = components.background.run(
             lambda: components.pipeline.begin(write), meanwhile=components.source.read_ahead
         )

@@ -10,7 +10,14 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stream_masker.errors import ParameterError
-from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, KafkaMessage, MessageBatch
+from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.worker.batch import (
+    BatchLimits,
+    GroupShortfall,
+    KafkaMessage,
+    MessageBatch,
+    runs_by_partition,
+)
 
 MAX_GROWTH = 10
 """A group that is still too small is held up to this multiple of its number of records, or up to a batch's bytes."""
@@ -67,14 +74,15 @@ class MicroWindowBatcher:
     def __init__(self, limits: MicroWindowLimits, *, minimum: Callable[[], int]) -> None:
         self._limits = limits
         self._minimum = minimum
-        self._windows: dict[int, _Window] = {}
+        self._windows: dict[Partition, _Window] = {}
 
-    def add(self, messages: Iterable[KafkaMessage], *, partitions: Collection[int], now: float) -> None:
-        for message in messages:
-            if (partition := message.partition()) in partitions:
-                self._window(partition, now).add(message)
+    def add(self, messages: Sequence[KafkaMessage], *, partitions: Collection[Partition], now: float) -> None:
+        for partition, run in runs_by_partition(messages):
+            if partition in partitions:
+                for message in run:
+                    self._window(partition, now).add(message)
 
-    def drop(self, partitions: Iterable[int]) -> None:
+    def drop(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
             self._windows.pop(partition, None)
 
@@ -95,7 +103,9 @@ class MicroWindowBatcher:
                 batch.add_group(self._release(partition, window, now), partition=partition)
         return batch
 
-    def put_back(self, partition: int, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
+    def put_back(
+        self, partition: Partition, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float
+    ) -> None:
         """Return a group that is too small to its window, with the messages after it.
 
         It is complete when it has grown by the records that it lacks, and by at least a tenth: each attempt to mask it
@@ -111,7 +121,7 @@ class MicroWindowBatcher:
         """Return when the delay of a returned group began: now if it is merged; if it is held, its delay is over."""
         return now if self._limits.short == "merge" else now - self._limits.delay
 
-    def _window(self, partition: int, now: float) -> _Window:
+    def _window(self, partition: Partition, now: float) -> _Window:
         return self._windows.setdefault(partition, _Window(now, self._minimum()))
 
     def _is_full(self, window: _Window) -> bool:
@@ -135,7 +145,7 @@ class MicroWindowBatcher:
         held = self._limits.short == "hold" and len(window.messages) < window.minimum
         return None if held else window.start + self._limits.delay
 
-    def _release(self, partition: int, window: _Window, now: float) -> list[KafkaMessage]:
+    def _release(self, partition: Partition, window: _Window, now: float) -> list[KafkaMessage]:
         del self._windows[partition]
         count = max(self._limits.records, window.minimum) if window.size < self._limits.size else len(window.messages)
         for message in window.messages[count:]:

@@ -12,6 +12,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import GroupShortfall, KafkaMessage, MessageBatch
 from stream_masker.service.worker.batcher import Batcher
 
@@ -70,16 +71,16 @@ def _do_nothing() -> None:
     """Settle nothing."""
 
 
-PutBack: TypeAlias = Callable[[int, Sequence[KafkaMessage], GroupShortfall, float], None]
+PutBack: TypeAlias = Callable[[Partition, Sequence[KafkaMessage], GroupShortfall, float], None]
 """``put_back(partition, messages, shortfall, now)`` returns to a batcher a group that is too small and all after it."""
 
 
-def _no_groups(partition: int, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
+def _no_groups(partition: Partition, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
     """Put nothing back: there are no groups."""
 
 
 class PartitionSource:
-    """The partitions of ``topic`` that are assigned to ``client``; ``batcher`` collects their records into batches.
+    """The partitions of ``topics`` that are assigned to ``client``; ``batcher`` collects their records into batches.
 
     Rebalances happen only within ``gather``, ``read_ahead``, ``idle``, ``poll``, ``rewind``, ``renew`` and ``close``.
     The gathered records of a revoked partition are dropped; its next owner reads them again from the committed offset.
@@ -93,7 +94,7 @@ class PartitionSource:
         *,
         client: ConsumerClient,
         connect: Callable[[], ConsumerClient],
-        topic: str,
+        topics: Sequence[str],
         batcher: Batcher,
         beat: Callable[[], bool],
         put_back: PutBack = _no_groups,
@@ -101,7 +102,8 @@ class PartitionSource:
     ) -> None:
         self._client = client
         self._connect = connect
-        self._topic = topic
+        self._topics = [*topics]
+        self._subscribed = False
         self._batcher = batcher
         self._beat = beat
         self._put_back = put_back
@@ -110,22 +112,29 @@ class PartitionSource:
         self._member: str | None = None
         self._held = True
         self._batch: MessageBatch | None = None
-        self._progress: dict[int, int] = {}
-        self._assigned: set[int] = set()
+        self._progress: dict[Partition, int] = {}
+        self._assigned: set[Partition] = set()
         self._leaving = False
         self._failure: str | None = None
         self._failures: deque[float] = deque(maxlen=MAX_RENEWALS)
 
     @property
-    def assigned(self) -> frozenset[int]:
+    def assigned(self) -> frozenset[Partition]:
         return frozenset(self._assigned)
 
     def subscribe(self, before_revoke: Callable[[], None] = _do_nothing) -> None:
         """Join the group. ``before_revoke`` is called before partitions are revoked or lost."""
         self._before_revoke = before_revoke
-        self._client.subscribe(
-            [self._topic], on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
-        )
+        self._subscribed = True
+        self.follow(self._topics)
+
+    def follow(self, topics: Sequence[str]) -> None:
+        """Read these topics from now on, or from ``subscribe`` on. Without topics, the group is joined later."""
+        self._topics = [*topics]
+        if self._subscribed and topics:
+            self._client.subscribe(
+                self._topics, on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_lost
+            )
 
     def renew(self) -> None:
         """Rejoin the group with a new client if the old one has failed. Call it once per turn.
@@ -157,7 +166,7 @@ class PartitionSource:
         """Poll the group while held, for at most ``seconds``. A record that is delivered nevertheless is read again."""
         for message in self._client.consume(1, seconds):
             if message.error() is None:
-                self._seek(TopicPartition(self._topic, message.partition(), message.offset()))
+                self._seek(TopicPartition(message.topic(), message.partition(), message.offset()))
             else:
                 self._handle_event(message)
 
@@ -185,7 +194,7 @@ class PartitionSource:
                 break
             self._add(self._client.consume(min(room, READ_AHEAD_RECORDS), READ_AHEAD_SECONDS))
 
-    def put_back(self, batch: MessageBatch, shortfalls: Mapping[int, GroupShortfall]) -> None:
+    def put_back(self, batch: MessageBatch, shortfalls: Mapping[Partition, GroupShortfall]) -> None:
         """Return groups of the last gathered batch that are too small to the batcher, with the messages after them.
 
         Does nothing if a partition of the batch has been revoked since: the batch cannot be committed and is read
@@ -209,7 +218,7 @@ class PartitionSource:
 
     def offsets(self, batch: MessageBatch) -> list[TopicPartition]:
         """Return the offsets to commit with a batch."""
-        return [TopicPartition(self._topic, partition, offset) for partition, offset in batch.next_offsets().items()]
+        return [TopicPartition(*partition, offset) for partition, offset in batch.next_offsets().items()]
 
     def advance(self, batch: MessageBatch) -> None:
         """Record that a batch is committed."""
@@ -228,7 +237,7 @@ class PartitionSource:
             self.poll()
         return None
 
-    def lag(self) -> dict[int, int]:
+    def lag(self) -> dict[Partition, int]:
         """Return the number of records not yet committed, by assigned partition; partitions of unknown lag are absent.
 
         Control records of transactional producers count until the end of the partition is reached. All requests
@@ -253,7 +262,7 @@ class PartitionSource:
         self._client.close()
 
     def _all(self) -> list[TopicPartition]:
-        return [TopicPartition(self._topic, partition) for partition in sorted(self._assigned)]
+        return [TopicPartition(*partition) for partition in sorted(self._assigned)]
 
     def _add(self, messages: list[Any]) -> None:
         records = [message for message in messages if message.error() is None]
@@ -266,11 +275,11 @@ class PartitionSource:
     def _handle_event(self, message: Any) -> None:
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            self._progress[message.partition()] = message.offset()
+            self._progress[Partition(message.topic(), message.partition())] = message.offset()
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         else:
-            log.warning("reading %s: %s", self._topic, explained(error))
+            log.warning("reading %s: %s", ", ".join(self._topics), explained(error))
 
     def _count_failure(self, text: str) -> None:
         log.warning("rejoining the group with a new client: %s", text)
@@ -284,24 +293,24 @@ class PartitionSource:
             return
         client.incremental_assign(partitions)
         self._member = client.memberid()
-        self._assigned |= _numbers(partitions)
+        self._assigned |= _named(partitions)
         (client.pause if self._held else client.resume)([TopicPartition(p.topic, p.partition) for p in partitions])
-        log.info("assigned partitions %s, now %s", sorted(_numbers(partitions)), sorted(self._assigned))
+        log.info("assigned partitions %s, now %s", _text(_named(partitions)), _text(self._assigned))
 
     def _on_revoke(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
-        log.info("revoked partitions %s, now %s", sorted(_numbers(partitions)), sorted(self._assigned))
+        log.info("revoked partitions %s, now %s", _text(_named(partitions)), _text(self._assigned))
 
     def _on_lost(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._member = None
         self._unassign(client, partitions)
-        log.warning("lost partitions %s: the group has removed this worker", sorted(_numbers(partitions)))
+        log.warning("lost partitions %s: the group has removed this worker", _text(_named(partitions)))
 
     def _unassign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
-        self._release(_numbers(partitions))
+        self._release(_named(partitions))
         client.incremental_unassign(partitions)
 
-    def _release(self, partitions: set[int]) -> None:
+    def _release(self, partitions: set[Partition]) -> None:
         """Settle the commit in progress, then forget the partitions and their gathered records."""
         self._before_revoke()
         self._assigned -= partitions
@@ -311,9 +320,9 @@ class PartitionSource:
         if self._batch is not None and partitions & self._batch.partitions.keys():
             self._batch = None
 
-    def _committed(self, first: Mapping[int, int]) -> dict[int, int] | None:
+    def _committed(self, first: Mapping[Partition, int]) -> dict[Partition, int] | None:
         """Return each partition's committed offset, or its given one; None if the coordinator does not answer."""
-        wanted = [TopicPartition(self._topic, partition) for partition in first]
+        wanted = [TopicPartition(*partition) for partition in first]
         try:
             found = self._client.committed(wanted, BROKER_REQUEST_SECONDS) if wanted else []
         except KafkaException as failure:
@@ -321,12 +330,13 @@ class PartitionSource:
             return None
         if any(p.error for p in found):
             return None
-        return {p.partition: p.offset if p.offset >= 0 else first[p.partition] for p in found}
+        offsets = {Partition(p.topic, p.partition): p.offset for p in found}
+        return {partition: offset if offset >= 0 else first[partition] for partition, offset in offsets.items()}
 
-    def _read_from(self, offsets: Mapping[int, int]) -> None:
+    def _read_from(self, offsets: Mapping[Partition, int]) -> None:
         for partition, offset in offsets.items():
             self._progress.pop(partition, None)
-            self._seek(TopicPartition(self._topic, partition, offset))
+            self._seek(TopicPartition(*partition, offset))
 
     def _seek(self, to: TopicPartition) -> None:
         """Continue to read from an offset. A client that refuses, as a fenced one does, is replaced."""
@@ -336,21 +346,21 @@ class PartitionSource:
             except KafkaException as failure:
                 refusal = failure.args[0].str()
                 time.sleep(READ_SECONDS * attempt)
-        self._failure = f"partition {to.partition} of {self._topic} cannot be read again: {refusal}"
+        self._failure = f"partition {to.partition} of {to.topic} cannot be read again: {refusal}"
         return None
 
     def _find_progress(self) -> None:
         """Request the committed offsets of partitions with none since their assignment; 0 where none is committed."""
-        unknown = [TopicPartition(self._topic, p) for p in self._assigned - self._progress.keys()]
+        unknown = [TopicPartition(*partition) for partition in self._assigned - self._progress.keys()]
         try:
             found = self._client.committed(unknown, BROKER_REQUEST_SECONDS) if unknown else []
         except KafkaException:
             return
-        self._progress.update({p.partition: max(0, p.offset) for p in found if p.error is None})
+        self._progress.update({Partition(p.topic, p.partition): max(0, p.offset) for p in found if p.error is None})
 
-    def _watermarks(self, partition: int, seconds: float) -> tuple[int, int] | None:
+    def _watermarks(self, partition: Partition, seconds: float) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if the brokers do not answer in time."""
-        where = TopicPartition(self._topic, partition)
+        where = TopicPartition(*partition)
         cached = self._client.get_watermark_offsets(where, timeout=seconds, cached=True)
         try:
             fresh = self._held or cached is None or cached[1] < 0
@@ -359,14 +369,18 @@ class PartitionSource:
             return None
 
 
-def earliest_offsets(batches: Iterable[MessageBatch]) -> dict[int, int]:
+def earliest_offsets(batches: Iterable[MessageBatch]) -> dict[Partition, int]:
     """Return the first offset of each partition in any of the batches."""
-    first: dict[int, int] = {}
+    first: dict[Partition, int] = {}
     for batch in batches:
         for partition, offset in batch.first_offsets().items():
             first[partition] = min(offset, first.get(partition, offset))
     return first
 
 
-def _numbers(partitions: Iterable[TopicPartition]) -> set[int]:
-    return {partition.partition for partition in partitions}
+def _named(partitions: Iterable[TopicPartition]) -> set[Partition]:
+    return {Partition(one.topic, one.partition) for one in partitions}
+
+
+def _text(partitions: Iterable[Partition]) -> str:
+    return ", ".join(map(str, sorted(partitions))) or "none"

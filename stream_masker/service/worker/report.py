@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from enum import StrEnum
@@ -11,10 +12,14 @@ from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.rejections import RejectionShare
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
+
+log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 LAG_EVERY_SECONDS = 2.0
 """Seconds between two updates of the lag."""
@@ -37,6 +42,9 @@ class HoldReason(StrEnum):
 
     MESSAGES_REFUSED = "messages_refused"
     """Messages of the statistics topic are not authentic."""
+
+    FORMAT_UNAVAILABLE = "format_unavailable"
+    """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
 
 class WorkerReport:
@@ -78,13 +86,21 @@ class WorkerReport:
         self._metrics.set("held", held is not None)
         for reason in HoldReason:
             self._metrics.set("held_because", held is not None and held[0] is reason, reason=reason)
-        self._metrics.set("scanner_in_use", active.masking.masker.is_compiled)
+        self._metrics.set("scanner_in_use", active.masking.is_compiled)
         self._metrics.set("statistics_version", active.version)
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
         self._health.reason("statistics", held and held[1])
         self._health.note("statistics", None if held else active.refused)
+
+    def format_unavailable(self, text: str | None) -> None:
+        """Report why the records' format is unavailable; None once it is available."""
+        if text is not None:
+            log.warning("%s; holding the input", text)
+        self._health.reason("format", text)
+        self._metrics.set("held", text is not None)
+        self._metrics.set("held_because", text is not None, reason=HoldReason.FORMAT_UNAVAILABLE)
 
     def batch(self, outcome: TransactionOutcome, written: TransactionCounts, seconds: float) -> None:
         """Count a transaction and, if it is committed, its contents. The total of records is incremented last."""
@@ -129,7 +145,7 @@ class WorkerReport:
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
         self._metrics.forget("consumer_lag")
         for partition, records in lag.items():
-            self._metrics.set("consumer_lag", records, partition=str(partition))
+            self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
 
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():

@@ -11,16 +11,18 @@ from functools import partial
 from confluent_kafka import Consumer, KafkaException
 from prometheus_client import CollectorRegistry
 
+from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_consumer, connect_producer
+from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified
+from stream_masker.service.kafka.topic_identity import identified, topic_identities
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -36,13 +38,19 @@ from stream_masker.service.worker.client_properties import (
     transactional_ids,
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
+from stream_masker.service.worker.input_topics import REFRESH_MS, REFRESH_PROPERTY, InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
-from stream_masker.service.worker.topic_checks import METADATA_TIMEOUT_SECONDS, PartitionCounts, find_partitions
+from stream_masker.service.worker.topic_checks import (
+    METADATA_TIMEOUT_SECONDS,
+    FoundTopics,
+    find_partitions,
+    partition_counts,
+)
 from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)
@@ -62,25 +70,25 @@ def run_worker(
     worker.
     """
     liveness = Liveness(health, stop)
-    masking = Masking(configuration)
+    masking = Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
     watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
     with _input_consumer(configuration, watch) as consumer:
-        partitions = find_partitions(
+        found = find_partitions(
             consumer,
             configuration.topics,
             wait=_wait_for_broker(health, liveness),
             connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
             user=str(configuration.kafka.properties.get("sasl.username", "")),
         )
-        if partitions is None or not _identify(masking, wait=_wait_for_broker(health, liveness)):
+        if found is None or not _identify(masking, [*found.inputs], wait=_wait_for_broker(health, liveness)):
             return
         health.reason(BROKERS, None)
-        check_topic_settings(configuration)
+        check_topic_settings(configuration, [*found.inputs])
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         connect = partial(_connect, configuration, watch)
-        Worker(_components(configuration, masking, partitions, consumer, connect, liveness, health, report)).run()
+        Worker(_components(configuration, masking, found, consumer, connect, liveness, health, report)).run()
 
 
 @contextmanager
@@ -97,13 +105,13 @@ def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
     return connect_consumer({**properties, "stats_cb": watch})
 
 
-def _identify(masking: Masking, *, wait: Callable[[str], bool]) -> bool:
-    """Request the input topic's id if noise depends on it, until a broker answers; return False when stopping."""
+def _identify(masking: Masking, topics: Sequence[str], *, wait: Callable[[str], bool]) -> bool:
+    """Request the input topics' ids if noise depends on them, until a broker answers; return False when stopping."""
     while True:
         try:
-            identified(masking)
+            identified(masking, topics)
         except KafkaException as failure:
-            if not wait(f"the input topic's id is not known: {failure.args[0].str()}"):
+            if not wait(f"the ids of the input topics are not known: {failure.args[0].str()}"):
                 return False
         else:
             return True
@@ -121,7 +129,7 @@ def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool
 def _components(
     configuration: Configuration,
     masking: Masking,
-    partitions: PartitionCounts,
+    found: FoundTopics,
     consumer: Consumer,
     connect: Callable[[], Consumer],
     liveness: Liveness,
@@ -130,7 +138,8 @@ def _components(
 ) -> WorkerComponents:
     topics = configuration.topics
     active_statistics = ActiveStatistics(masking)
-    source, may_hold = _source(configuration, consumer, connect, active_statistics, liveness)
+    inputs = _inputs(configuration, found, active_statistics)
+    source, may_hold = _source(configuration, inputs.names, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
@@ -139,20 +148,39 @@ def _components(
         statistics_consumer=StatisticsConsumer(
             client=connect_consumer(statistics_properties(configuration)),
             topic=topics.statistics,
-            partitions=partitions.statistics,
+            partitions=found.statistics,
             opener=MessageOpener(topic_seal(configuration, topics.statistics)),
             on_refused=report.refused_message,
         ),
         active_statistics=active_statistics,
-        outputs=_outputs(configuration, masking, partitions),
+        inputs=inputs,
+        outputs=partial(_outputs, configuration, masking, inputs, topic_seal(configuration, topics.calibration)),
         liveness=liveness,
         health=health,
         report=report,
     )
 
 
+def _inputs(configuration: Configuration, found: FoundTopics, statistics: ActiveStatistics) -> InputTopics:
+    properties = {**confluent_properties(configuration), "log_level": 0}
+
+    def admit(topic: str) -> None:
+        check_topic_settings(configuration, [topic])
+        if statistics.masking.needs_identity:
+            statistics.identify(topic_identities(connect_admin(properties), [topic]))
+
+    return InputTopics(
+        configuration.topics,
+        found,
+        partitions=lambda: partition_counts(connect_admin(properties)),
+        admit=admit,
+        every=float(properties.get(REFRESH_PROPERTY, REFRESH_MS)) / 1000,
+    )
+
+
 def _source(
     configuration: Configuration,
+    topics: Sequence[str],
     consumer: Consumer,
     connect: Callable[[], Consumer],
     statistics: ActiveStatistics,
@@ -164,7 +192,7 @@ def _source(
         PartitionSource,
         client=consumer,
         connect=connect,
-        topic=configuration.topics.input,
+        topics=topics,
         beat=liveness.beat,
     )
     if not statistics.masking.mechanism.needs_group:
@@ -195,15 +223,17 @@ def _producer(configuration: Configuration, transactional_id: str, liveness: Liv
     )
 
 
-def _outputs(configuration: Configuration, masking: Masking, partitions: PartitionCounts) -> OutputTopics:
-    topics = configuration.topics
+def _outputs(
+    configuration: Configuration, masking: Masking, inputs: InputTopics, seal: TopicSeal, topic: str
+) -> OutputTopics:
+    topics = configuration.topics.of(topic)
     return OutputTopics(
-        input=topics.input,
+        input=topic,
         output=topics.output,
         rejected=topics.rejected,
         calibration=topics.calibration,
-        rejected_partitions=partitions.rejected,
-        seal=topic_seal(configuration, topics.calibration),
+        rejected_partitions=inputs.counts(topic).rejected,
+        seal=seal,
         taxonomies=masking.taxonomies,
         configuration=configuration.hash,
         numeric=masking.mechanism.numeric_attributes,

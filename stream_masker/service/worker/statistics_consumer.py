@@ -168,6 +168,12 @@ class ActiveStatistics:
         self.refused: str | None = None
         self.refusals = 0
 
+    def identify(self, identities: Mapping[str, str]) -> None:
+        """Set the ids of input topics (``Masking.identify``)."""
+        for topic, identity in identities.items():
+            self._own.identify(topic, identity)
+            self.masking.identify(topic, identity)
+
     def consider(self, published: Iterable[PublishedVersion]) -> bool:
         """Activate the newest version that fits; ``published``: newest first. Return whether one was activated."""
         candidates = list(published)

@@ -1,16 +1,17 @@
-"""Checks of the worker's topics: they exist, and the output has at least the input's partitions."""
+"""Checks of the worker's topics: they exist, differ, and an output has at least the partitions of its input."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.configuration.sections import TopicsSection
+from stream_masker.service.configuration.topics.checks import input_problems
+from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.failures import NoBrokerError, check_topics, explained, missing_topics_text
 
 log = logging.getLogger(__name__)
@@ -26,30 +27,62 @@ class MetadataClient(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PartitionCounts:
-    """The numbers of partitions of the worker's topics."""
+    """The numbers of partitions of an input topic and of the topics of its records."""
 
     input: int
     output: int
     rejected: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoundTopics:
+    """The input topics by name, and the number of partitions of the statistics topic."""
+
+    inputs: Mapping[str, PartitionCounts]
     statistics: int
 
 
-def check_partitions(counts: Mapping[str, int], topics: TopicsSection) -> PartitionCounts:
+def check_partitions(counts: Mapping[str, int], topics: TopicsSection) -> FoundTopics:
     """Select the partition counts of the worker's topics from those of all topics.
 
-    Raises ServiceError if a topic is missing, or if the output has fewer partitions than the input: a masked record
-    keeps its partition number.
+    Raises ServiceError if a topic is missing, if two roles have the same topic, or if an output has fewer partitions
+    than its input: a masked record keeps its partition number.
     """
-    missing = [name for name in required_names(topics) if not counts.get(name)]
-    if missing:
-        raise ServiceError(missing_topics_text(missing))
-    outputs, inputs = counts[topics.output], counts[topics.input]
+    names = input_names(counts, topics)
+    check_names(topics, names)
+    require_existing(counts, required_names(topics, names))
+    return FoundTopics({name: check_input(counts, topics, name) for name in names}, counts[topics.statistics])
+
+
+def check_names(topics: TopicsSection, inputs: Sequence[str]) -> None:
+    """Raise ServiceError if a topic of these inputs has two roles."""
+    for role, text in input_problems(topics, inputs):
+        raise ServiceError(f"topics.{role}: {text}")
+
+
+def check_input(counts: Mapping[str, int], topics: TopicsSection, name: str) -> PartitionCounts:
+    """Return the partition counts of one input topic. Raises ServiceError like ``check_partitions``."""
+    own = topics.of(name)
+    require_existing(counts, required_names(topics, [name]))
+    outputs, inputs = counts[own.output], counts[name]
     if outputs < inputs:
         raise ServiceError(
-            f"topic {topics.output} has {outputs} partitions and {topics.input} has {inputs}: "
-            f"a masked record keeps its partition number, so {topics.output} needs at least {inputs}"
+            f"topic {own.output} has {outputs} partitions and {name} has {inputs}: "
+            f"a masked record keeps its partition number, so {own.output} needs at least {inputs}"
         )
-    return PartitionCounts(inputs, outputs, counts[topics.rejected], counts[topics.statistics])
+    return PartitionCounts(inputs, outputs, counts[own.rejected])
+
+
+def input_names(counts: Mapping[str, int], topics: TopicsSection) -> list[str]:
+    """Return the names of the input topics: those given, or those that exist and match the expression."""
+    return [*topics.names] or sorted(filter(topics.is_input, counts))
+
+
+def require_existing(counts: Mapping[str, int], names: Iterable[str]) -> None:
+    """Raise ServiceError if a topic has no partitions."""
+    missing = [name for name in names if not counts.get(name)]
+    if missing:
+        raise ServiceError(missing_topics_text(missing))
 
 
 def find_partitions(
@@ -59,7 +92,7 @@ def find_partitions(
     wait: Callable[[str], bool],
     connect: Callable[[], None] = lambda: None,
     user: str = "",
-) -> PartitionCounts | None:
+) -> FoundTopics | None:
     """Request the topics' metadata until a broker answers; return None when stopping.
 
     ``connect`` raises ServiceError, as NoBrokerError while no broker is there. ``wait`` is called with the reason
@@ -69,11 +102,12 @@ def find_partitions(
     while True:
         try:
             connect()
-            found = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS).topics
+            counts = partition_counts(client)
+            check_names(topics, input_names(counts, topics))
             hidden = {
                 name: client.list_topics(name, timeout=METADATA_TIMEOUT_SECONDS).topics[name].error
-                for name in required_names(topics)
-                if name not in found
+                for name in required_names(topics, input_names(counts, topics))
+                if name not in counts
             }
         except NoBrokerError as error:
             if not wait(str(error)):
@@ -83,9 +117,16 @@ def find_partitions(
                 return None
         else:
             check_topics(hidden, user)
-            return check_partitions({name: len(topic.partitions) for name, topic in found.items()}, topics)
+            return check_partitions(counts, topics)
 
 
-def required_names(topics: TopicsSection) -> tuple[str, ...]:
-    """The names of the topics that a worker needs."""
-    return (topics.input, topics.output, topics.rejected, topics.calibration, topics.statistics)
+def partition_counts(client: MetadataClient) -> dict[str, int]:
+    """Return the number of partitions of every topic. Raises KafkaException."""
+    found = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS).topics
+    return {name: len(topic.partitions) for name, topic in found.items()}
+
+
+def required_names(topics: TopicsSection, inputs: Sequence[str]) -> list[str]:
+    """The names of the topics that a worker needs for these input topics."""
+    own = [name for topic in map(topics.of, inputs) for name in (topic.input, topic.output, topic.rejected)]
+    return [*dict.fromkeys(map(str, own)), topics.calibration, topics.statistics]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
@@ -21,18 +21,20 @@ PRODUCER_LIMIT_BYTES = 1_000_000
 SETTINGS_TIMEOUT_SECONDS = 5.0
 
 
-def check_topic_settings(configuration: Configuration) -> None:
+def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) -> None:
     """Raise ServiceError if a topic's settings do not fit what the worker writes; each problem with its remedy.
 
-    A broker that does not let the user read the settings is only logged.
+    ``inputs``: the input topics. A broker that does not let the user read the settings is only logged.
     """
-    names = (configuration.topics.output, configuration.topics.rejected, configuration.topics.calibration)
+    topics = [configuration.topics.of(name) for name in inputs]
+    written = [name for topic in topics for name in (topic.output, topic.rejected)]
+    names = [*dict.fromkeys(written), configuration.topics.calibration]
     try:
         found = topic_settings(configuration, names)
     except KafkaException as failure:
         log.warning("the settings of the topics cannot be read: %s", explained(failure.args[0]))
         return
-    problems = [*setting_problems(configuration, found)]
+    problems = [*setting_problems(configuration, found, {topic.output for topic in topics})]
     if problems:
         raise ServiceError("; ".join(problems))
 
@@ -48,15 +50,17 @@ def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mappi
     }
 
 
-def setting_problems(configuration: Configuration, found: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
-    """Yield the problems of topics with these settings, by name."""
-    output = configuration.topics.output
-    policy = found.get(output, {}).get("cleanup.policy", "delete")
-    if configuration.message.key == "drop" and "compact" in policy:
-        yield (
-            f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
-            f"pseudonymize or keep, or {_alter(output, 'cleanup.policy', 'delete')}"
-        )
+def setting_problems(
+    configuration: Configuration, found: Mapping[str, Mapping[str, str]], outputs: Collection[str]
+) -> Iterator[str]:
+    """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
+    for output in found.keys() & outputs:
+        policy = found[output].get("cleanup.policy", "delete")
+        if configuration.message.key == "drop" and "compact" in policy:
+            yield (
+                f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
+                f"pseudonymize or keep, or {_alter(output, 'cleanup.policy', 'delete')}"
+            )
     limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
     for topic, settings in found.items():
         largest = settings.get("max.message.bytes")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 KERNELS = '''
 import numpy as np
 
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.jit import kernel, reduction
 
 from tiny.constants import OFFSETS, ROW, STEP, Limits
 from tiny.machine.intrinsics import answer
@@ -102,6 +103,8 @@ from pathlib import Path
 def refuse(*_, **__):
     raise OSError(errno.EROFS, os.strerror(errno.EROFS))
 
+opened = Path.open
+Path.open = lambda path, mode="r", *rest, **options: (opened if "r" in mode else refuse)(path, mode, *rest, **options)
 Path.write_bytes = Path.replace = Path.unlink = refuse
 """
 """What the cache sees of a read-only file system; file permissions do not restrict the user root."""
@@ -186,11 +189,30 @@ def test_unchanged_sources_are_loaded_from_disk(call, compiled):
         ("constants", "first: int\n    last: int", "last: int\n    first: int", 134),
         ("machine/answers", "100", "200", 231),
         ("kernels", "result = bounds.first", "result = 7", 138),
+        ("kernels", "@kernel\n", "@reduction\n", 131),
+        ("parts", "@part\n", "@inlined\n", 131),
     ],
 )
 def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name, old, new, result):
     edit(package / f"{name}.py", old, new)
     assert call() == (result, 1)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "import numba; numba.__version__ = '0.0'",
+        "import llvmlite; llvmlite.__version__ = '0.0'",
+        "import sys; sys.implementation.cache_tag = 'cpython-0'",
+        "import os; os.environ['NUMBA_CPU_NAME'] = 'x86-64'",
+        "import os; os.environ['NUMBA_CPU_FEATURES'] = '+sse2'",
+        "import os; os.environ['NUMBA_OPT'] = '1'",
+        "import os; os.environ['NUMBA_LOOP_VECTORIZE'] = '0'",
+        "import os; os.environ['NUMBA_BOUNDSCHECK'] = '1'",
+    ],
+)
+def test_another_compiler_processor_or_option_recompiles_the_kernel(call, changed):
+    assert call(changed + "\n") == (131, 1)
 
 
 def test_a_new_modification_time_compiles_nothing(package, call):
@@ -210,6 +232,13 @@ def test_compilations_are_reported_by_name(package, call):
     names = package.parent / "names"
     assert call(REPORTED.format(names=str(names))) == (161, 1)
     assert names.read_text().splitlines() == ["kernels.total", "parts.scaled", "parts.factor"]
+
+
+def test_processes_that_start_together_compile_a_kernel_once(call, compiled):
+    shutil.rmtree(compiled)
+    with ThreadPoolExecutor(3) as pool:
+        calls = [pool.submit(call) for _ in range(3)]
+    assert sorted(one.result() for one in calls) == [(131, 0), (131, 0), (131, 1)]
 
 
 def test_earlier_sources_are_still_loaded_from_disk(package, call):

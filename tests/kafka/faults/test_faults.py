@@ -35,21 +35,27 @@ def stream(three_brokers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 @pytest.fixture(autouse=True)
-def settled(stream: Stream, kafka_cluster: Cluster) -> Iterator[None]:
-    """After each fault: start all brokers, wait for both workers' shares and every record's outcome, and audit them."""
+def healed(kafka_cluster: Cluster) -> Iterator[None]:
+    """Start all brokers after each fault."""
     yield
     kafka_cluster.heal()
+
+
+def check_every_record(stream: Stream, what: str, count: int) -> None:
+    """Check the stream after ``count`` faults: start all brokers, wait for both workers' shares and for the outcome of
+    every record, and audit them all."""
+    stream.cluster.heal()
     stream.wait_for_shares("one", "two")
+    before = stream.audit.checked
     stream.settle()
-    print(f"\nsettled and audited: {stream.audit.checked} records")
-
-
-def report(stream: Stream, what: str, count: int) -> None:
-    print(f"\n{what}: {count}; {stream.checker.settled} records settled, versions {max(stream.checker.seen.published)}")
+    assert stream.audit.checked > before
+    versions = max(stream.checker.seen.published)
+    print(f"\n{what}: {count}; {stream.audit.checked} records settled and audited, versions {versions}")
 
 
 def test_no_fault(stream: Stream) -> None:
     stream.wait_for_progress(1_000)
+    check_every_record(stream, "faults", 0)
 
 
 def test_workers_killed(stream: Stream) -> None:
@@ -64,7 +70,7 @@ def test_workers_killed(stream: Stream) -> None:
         stream.fleet.worker(name)
     stream.wait_for_masking("one", "two")
     stream.wait_for_progress()
-    report(stream, "kills of working workers", stream.fleet.kills - before)
+    check_every_record(stream, "kills of working workers", stream.fleet.kills - before)
 
 
 def test_workers_terminated(stream: Stream) -> None:
@@ -79,7 +85,7 @@ def test_workers_terminated(stream: Stream) -> None:
     stream.wait_for_masking("one", "two")
     stream.wait_for_progress()
     ends = f"in {longest:.1f} s at most, gone in {stream.fleet.longest_end:.1f} s"
-    report(stream, f"workers terminated, {ends}", len(rounds(2, 20)))
+    check_every_record(stream, f"workers terminated, {ends}", len(rounds(2, 20)))
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
@@ -90,7 +96,7 @@ def test_brokers_lost_one_by_one(stream: Stream, kafka_cluster: Cluster, how: st
         stream.pause()
         kafka_cluster.start(broker)
         stream.wait_for_progress()
-    report(stream, f"brokers lost by {how}", len(rounds(3, 15)))
+    check_every_record(stream, f"brokers lost by {how}", len(rounds(3, 15)))
 
 
 def test_a_worker_asleep_past_its_session(stream: Stream) -> None:
@@ -105,7 +111,7 @@ def test_a_worker_asleep_past_its_session(stream: Stream) -> None:
         finally:
             asleep.send_signal(signal.SIGCONT)
         stream.wait_for_progress()
-    report(stream, "workers asleep past their session", len(rounds(1, 10)))
+    check_every_record(stream, "workers asleep past their session", len(rounds(1, 10)))
 
 
 def test_workers_come_and_go(stream: Stream) -> None:
@@ -115,7 +121,9 @@ def test_workers_come_and_go(stream: Stream) -> None:
         stream.pause()
         stream.fleet.terminate("three")
         stream.wait_for_progress()
-    report(stream, f"workers that came and went, gone in {stream.fleet.longest_end:.1f} s at most", len(rounds(2, 20)))
+    check_every_record(
+        stream, f"workers that came and went, gone in {stream.fleet.longest_end:.1f} s at most", len(rounds(2, 20))
+    )
 
 
 def test_the_calibrator_is_killed(stream: Stream) -> None:
@@ -124,7 +132,7 @@ def test_the_calibrator_is_killed(stream: Stream) -> None:
         stream.pause()
         stream.fleet.start("calibrator", "calibrator")
         wait_for_version(stream)
-    report(stream, "kills of the calibrator", len(rounds(1, 10)))
+    check_every_record(stream, "kills of the calibrator", len(rounds(1, 10)))
 
 
 def test_the_leader_of_the_statistics_is_lost(stream: Stream, kafka_cluster: Cluster) -> None:
@@ -135,7 +143,7 @@ def test_the_leader_of_the_statistics_is_lost(stream: Stream, kafka_cluster: Clu
         wait_for_version(stream)
         kafka_cluster.start(leader)
         stream.wait_for_progress()
-    report(stream, "leaders of the statistics lost", len(rounds(1, 6)))
+    check_every_record(stream, "leaders of the statistics lost", len(rounds(1, 6)))
 
 
 def wait_for_version(stream: Stream) -> None:
@@ -159,7 +167,7 @@ def test_a_worker_is_cut_off_and_returns(stream: Stream, kafka_cluster: Cluster,
             stream.pause(3 * WINDOW)
             stream.wait_for_progress()
         stream.fleet.terminate("far")
-    report(stream, f"workers cut off by {how}", len(rounds(2, 12)))
+    check_every_record(stream, f"workers cut off by {how}", len(rounds(2, 12)))
 
 
 LATE = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
@@ -179,4 +187,4 @@ def test_requests_of_a_worker_arrive_late_twice_and_in_another_order(stream: Str
             way.release()
         stream.wait_for_progress()
         stream.fleet.terminate("far")
-    report(stream, "pairs of late requests", len(rounds(8, 120)))
+    check_every_record(stream, "pairs of late requests", len(rounds(8, 120)))

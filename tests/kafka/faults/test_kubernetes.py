@@ -118,6 +118,7 @@ def test_the_calibrator_that_stands_by_takes_over(release: Release, stream: Stre
     release.installed.kubectl("delete", "pod", active)
     stream.wait(lambda: release.active_calibrators() == [standing_by], "other active calibrator")
     wait_for_version(stream)
+    assert release.active_calibrators() == [standing_by]
 
 
 def test_a_worker_that_is_killed_is_started_again(release: Release, stream: Stream) -> None:

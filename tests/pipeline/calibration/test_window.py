@@ -19,7 +19,7 @@ from stream_masker.pipeline.wire.statistics import BlockRange
 
 HOUR = 3_600_000
 
-Written = tuple[int, int, Block]
+WrittenBlock = tuple[int, int, Block]
 """A block on the topic: its offset, the time of writing in ms, and the block."""
 
 
@@ -51,11 +51,11 @@ def offsets(window: Window | None) -> list[int]:
     return [] if window is None else [entry.offset for entry in window.entries]
 
 
-def replay(log: WindowLog, topic: Sequence[Written]) -> list[Window]:
+def replay(log: WindowLog, topic: Sequence[WrittenBlock]) -> list[Window]:
     return [window for window in (log.on_block(*written) for written in topic) if window is not None]
 
 
-def written(blocks: Sequence[Block], *, gap: int = 3, at: int = 0) -> list[Written]:
+def written(blocks: Sequence[Block], *, gap: int = 3, at: int = 0) -> list[WrittenBlock]:
     return [(gap * i, at, b) for i, b in enumerate(blocks)]
 
 
@@ -236,9 +236,9 @@ def test_the_window_equals_its_literal_definition(blocks: list[Block], age: floa
     assert offsets(log.window()) == defined(topic, 50, age)
 
 
-def defined(topic: Sequence[Written], records: int, age: float) -> list[int]:
+def defined(topic: Sequence[WrittenBlock], records: int, age: float) -> list[int]:
     """The window computed from its definition, one block at a time over the whole topic."""
-    held: list[Written] = []
+    held: list[WrittenBlock] = []
     for new in topic:
         held.append(new)
         while len(held) > 1 and (
@@ -250,17 +250,17 @@ def defined(topic: Sequence[Written], records: int, age: float) -> list[int]:
     return [w[0] for w in counting(held) if w[2].timestamp >= oldest(held, age)]
 
 
-def counting(held: list[Written]) -> list[Written]:
+def counting(held: list[WrittenBlock]) -> list[WrittenBlock]:
     """The last block of each key."""
     last = {key(w): w for w in held}
     return [w for w in held if last[key(w)] is w]
 
 
-def oldest(held: list[Written], age: float) -> float:
+def oldest(held: list[WrittenBlock], age: float) -> float:
     return max((w[2].timestamp for w in held), default=0) - age * 1000
 
 
-def key(w: Written) -> tuple[int, int]:
+def key(w: WrittenBlock) -> tuple[int, int]:
     return w[2].partition, w[2].first_offset
 
 

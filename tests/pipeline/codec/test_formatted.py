@@ -7,9 +7,12 @@ from dataclasses import replace
 import orjson
 import pytest
 
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
+from stream_masker.pipeline.plan import MessagePolicy
+from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
 
@@ -18,12 +21,25 @@ SECRET = b"a secret of the tests"
 
 
 class MarkedFormat:
-    """JSON after a mark. A masked record does not fit if its code is ``unfit``."""
+    """JSON after a mark. A masked record does not fit if its code is ``unfit``.
 
-    def __init__(self, unfit: str = "") -> None:
+    available: whether records can be decoded; keys: whether keys are in the format too.
+    """
+
+    def __init__(self, unfit: str = "", *, keys: bool = False) -> None:
         self.unfit = unfit
+        self.decodes_keys = keys
+        self.available = True
+
+    def decode_key(self, key: bytes):
+        mark, equals, document = key.partition(b"=")
+        if not equals:
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+        return document, lambda masked: mark + b"=" + masked
 
     def decode(self, value: bytes):
+        if not self.available:
+            raise FormatUnavailableError("no registry")
         mark, equals, document = value.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)
@@ -150,3 +166,56 @@ def test_units_are_read_from_the_decoded_record(bench):
     on_bench = grouped(bench, "", unit=compile_path("patient"))
     on_bench.mask(*(marked("E11", patient=patient) for patient in "abac"))
     assert on_bench.mechanism.sizes == [(4, 3)]
+
+
+def keyed(bench, *, compiled: bool = True, key="pseudonymize"):
+    on_bench = formatted(bench, compiled=compiled, message=MessagePolicy(key=key))
+    on_bench.masker = RecordMasker(
+        replace(on_bench.plan, message=MessagePolicy(key=key)),
+        on_bench.mechanism,
+        SECRET,
+        compiled=compiled,
+        record_format=MarkedFormat(keys=True),
+    )
+    return on_bench
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+def test_texts_in_a_key_are_replaced_by_their_pseudonyms(bench, compiled):
+    keys = [b'k="p7"', b'k={"id": "p7", "none": null, "n": [5]}', None]
+    records = [InputRecord(k, marked("I10"), key) for k, key in enumerate(keys)]
+    of = Pseudonyms(SECRET).of_bytes
+    text, whole, none = (outcome.key for outcome in keyed(bench, compiled=compiled).result(records).outcomes)
+    assert text == b"k=" + orjson.dumps(of(b"p7"))
+    assert whole == b"k=" + orjson.dumps({"id": of(b"p7"), "none": None, "n": [of(b"5")]})
+    assert none is None
+
+
+@pytest.mark.parametrize("key", ["keep", "drop"])
+def test_other_treatments_do_not_decode_keys(bench, key):
+    (outcome,) = keyed(bench, key=key).result([InputRecord(0, marked("I10"), b"no mark")]).outcomes
+    assert outcome.key == (b"no mark" if key == "keep" else None)
+
+
+@pytest.mark.parametrize("compiled", [True, False])
+@pytest.mark.parametrize("key", [b"no mark", b"k=no json"])
+def test_a_record_or_tombstone_with_a_malformed_key_is_rejected(bench, key, compiled):
+    records = [InputRecord(0, marked("I10"), key), InputRecord(1, None, key), InputRecord(2, marked("I10"), b'k="a"')]
+    first, second, third = keyed(bench, compiled=compiled).result(records).outcomes
+    assert first == (0, "not_in_format", "message.key")
+    assert second == (1, "not_in_format", "message.key")
+    assert third.value is not None
+
+
+def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
+    on_bench = formatted(bench)
+    on_bench.masker._format.available = False
+    records = [InputRecord(0, marked("I10")), InputRecord(1, marked("E11"))]
+    with pytest.raises(FormatUnavailableError):
+        on_bench.result(records)
+    with pytest.raises(FormatUnavailableError):
+        on_bench.masker.mask_all("t", {0: Inputs.of(records), 1: Inputs.of(records)}, statistics_version=1)
+    with pytest.raises(FormatUnavailableError):
+        on_bench.masker.count([marked("I10")])
+    on_bench.masker._format.available = True
+    assert not on_bench.result(records).rejected

@@ -166,9 +166,14 @@ def test_wait_for_a_consumer_thread_is_limited(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_consumer_that_does_not_stop_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
+    started = []
+
     async def stop_never(self: object) -> None:
+        started.append(self)
         await asyncio.sleep(3600)
 
     monkeypatch.setattr(faust_app, "LEAVE_GROUP_SECONDS", 0.1)
     monkeypatch.setattr(CommittedThread.__base__, "on_thread_stop", stop_never)
-    asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(CommittedThread.__new__(CommittedThread)), 60))
+    thread = CommittedThread.__new__(CommittedThread)
+    asyncio.run(asyncio.wait_for(CommittedThread.on_thread_stop(thread), 60))
+    assert started == [thread]

@@ -152,7 +152,9 @@ def test_line_is_interrupted_where_a_version_has_no_figure() -> None:
 
 @pytest.mark.parametrize("versions", [1, 2])
 def test_page_of_few_versions_is_whole(versions: int) -> None:
-    outline(document(content(versions)))
+    found = outline(document(content(versions)))
+    assert found.loaded == []
+    assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
 
 
 def test_server_serves_the_page_with_a_policy_that_forbids_scripts() -> None:

@@ -30,8 +30,8 @@ POLICIES = "use reject, ancestor or suppress"
             f"topics.inptu: unknown key: use {TOPICS}; did you mean 'input'?",
         ),
         (
-            {"topics": {"input": "a b"}},
-            "topics.input: 'a b' is not allowed: use a topic name of at most 249 letters, digits, ., - and _",
+            {"topics": {"drift": "a b"}},
+            "topics.drift: 'a b' is not allowed: use a topic name of at most 249 letters, digits, ., - and _",
         ),
         ({"http": {"port": 70000}}, "http.port: 70000 is not allowed: use a whole number from 0 to 65535"),
         ({"http": {"port": "9464"}}, "http.port: '9464' is not allowed: use a whole number from 0 to 65535"),
@@ -122,8 +122,8 @@ def test_one_message_reports_all_problems_in_file_order(data):
 
 
 def test_model_errors_read_like_schema_errors(problems):
-    (line,) = problems(topics={"input": "discharges\n"})
-    assert line.startswith(r"topics.input: 'discharges\n' is not allowed: use a topic name")
+    (line,) = problems(topics={"drift": "discharges\n"})
+    assert line.startswith(r"topics.drift: 'discharges\n' is not allowed: use a topic name")
 
 
 def test_long_values_are_truncated(problems):

@@ -56,9 +56,11 @@ def test_tables_are_recognised_with_their_delimiter(tmp_path, packed, delimiter,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"PK\x03\x04....", "is a zip archive or an Excel workbook: use JSON lines, a JSON array, CSV or Parquet"),
+        (
+            b"PK\x03\x04....",
+            "is a zip archive or an Excel workbook: use JSON lines, a JSON array, CSV, Parquet",
+        ),
         (b"BZh91AY", "is compressed with bzip2"),
-        (b"Obj\x01", "is an Avro file"),
         (b"<Bundle/>", "is XML or HTML"),
         ("id;a".encode("utf-16"), "is text in UTF-16"),
         (json.dumps(EVENTS[0], indent=2).encode(), "is a JSON document over several lines"),

@@ -111,6 +111,9 @@ def test_different_files_and_devices_are_accepted(tmp_path, monkeypatch):
     (tmp_path / "a").write_text("content")
     refuse_same_file({"IN": "a", "--statistics": ""}, {"OUT": "b", "--rejected": ""})
     refuse_same_file({"IN": "/dev/null"}, {"OUT": "/dev/null", "--rejected": "/dev/null"})
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises(ServiceError, match="IN and OUT are the same file"):
+        refuse_same_file({"IN": "a", "--statistics": ""}, {"OUT": "b", "--rejected": ""})
 
 
 SLOW_WRITER = """

@@ -2,151 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, mock_broker
+from support.producer_bench import (
+    ABORT,
+    EXPIRY,
+    FATAL,
+    FENCED,
+    OLD_EPOCH,
+    RETRY,
+    RETRY_DELAY,
+    TOO_LARGE,
+    UNFLAGGED,
+    ProducerBench,
+    kafka_error,
+    one_message,
+    open_bench,
+)
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.transactional_producer import (
     EXPEDITED_PATIENCE_SECONDS,
     STEP_PATIENCE_SECONDS,
     RecoveryAction,
-    TransactionalProducer,
     TransactionOutcome,
     recovery_for,
 )
-
-
-def error(code: int = KafkaError._TIMED_OUT, *, fatal=False, retriable=False, abort=False) -> KafkaError:
-    return KafkaError(code, "a reason", fatal, retriable, abort)
-
-
-RETRY = error(retriable=True)
-ABORT = error(KafkaError.ILLEGAL_GENERATION, abort=True)
-FATAL = error(KafkaError._FATAL, fatal=True)
-FENCED = error(KafkaError._FENCED, fatal=True)
-OLD_EPOCH = error(KafkaError.INVALID_PRODUCER_EPOCH, abort=True)
-UNFLAGGED = error(KafkaError._STATE)
-TOO_LARGE = error(KafkaError.MSG_SIZE_TOO_LARGE)
-
-EXPIRY = 20.0
-
-RETRY_DELAY = 1.5
-"""Seconds after which the fake client would send a request again; a step takes one second."""
-
-
-class Clock:
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-class FakeClient:
-    """A client whose steps fail as scripted, {step: [error, ...]}, and then succeed."""
-
-    def __init__(self, clock: Clock, failures: dict[str, list[KafkaError]]) -> None:
-        self.clock = clock
-        self.failures = failures
-        self.calls: list[str] = []
-        self.sent: list[object] = []
-        self.full = 0
-        self.unsent = 0
-        self.crashes = False
-        self.slow: dict[str, float] = {}
-
-    def step(self, name: str) -> None:
-        self.calls.append(name)
-        self.clock.now += 1 + self.slow.get(name, 0.0)
-        if self.failures.get(name):
-            raise KafkaException(self.failures[name].pop(0))
-
-    def init_transactions(self, timeout: float) -> None:
-        self.step("init")
-
-    def begin_transaction(self) -> None:
-        self.step("begin")
-
-    def produce(self, topic, value, key, partition, callback, on_delivery, timestamp, headers) -> None:
-        if self.full:
-            self.full -= 1
-            raise BufferError
-        self.step("produce")
-        self.sent.append((topic, value, key, partition, timestamp, headers))
-
-    def poll(self, timeout: float) -> int:
-        self.calls.append("poll")
-        return 0
-
-    def send_offsets_to_transaction(self, positions, group, timeout: float) -> None:
-        self.step("offsets")
-
-    def flush(self, timeout: float) -> int:
-        self.step("flush")
-        if self.crashes:
-            raise SystemError("flush returned NULL without setting an exception")
-        self.unsent -= 1
-        return max(0, self.unsent)
-
-    def commit_transaction(self, timeout: float) -> None:
-        self.step("commit")
-
-    def abort_transaction(self, timeout: float) -> None:
-        self.step("abort")
-
-
-class Bench:
-    """A producer with fake clients, each with its own script."""
-
-    def __init__(self, *scripts: dict[str, list[KafkaError]]) -> None:
-        self.clock = Clock()
-        self.clients: list[FakeClient] = []
-        self.scripts = list(scripts)
-        self.running = True
-        self.logged: list[int] = []
-        self.producer = TransactionalProducer(
-            connect=self.connect,
-            transactional_id="group.one",
-            running=lambda: self.running,
-            expiry=EXPIRY,
-            retry_delay=RETRY_DELAY,
-            clock=self.clock,
-        )
-
-    def connect(self) -> FakeClient:
-        self.clients.append(FakeClient(self.clock, self.scripts.pop(0) if self.scripts else {}))
-        return self.clients[-1]
-
-    def write(self, produce: Callable[..., object] | None = None) -> TransactionOutcome:
-        """Write one transaction; reopen the producer if its client is lost."""
-        self.logged = []
-        outcome = self.producer.begin(produce or one_message) or self.producer.commit([], "group", self.on_logged)
-        assert self.producer.ready is (outcome is not TransactionOutcome.UNKNOWN)
-        if outcome is TransactionOutcome.UNKNOWN:
-            self.producer.open()
-        return outcome
-
-    def on_logged(self) -> None:
-        self.logged.append(len(self.clients[-1].calls))
-
-    @property
-    def calls(self) -> list[str]:
-        """The steps after the first client's opening."""
-        return [call for client in self.clients for call in client.calls][1:]
-
-
-def one_message(send) -> None:
-    assert send("masked", 3, [(b"v", b"k", 1234, [("h", b"1")])]) == []
-
-
-def open_bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
-    bench = Bench(*scripts)
-    assert bench.producer.open()
-    return bench
 
 
 @pytest.mark.parametrize(
@@ -157,8 +40,8 @@ def open_bench(*scripts: dict[str, list[KafkaError]]) -> Bench:
         (FATAL, RecoveryAction.RENEW),
         (FENCED, RecoveryAction.RENEW),
         (UNFLAGGED, RecoveryAction.RENEW),
-        (error(fatal=True, abort=True, retriable=True), RecoveryAction.RENEW),
-        (error(abort=True, retriable=True), RecoveryAction.ABORT),
+        (kafka_error(fatal=True, abort=True, retriable=True), RecoveryAction.RENEW),
+        (kafka_error(abort=True, retriable=True), RecoveryAction.ABORT),
     ],
 )
 def test_the_flags_of_an_error_select_the_recovery(given: KafkaError, action: RecoveryAction) -> None:
@@ -330,7 +213,7 @@ def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> Non
 
 def test_a_partition_that_the_topic_does_not_have_is_named_with_the_topic(caplog: pytest.LogCaptureFixture) -> None:
     """The input was given more partitions than the output."""
-    bench = open_bench({"produce": [error(KafkaError._UNKNOWN_PARTITION)]})
+    bench = open_bench({"produce": [kafka_error(KafkaError._UNKNOWN_PARTITION)]})
     outcome = bench.write(lambda send: send("discharges.masked", 7, [(b"x", None, 0, [])]))
     assert outcome is TransactionOutcome.ABORTED
     assert "produce to partition 7 of discharges.masked" in caplog.text
@@ -388,14 +271,14 @@ def test_opening_waits_for_the_coordinator() -> None:
 
 
 def test_opening_ends_when_stopping() -> None:
-    bench = Bench({"init": [RETRY] * 1000})
+    bench = ProducerBench({"init": [RETRY] * 1000})
     bench.running = False
     assert not bench.producer.open()
 
 
 def test_a_refused_transactional_id_is_named() -> None:
     with pytest.raises(ServiceError, match=r"'group\.one' cannot be used: a reason"):
-        open_bench({"init": [error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
+        open_bench({"init": [kafka_error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)]})
 
 
 def test_closing_aborts_an_interrupted_transaction() -> None:
@@ -435,4 +318,4 @@ def test_closing_after_a_commit_aborts_nothing() -> None:
 
 def test_a_closed_producer_writes_nothing() -> None:
     with pytest.raises(ServiceError, match="not open"):
-        Bench().producer.begin(one_message)
+        ProducerBench().producer.begin(one_message)

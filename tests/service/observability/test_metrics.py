@@ -75,14 +75,14 @@ def test_counters_gauges_and_histograms_are_exported(worker: Metrics) -> None:
 
 
 def test_forgotten_metric_exports_no_series(worker: Metrics) -> None:
-    worker.set("consumer_lag", 7, partition="3")
+    worker.set("consumer_lag", 7, topic="discharges", partition="3")
     worker.forget("consumer_lag")
     assert 'partition="3"' not in generate_latest(worker.registry).decode()
 
 
 def test_forgotten_gauges_are_exported_again_when_they_are_set(worker: Metrics) -> None:
     worker.set("held", 1)
-    worker.set("consumer_lag", 7, partition="3")
+    worker.set("consumer_lag", 7, topic="discharges", partition="3")
     worker.add("records_in_total", 5)
     worker.forget_gauges()
     gauges = {d.full_name for d in METRIC_DEFINITIONS if d.kind == "gauge"}

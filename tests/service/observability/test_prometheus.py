@@ -52,7 +52,7 @@ from stream_masker.service.worker.report import HoldReason, WorkerReport
 
 NAMES = ("principal", "secondary")
 ALPHA = dict(zip(NAMES, (0.3, 0.5), strict=True))
-TALLIES = (
+DISTORTIONS = (
     Distortion(values=5, squared_distance=0.8, squared_noise=0.45, truncated=2, unsigned=1),
     Distortion(values=5, squared_distance=1.2, squared_noise=0.9, truncated=0, unsigned=3),
 )
@@ -80,14 +80,14 @@ def worker() -> Metrics:
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
     causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
-    distortions = dict(zip(NAMES, TALLIES, strict=True))
+    distortions = dict(zip(NAMES, DISTORTIONS, strict=True))
     written = TransactionCounts(
         masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, distortions=distortions
     )
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)
     for partition, lag in enumerate((120, 0, 34)):
-        metrics.set("consumer_lag", lag, partition=str(partition))
+        metrics.set("consumer_lag", lag, topic="discharges", partition=str(partition))
     metrics.set("consumer_lag_assigned", 154)
     metrics.set("assigned_partitions", 3)
     metrics.set("held", 0)
@@ -109,7 +109,7 @@ def calibrator() -> Metrics:
     set_window_metrics(metrics, latest)
     set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("b", "Beta")}})
     set_statistics_metrics(metrics, masked, data="masked")
-    set_utility_metrics(metrics, utility(latest, masked, TALLIES, ALPHA, [D, D]))
+    set_utility_metrics(metrics, utility(latest, masked, DISTORTIONS, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     set_risk_metrics(metrics, VersionRisk(risk(NOW), left_out=0.0, bound=0.1, crossed=()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
+from consumer import TOPIC, offsets, part, parts
 from results import result_of
 
 from stream_masker.core.batch import Distortion
@@ -30,9 +31,13 @@ LIMITS = BatchLimits(records=10, size=1000, delay=1)
 
 
 class FakeMessage:
-    def __init__(self, partition: int, offset: int, value: bytes | None = b"v" * 10) -> None:
+    def __init__(self, partition: int, offset: int, value: bytes | None = b"v" * 10, topic: str = TOPIC) -> None:
         self.location = (partition, offset)
         self.content = value
+        self.name = topic
+
+    def topic(self) -> str:
+        return self.name
 
     def partition(self) -> int:
         return self.location[0]
@@ -58,42 +63,42 @@ class FakeMessage:
 
 def gathered(*locations: tuple[int, int]) -> MessageBatch:
     batch = MessageBatch(LIMITS)
-    batch.add([FakeMessage(*location) for location in locations], partitions={0, 1})
+    batch.add([FakeMessage(*location) for location in locations], partitions=parts(0, 1))
     return batch
 
 
 def test_messages_are_grouped_by_partition_in_order() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8), (1, 10))
-    assert {p: [m.offset() for m in ms] for p, ms in batch.partitions.items()} == {1: [7, 8, 10], 0: [3]}
-    assert batch.next_offsets() == {1: 11, 0: 4}
-    assert batch.first_offsets() == {1: 7, 0: 3}
+    assert {p.number: [m.offset() for m in ms] for p, ms in batch.partitions.items()} == {1: [7, 8, 10], 0: [3]}
+    assert batch.next_offsets() == offsets({1: 11, 0: 4})
+    assert batch.first_offsets() == offsets({1: 7, 0: 3})
     assert (batch.records, batch.size) == (4, 40)
 
 
 def test_messages_of_other_partitions_are_ignored() -> None:
-    assert gathered((7, 1), (0, 3)).next_offsets() == {0: 4}
+    assert gathered((7, 1), (0, 3)).next_offsets() == offsets({0: 4})
 
 
 def test_dropping_a_partition_removes_all_its_messages() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8))
-    batch.drop([1, 5])
-    assert batch.next_offsets() == {0: 4}
+    batch.drop(parts(1, 5))
+    assert batch.next_offsets() == offsets({0: 4})
     assert (batch.records, batch.size) == (1, 10)
 
 
 def test_a_batch_is_full_by_records_or_by_bytes() -> None:
     batch = gathered(*((0, i) for i in range(9)))
     assert not batch.full
-    batch.add([FakeMessage(0, 9)], partitions={0})
+    batch.add([FakeMessage(0, 9)], partitions=parts(0))
     assert batch.full
     large = MessageBatch(LIMITS)
-    large.add([FakeMessage(0, 0, b"x" * 1000)], partitions={0})
+    large.add([FakeMessage(0, 0, b"x" * 1000)], partitions=parts(0))
     assert large.full
 
 
 def test_a_tombstone_is_a_record_of_no_bytes() -> None:
     batch = MessageBatch(LIMITS)
-    batch.add([FakeMessage(0, 0, None)], partitions={0})
+    batch.add([FakeMessage(0, 0, None)], partitions=parts(0))
     assert (batch.records, batch.size) == (1, 0)
 
 
@@ -103,7 +108,7 @@ def test_room_is_limited_by_records_and_by_bytes() -> None:
     assert MessageBatch(LIMITS, mean_size=100_000).room == 1
     assert gathered((0, 0), (0, 1)).room == 8
     big = MessageBatch(LIMITS, mean_size=1)
-    big.add([FakeMessage(0, 0, b"x" * 300)], partitions={0})
+    big.add([FakeMessage(0, 0, b"x" * 300)], partitions=parts(0))
     assert big.room == 2
 
 
@@ -171,42 +176,44 @@ class FakeMasker:
 def test_all_partitions_are_masked_at_once_without_groups() -> None:
     masker = FakeMasker(needs_group=False)
     batch_result = mask_batch(
-        masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4, may_hold=lambda messages: True
+        lambda _: masker, gathered((1, 7), (0, 3), (1, 8)), statistics_version=4, may_hold=lambda messages: True
     )
-    assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert (list(batch_result.results), batch_result.shortfalls) == ([1, 0], {})
+    assert masker.calls == [("in", 1, [7, 8], 4), ("in", 0, [3], 4)]
+    assert (list(batch_result.results), batch_result.shortfalls) == ([part(1), part(0)], {})
 
 
 def test_a_group_that_is_too_small_has_no_result_and_can_be_removed_from_the_batch() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8))
     batch_result = mask_batch(
-        FakeMasker(), "discharges", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
+        lambda _: FakeMasker(), batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
     )
-    assert (list(batch_result.results), batch_result.shortfalls) == ([0], {1: GroupShortfall(0, 2, 5)})
-    assert [message.offset() for message in batch.remove_from(1, 0)] == [7, 8]
-    assert (batch.records, batch.next_offsets()) == (1, {0: 4})
+    assert (list(batch_result.results), batch_result.shortfalls) == ([part(0)], {part(1): GroupShortfall(0, 2, 5)})
+    assert [message.offset() for message in batch.remove_from(part(1), 0)] == [7, 8]
+    assert (batch.records, batch.next_offsets()) == (1, offsets({0: 4}))
 
 
 def test_the_groups_of_a_partition_are_masked_in_turn_until_one_is_too_small() -> None:
     batch, masker = MessageBatch(BatchLimits()), FakeMasker()
-    for offsets in ((1, 2, 3), (4, 5), (6, 7, 8)):
-        batch.add_group([FakeMessage(0, offset) for offset in offsets], partition=0)
-    batch.add_group([FakeMessage(1, 9)], partition=1)
-    batch_result = mask_batch(masker, "in", batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2)
+    for group in ((1, 2, 3), (4, 5), (6, 7, 8)):
+        batch.add_group([FakeMessage(0, offset) for offset in group], partition=part(0))
+    batch.add_group([FakeMessage(1, 9)], partition=part(1))
+    batch_result = mask_batch(
+        lambda _: masker, batch, statistics_version=4, may_hold=lambda messages: len(messages) == 2
+    )
     assert [call[1:3] for call in masker.calls] == [(0, [1, 2, 3]), (0, [4, 5]), (1, [9])]
-    assert (set(batch_result.results), batch_result.shortfalls) == ({0, 1}, {0: GroupShortfall(3, 2, 5)})
-    assert [message.offset() for message in batch.remove_from(0, 3)] == [4, 5, 6, 7, 8]
-    assert (batch.records, batch.next_offsets()) == (4, {0: 4, 1: 10})
-    assert [[message.offset() for message in group] for group in batch.groups(0)] == [[1, 2, 3]]
-    batch.drop([0, 5])
-    assert (batch.records, batch.size, batch.next_offsets()) == (1, len(FakeMessage(1, 9)), {1: 10})
+    assert (set(batch_result.results), batch_result.shortfalls) == (parts(0, 1), {part(0): GroupShortfall(3, 2, 5)})
+    assert [message.offset() for message in batch.remove_from(part(0), 3)] == [4, 5, 6, 7, 8]
+    assert (batch.records, batch.next_offsets()) == (4, offsets({0: 4, 1: 10}))
+    assert [[message.offset() for message in group] for group in batch.groups(part(0))] == [[1, 2, 3]]
+    batch.drop(parts(0, 5))
+    assert (batch.records, batch.size, batch.next_offsets()) == (1, len(FakeMessage(1, 9)), offsets({1: 10}))
 
 
 def test_each_partition_is_masked_separately_in_the_order_of_offsets() -> None:
     masker = FakeMasker()
-    batch_result = mask_batch(masker, "discharges", gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
-    assert masker.calls == [("discharges", 1, [7, 8], 4), ("discharges", 0, [3], 4)]
-    assert (set(batch_result.results), batch_result.shortfalls) == ({0, 1}, {})
+    batch_result = mask_batch(lambda _: masker, gathered((1, 7), (0, 3), (1, 8)), statistics_version=4)
+    assert masker.calls == [("in", 1, [7, 8], 4), ("in", 0, [3], 4)]
+    assert (set(batch_result.results), batch_result.shortfalls) == (parts(0, 1), {})
 
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
@@ -261,7 +268,7 @@ def write(
     outcomes: list[RecordOutcome], blocks: list[Block] | None = None, *, limit: int = 10_000
 ) -> tuple[Sent, TransactionCounts]:
     sent, written = Sent(limit), TransactionCounts()
-    TransactionWriter(OUTPUTS, sent, written).write({3: result_of(outcomes, blocks or [])})
+    TransactionWriter(lambda _: OUTPUTS, sent, written).write({part(3): result_of(outcomes, blocks or [])})
     return sent, written
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from consumer import FakeMessage
+from consumer import FakeMessage, offsets, parts
 
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import SizeTimeBatcher
@@ -17,7 +17,7 @@ def batcher() -> SizeTimeBatcher:
 
 
 def add(batcher: SizeTimeBatcher, *messages: FakeMessage, now: float = 0.0) -> None:
-    batcher.add(messages, partitions={0, 1}, now=now)
+    batcher.add(messages, partitions=parts(0, 1), now=now)
 
 
 def test_an_empty_batch_reads_one_record_and_has_no_time_limit(batcher: SizeTimeBatcher) -> None:
@@ -28,7 +28,7 @@ def test_the_delay_starts_with_the_first_record(batcher: SizeTimeBatcher) -> Non
     add(batcher, FakeMessage(0, 1), now=5)
     add(batcher, FakeMessage(0, 2), now=6)
     assert (batcher.room(), batcher.time_left(6)) == (8, 1)
-    assert batcher.take(7).next_offsets() == {0: 3}
+    assert batcher.take(7).next_offsets() == offsets({0: 3})
     assert batcher.time_left(7) is None
 
 
@@ -47,5 +47,5 @@ def test_a_batch_is_complete_at_its_bytes_and_the_next_one_reads_what_fits(batch
 
 def test_dropped_partitions_are_not_in_the_batch(batcher: SizeTimeBatcher) -> None:
     add(batcher, FakeMessage(0, 5), FakeMessage(1, 7))
-    batcher.drop({1})
-    assert batcher.take(0).next_offsets() == {0: 6}
+    batcher.drop(parts(1))
+    assert batcher.take(0).next_offsets() == offsets({0: 6})

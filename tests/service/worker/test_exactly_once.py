@@ -24,14 +24,16 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
 @settings(max_examples=200, deadline=None)
 @given(seed=SEEDS, faulty_reads=st.integers(0, 400))
 def test_every_record_is_processed_once_after_any_faults(seed: int, faulty_reads: int) -> None:
-    Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=True, grouped=False).run()
+    simulation = Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=True, grouped=False)
+    simulation.run_and_check()
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
 @settings(max_examples=200, deadline=None)
 @given(seed=SEEDS, faulty_reads=st.integers(0, 400))
 def test_a_worker_that_stops_at_any_time_leaves_nothing_open(seed: int, faulty_reads: int, grouped: bool) -> None:
-    Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=False, grouped=grouped).run()
+    simulation = Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=False, grouped=grouped)
+    simulation.run_and_check()
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
@@ -40,7 +42,7 @@ def test_the_simulation_reaches_every_outcome(grouped: bool) -> None:
         Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(50)
     ]
     for simulation in simulations:
-        simulation.run()
+        simulation.run_and_check()
     for outcome in TransactionOutcome:
         assert sum(simulation.count("transactions_total", outcome=outcome) for simulation in simulations) > 100
     assert sum(simulation.pipeline.overlaps for simulation in simulations) > 100

@@ -1,4 +1,4 @@
-"""The worker's loop: holding without statistics, overlapping batches, failures, revocations and stops."""
+"""The worker's loop: overlapping batches, failures, revocations and stops."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 
 import pytest
+from consumer import offsets
 from worker_bench import Bench
 
 from stream_masker.errors import ServiceError
@@ -16,72 +17,7 @@ from stream_masker.service.worker import background, loop
 from stream_masker.service.worker.commit_pipeline import PendingCommit
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import LONGEST_PAUSE_SECONDS, pause_after
-from stream_masker.service.worker.report import UNREADY_FAILURES, HoldReason
-
-
-@pytest.fixture
-def bench(monkeypatch: pytest.MonkeyPatch) -> Bench:
-    monkeypatch.setattr(Liveness, "pause", lambda self, seconds: self.beat())
-    return Bench()
-
-
-def holding(bench: Bench) -> set[HoldReason]:
-    """The reasons for which the worker holds its input, as its metrics show them."""
-    return {reason for reason in HoldReason if bench.metric("held_because", reason=reason)}
-
-
-def test_without_statistics_the_worker_gathers_nothing_and_reports_the_reason(bench: Bench) -> None:
-    bench.health.reason("start", None)
-    bench.worker.turn()
-    assert bench.calls == ["hold", "idle"]
-    assert (bench.pipeline.sent, bench.metric("held")) == ([], 1)
-    assert bench.health.reasons == ("no statistics yet: none are published",)
-    assert holding(bench) == {HoldReason.NONE_PUBLISHED}
-
-
-def test_refused_statistics_are_the_reason_while_no_version_is_active(bench: Bench) -> None:
-    bench.health.reason("start", None)
-    bench.active.refused, bench.active.refusals = "version 3 was refused: another taxonomy", 1
-    bench.worker.turn()
-    assert bench.health.reasons == ("no statistics yet: version 3 was refused: another taxonomy",)
-    assert holding(bench) == {HoldReason.VERSION_REFUSED}
-    assert bench.metric("statistics_refused_total") == 1
-
-
-def test_refused_statistics_are_a_note_while_another_version_is_active(bench: Bench) -> None:
-    bench.health.reason("start", None)
-    bench.active.version, bench.active.refused, bench.active.refusals = 2, "version 3 was refused", 1
-    bench.worker.turn()
-    bench.worker.turn()
-    assert (bench.health.reasons, bench.health.notes) == ((), ("version 3 was refused",))
-    assert bench.metric("statistics_refused_total") == 1
-
-
-def test_the_worker_resumes_when_statistics_arrive(bench: Bench) -> None:
-    bench.worker.turn()
-    bench.active.version = 1
-    bench.worker.turn()
-    assert holding(bench) == set()
-    assert bench.calls == ["hold", "idle", "resume", "gather 0", "begin", "commit 3"]
-    assert (bench.masker.versions, bench.metric("held"), bench.metric("statistics_version")) == ([1], 0, 1)
-    assert bench.pipeline.committed == [({0: 3}, "metadata")]
-
-
-def test_a_group_that_is_too_small_is_put_back_and_nothing_is_written(bench: Bench) -> None:
-    bench.active.version, bench.masker.minimum = 1, 4
-    bench.worker.turn()
-    assert bench.calls == ["resume", "gather 0", "put back [0, 1, 2], 1 too few"]
-    bench.masker.minimum = 3
-    bench.turn()
-    assert bench.calls[2:] == ["gather 3", "begin", "commit 6", "advance 6"]
-
-
-def test_the_previous_commit_ends_while_groups_are_too_small(bench: Bench) -> None:
-    bench.active.version = 1
-    bench.worker.turn()
-    bench.masker.minimum = 4
-    bench.worker.turn()
-    assert bench.calls[-2:] == ["put back [3, 4, 5], 1 too few", "advance 3"]
+from stream_masker.service.worker.report import UNREADY_FAILURES
 
 
 def test_a_new_version_masks_from_the_next_batch_on(bench: Bench) -> None:
@@ -149,7 +85,7 @@ def test_committed_records_are_counted_by_outcome(bench: Bench) -> None:
     assert bench.metric("transactions_total", outcome="committed") == 2
     assert bench.metric("batch_records_sum") == 6
     assert bench.metric("alpha", attribute="principal") == 0.3
-    assert bench.metric("consumer_lag", partition="0") == bench.metric("consumer_lag_assigned") == 12
+    assert bench.metric("consumer_lag", topic="in", partition="0") == bench.metric("consumer_lag_assigned") == 12
 
 
 @pytest.mark.parametrize("outcome", [TransactionOutcome.ABORTED, TransactionOutcome.UNKNOWN])
@@ -160,7 +96,7 @@ def test_a_failed_batch_is_read_again_and_not_counted(bench: Bench, outcome: Tra
     assert bench.calls == ["gather 0", "begin", "commit 3", "open", "rewind 0"]
     assert (bench.metric("records_in_total"), bench.metric("transactions_total", outcome=outcome)) == (0, 1)
     bench.turn()
-    assert bench.pipeline.committed == [({0: 3}, "metadata")]
+    assert bench.pipeline.committed == [(offsets({0: 3}), "metadata")]
     assert bench.metric("records_in_total") == 3
 
 
@@ -173,9 +109,9 @@ def test_a_batch_that_follows_a_failed_one_is_aborted_and_both_are_read_again(
     for _ in range(3):
         bench.worker.turn()
     assert bench.calls[-5:] == ["gather 6", "begin", "abort", "open", "rewind 3"]
-    assert bench.pipeline.committed == [({0: 3}, "metadata")]
+    assert bench.pipeline.committed == [(offsets({0: 3}), "metadata")]
     bench.turn()
-    assert bench.pipeline.committed[1:] == [({0: 6}, "metadata")]
+    assert bench.pipeline.committed[1:] == [(offsets({0: 6}), "metadata")]
     assert bench.metric("records_in_total") == 6
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from consumer import FakeMessage
+from consumer import FakeMessage, offsets, part, parts
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.worker.batch import GroupShortfall, MessageBatch
@@ -24,17 +24,18 @@ class Stream:
         start = self.next.get(partition, 0)
         self.next[partition] = start + count
         messages = [FakeMessage(partition, offset, size) for offset in range(start, start + count)]
-        self.batcher.add(messages, partitions={0, 1}, now=now)
+        self.batcher.add(messages, partitions=parts(0, 1), now=now)
 
     def take(self, now: float) -> dict[int, list[int]]:
         self.batch = self.batcher.take(now)
-        return {p: [m.offset() for m in messages] for p, messages in self.batch.partitions.items()}
+        return {p.number: [m.offset() for m in messages] for p, messages in self.batch.partitions.items()}
 
     def put_back(self, now: float, lacking: int = 1, partition: int = 0, group: int = 0) -> None:
         """Put back a group of the last batch because it is too small."""
-        sizes = [len(messages) for messages in self.batch.groups(partition)]
+        sizes = [len(messages) for messages in self.batch.groups(part(partition))]
         shortfall = GroupShortfall(sum(sizes[:group]), sizes[group], lacking)
-        self.batcher.put_back(partition, self.batch.remove_from(partition, shortfall.start), shortfall, now)
+        messages = self.batch.remove_from(part(partition), shortfall.start)
+        self.batcher.put_back(part(partition), messages, shortfall, now)
 
 
 @pytest.fixture(params=["hold", "suppress", "merge"])
@@ -58,7 +59,7 @@ def test_a_batch_contains_all_complete_groups(stream: Stream) -> None:
     stream.arrive(34, 0)
     stream.arrive(10, 0, partition=1)
     assert stream.take(0) == {0: list(range(30)), 1: list(range(10))}
-    assert [[len(group) for group in stream.batch.groups(p)] for p in (0, 1)] == [[10, 10, 10], [10]]
+    assert [[len(group) for group in stream.batch.groups(part(p))] for p in (0, 1)] == [[10, 10, 10], [10]]
     stream.arrive(6, 1)
     assert stream.take(1) == {0: list(range(30, 40))}
 
@@ -69,7 +70,7 @@ def test_messages_after_a_group_that_is_too_small_are_put_back_with_it(short: st
     stream.arrive(30, 0)
     stream.take(0)
     stream.put_back(0, lacking=2, group=1)
-    assert stream.batch.next_offsets() == {0: 10}
+    assert stream.batch.next_offsets() == offsets({0: 10})
     assert stream.take(0) == {0: list(range(10, 22))}
     stream.arrive(2, 0)
     assert stream.take(0) == {0: list(range(22, 32))}
@@ -94,7 +95,7 @@ def test_each_partition_has_its_own_group(stream: Stream) -> None:
 def test_messages_of_other_and_of_dropped_partitions_are_ignored(stream: Stream) -> None:
     stream.arrive(10, 0, partition=7)
     stream.arrive(10, 0, partition=1)
-    stream.batcher.drop([1, 5])
+    stream.batcher.drop(parts(1, 5))
     assert stream.take(100) == {}
 
 
@@ -167,7 +168,7 @@ def test_other_partitions_are_not_put_back() -> None:
     stream.arrive(10, 0, partition=1)
     stream.take(0)
     stream.put_back(0, partition=1)
-    assert stream.batch.next_offsets() == {0: 10}
+    assert stream.batch.next_offsets() == offsets({0: 10})
     stream.arrive(1, 0, partition=1)
     assert stream.take(0) == {1: list(range(11))}
 

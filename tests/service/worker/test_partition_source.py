@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError
-from consumer import LIMITS, FakeClient, FakeMessage, source_of
+from consumer import LIMITS, FakeClient, FakeMessage, offsets, part, parts, source_of
 
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import GroupShortfall, MessageBatch
 from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.partition_source import (
@@ -21,7 +22,7 @@ def test_partitions_assigned_while_held_are_paused(client: FakeClient) -> None:
     source = source_of(client)
     source.subscribe()
     client.assign(0, 1)
-    assert (client.paused, client.assigned, source.assigned) == ({0, 1}, {0, 1}, {0, 1})
+    assert (client.paused, client.assigned, source.assigned) == ({0, 1}, {0, 1}, parts(0, 1))
     source.resume()
     assert client.paused == set()
     source.hold()
@@ -42,8 +43,8 @@ def test_a_partition_reassigned_after_the_hold_is_read(client: FakeClient) -> No
 def test_a_batch_ends_when_it_is_full(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(6)]
-    assert source.gather().next_offsets() == {0: 4}
-    assert source.gather().next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == offsets({0: 4})
+    assert source.gather().next_offsets() == offsets({0: 6})
 
 
 def test_a_batch_ends_after_its_delay_from_the_first_record(client: FakeClient, source: PartitionSource) -> None:
@@ -59,7 +60,7 @@ def test_gathering_ends_after_a_while_without_records(client: FakeClient, source
 
 
 def offsets_of(batch: MessageBatch) -> list[int]:
-    return [message.offset() for message in batch.partitions.get(0, ())]
+    return [message.offset() for message in batch.partitions.get(part(0), ())]
 
 
 def test_records_read_ahead_start_the_next_batch(client: FakeClient, source: PartitionSource) -> None:
@@ -118,7 +119,8 @@ def test_a_revocation_drops_records_read_ahead_and_forbids_the_commit_of_the_bat
     client.events = [FakeMessage(0, 4), FakeMessage(1, 0), lambda: client.revoke(0), FakeMessage(1, 1)]
     source.read_ahead(lambda: not client.events)
     assert source.commit_metadata() is None
-    assert {p: [m.offset() for m in messages] for p, messages in source.gather().partitions.items()} == {1: [0, 1]}
+    partitions = source.gather().partitions
+    assert {p: [m.offset() for m in messages] for p, messages in partitions.items()} == {part(1): [0, 1]}
 
 
 def test_records_read_ahead_are_read_again_after_a_failed_batch(client: FakeClient, source: PartitionSource) -> None:
@@ -141,14 +143,14 @@ def test_gathering_ends_when_stopping(client: FakeClient) -> None:
 def test_the_gathered_records_of_a_revoked_partition_are_dropped(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [FakeMessage(0, 5), FakeMessage(1, 7), lambda: client.revoke(1), FakeMessage(0, 6)]
-    assert source.gather().next_offsets() == {0: 7}
-    assert (source.assigned, client.assigned) == ({0}, {0})
+    assert source.gather().next_offsets() == offsets({0: 7})
+    assert (source.assigned, client.assigned) == (parts(0), {0})
 
 
 def test_a_message_of_a_revoked_partition_is_ignored(client: FakeClient, source: PartitionSource) -> None:
     client.assign(0, 1)
     client.events = [lambda: client.revoke(1), FakeMessage(1, 7), FakeMessage(0, 5)]
-    assert source.gather().next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == offsets({0: 6})
 
 
 def test_the_records_of_a_lost_partition_are_dropped_and_its_member_may_not_commit(
@@ -200,19 +202,19 @@ def test_groups_that_are_too_small_are_put_back(client: FakeClient) -> None:
     source, back = source_with_batch(client)
     batch = source._batch
     whole = batch.records
-    source.put_back(batch, {1: GroupShortfall(0, 1, 7)})
+    source.put_back(batch, {part(1): GroupShortfall(0, 1, 7)})
     [(partition, messages, short, now)] = back
-    assert (partition, short.lacking, now) == (1, 7, client.now)
+    assert (partition, short.lacking, now) == (part(1), 7, client.now)
     assert len(messages) == whole - batch.records > 0
-    assert 1 not in batch.next_offsets()
+    assert part(1) not in batch.next_offsets()
 
 
 def test_groups_of_a_batch_that_may_not_commit_are_not_put_back(client: FakeClient) -> None:
     source, back = source_with_batch(client)
     batch = source._batch
     client.revoke(1)
-    source.put_back(batch, {1: GroupShortfall(0, 1, 7)})
-    assert (back, set(batch.next_offsets()) >= {1}) == ([], True)
+    source.put_back(batch, {part(1): GroupShortfall(0, 1, 7)})
+    assert (back, set(batch.next_offsets()) >= parts(1)) == ([], True)
 
 
 def test_a_batch_without_the_revoked_partition_may_commit(client: FakeClient, source: PartitionSource) -> None:
@@ -229,7 +231,7 @@ def test_before_revoke_is_called_before_partitions_are_revoked(client: FakeClien
     source.subscribe(lambda: seen.append((source.assigned, set(client.assigned))))
     client.assign(0, 1)
     getattr(client, how)(1)
-    assert seen == [({0, 1}, {0, 1})]
+    assert seen == [(parts(0, 1), {0, 1})]
 
 
 def test_polling_the_group_reads_no_record(client: FakeClient, source: PartitionSource) -> None:
@@ -238,7 +240,7 @@ def test_polling_the_group_reads_no_record(client: FakeClient, source: Partition
     source.poll()
     client.events = [FakeMessage(0, 9)]
     source.poll()
-    assert (source.assigned, client.paused, client.seeks) == ({0}, {0, 1}, [(0, 9)])
+    assert (source.assigned, client.paused, client.seeks) == (parts(0), {0, 1}, [(0, 9)])
     source.resume()
     assert 0 not in client.paused
 
@@ -276,11 +278,11 @@ def test_a_rewind_drops_the_gathered_records(client: FakeClient) -> None:
         def drop(self, partitions) -> None:
             dropped.append(set(partitions))
 
-    dropped: list[set[int]] = []
+    dropped: list[set[Partition]] = []
     source = source_of(client, batcher=Dropped(LIMITS))
     source.subscribe()
     source.rewind([gathered(client, source)])
-    assert dropped == [{0, 1}]
+    assert dropped == [parts(0, 1)]
 
 
 def test_a_rewind_polls_the_group_while_it_waits_for_the_broker(client: FakeClient, source: PartitionSource) -> None:
@@ -310,7 +312,7 @@ def test_an_error_of_one_partition_does_not_end_the_batch(client: FakeClient, so
     client.assign(0)
     gone = KafkaError(KafkaError.UNKNOWN_TOPIC_OR_PART, "unknown")
     client.events = [FakeMessage(0, 0, error=gone), FakeMessage(0, 5)]
-    assert source.gather().next_offsets() == {0: 6}
+    assert source.gather().next_offsets() == offsets({0: 6})
 
 
 def test_closing_leaves_the_group(client: FakeClient, source: PartitionSource) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 from confluent_kafka import KafkaError
-from consumer import FakeClient, FakeMessage
+from consumer import FakeClient, FakeMessage, offsets, parts
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import SizeTimeBatcher
 from stream_masker.service.worker.partition_source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource
@@ -28,7 +29,7 @@ def source(clients: list[FakeClient]) -> PartitionSource:
     source = PartitionSource(
         client=clients[0],
         connect=lambda: next(others),
-        topic="in",
+        topics=["in"],
         batcher=SizeTimeBatcher(BatchLimits(records=4, size=10_000, delay=1)),
         beat=lambda: True,
         clock=lambda: sum(client.now for client in clients),
@@ -47,7 +48,7 @@ def test_a_new_client_replaces_a_fenced_one(clients: list[FakeClient], source: P
     clients[1].member = "two"
     clients[1].assign(0)
     clients[1].events = [FakeMessage(0, 0)]
-    assert source.gather().next_offsets() == {0: 1}
+    assert source.gather().next_offsets() == offsets({0: 1})
     assert source.commit_metadata() == "metadata of two"
 
 
@@ -70,7 +71,7 @@ def test_a_fenced_client_does_not_seek(clients: list[FakeClient], source: Partit
 def test_a_renewal_settles_the_pending_commit_and_drops_gathered_records(
     clients: list[FakeClient], source: PartitionSource
 ) -> None:
-    settled: list[frozenset[int]] = []
+    settled: list[frozenset[Partition]] = []
     source.subscribe(lambda: settled.append(source.assigned))
     clients[0].assign(0, 1)
     clients[0].events = [FakeMessage(0, 0), FakeMessage(1, 0), fenced()]
@@ -78,7 +79,7 @@ def test_a_renewal_settles_the_pending_commit_and_drops_gathered_records(
     clients[0].events = [FakeMessage(0, 1)]
     source.read_ahead(lambda: False)
     source.renew()
-    assert (before.records, settled, source.assigned, source.commit_metadata()) == (2, [{0, 1}], frozenset(), None)
+    assert (before.records, settled, source.assigned, source.commit_metadata()) == (2, [parts(0, 1)], frozenset(), None)
     clients[1].assign(0)
     assert source.gather().records == 0
 
@@ -86,7 +87,7 @@ def test_a_renewal_settles_the_pending_commit_and_drops_gathered_records(
 def test_a_client_without_failure_is_kept(clients: list[FakeClient], source: PartitionSource) -> None:
     clients[0].assign(0)
     source.renew()
-    assert (clients[0].closed, source.assigned) == (False, {0})
+    assert (clients[0].closed, source.assigned) == (False, parts(0))
 
 
 def fence_clients(times: int, clients: list[FakeClient], source: PartitionSource, seconds: float) -> None:

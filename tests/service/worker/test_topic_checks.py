@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.sections import TopicsSection
+from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.connections import connect_consumer, connect_producer
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.retries import retry_delay
@@ -20,7 +20,7 @@ from stream_masker.service.worker.client_properties import (
     statistics_properties,
     transactional_ids,
 )
-from stream_masker.service.worker.topic_checks import PartitionCounts, check_partitions, find_partitions
+from stream_masker.service.worker.topic_checks import FoundTopics, PartitionCounts, check_partitions, find_partitions
 
 TOPICS = TopicsSection()
 COUNTS = {
@@ -44,7 +44,8 @@ mechanism: {reference: mean}
 
 
 def test_the_partitions_of_the_worker_s_topics_are_counted() -> None:
-    assert check_partitions(COUNTS, TOPICS) == PartitionCounts(input=4, output=4, rejected=2, statistics=1)
+    counts = PartitionCounts(input=4, output=4, rejected=2)
+    assert check_partitions(COUNTS, TOPICS) == FoundTopics({TOPICS.single: counts}, statistics=1)
 
 
 def test_missing_topics_are_named_with_the_command_that_creates_them() -> None:
@@ -62,7 +63,7 @@ def test_an_output_with_fewer_partitions_than_the_input_is_refused() -> None:
 
 
 def test_the_output_may_have_more_partitions() -> None:
-    assert check_partitions({**COUNTS, TOPICS.output: 9}, TOPICS).output == 9
+    assert check_partitions({**COUNTS, TOPICS.output: 9}, TOPICS).inputs[TOPICS.single].output == 9
 
 
 class FakeClient:

@@ -7,6 +7,8 @@ import pytest
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.worker.topic_settings import setting_problems
 
+OUTPUTS = {"discharges.masked"}
+
 
 def configured(**sections: object) -> Configuration:
     base = {
@@ -22,21 +24,21 @@ def configured(**sections: object) -> Configuration:
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_a_compacted_output_needs_keys(policy: str) -> None:
     found = {"discharges.masked": {"cleanup.policy": policy}}
-    (problem,) = setting_problems(configured(message={"key": "drop"}), found)
+    (problem,) = setting_problems(configured(message={"key": "drop"}), found, OUTPUTS)
     assert f"cleanup.policy={policy}, which needs message keys, but message.key is drop: use pseudonymize" in problem
-    assert list(setting_problems(configured(), found)) == []
+    assert list(setting_problems(configured(), found, OUTPUTS)) == []
 
 
 def test_a_topic_must_take_the_largest_message_of_the_producer() -> None:
     found = {"discharges.masked": {"max.message.bytes": "100000"}, "discharges.rejected": {}}
-    (problem,) = setting_problems(configured(), found)
+    (problem,) = setting_problems(configured(), found, OUTPUTS)
     assert "discharges.masked has max.message.bytes=100000, less than the 1000000 of the producer" in problem
     assert "--entity-name discharges.masked --add-config max.message.bytes=1000000" in problem
     smaller = configured(kafka={"properties": {"message.max.bytes": 100_000}})
-    assert list(setting_problems(smaller, found)) == []
+    assert list(setting_problems(smaller, found, OUTPUTS)) == []
 
 
 def test_the_defaults_of_kafka_are_accepted() -> None:
     defaults = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
     found = dict.fromkeys(("discharges.masked", "discharges.rejected", "stream-masker.calibration"), defaults)
-    assert list(setting_problems(configured(message={"key": "drop"}), found)) == []
+    assert list(setting_problems(configured(message={"key": "drop"}), found, OUTPUTS)) == []

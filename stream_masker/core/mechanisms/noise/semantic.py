@@ -20,6 +20,7 @@ from stream_masker.core.mechanisms.noise.law import NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
 from stream_masker.core.mechanisms.noise.pair import PairMasks
+from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
 from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
@@ -175,7 +176,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         ParameterError if the numbers of keys, alphas and records differ, and the errors of ``encode`` and
         ``mask_batch``.
         """
-        batch = replace(self.encode(records), alpha=None if alpha is None else _record_alphas(alpha))
+        batch = replace(self.encode(records), alpha=None if alpha is None else record_alphas(alpha))
         return self._mask_many(records, batch, keys)
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
@@ -344,7 +345,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
-        _check_alpha(batch)
+        check_record_alphas(batch)
         self._check_arrays(batch)
 
     def _check_arrays(self, batch: Batch) -> None:
@@ -373,21 +374,6 @@ def _checked_variant(numeric_noise: str | None, *, correlated: bool) -> str:
         return "correlated" if correlated else "uncorrelated"
     require_one_of("numeric_noise", numeric_noise, NOISE_VARIANTS)
     return numeric_noise
-
-
-def _record_alphas(alpha: Sequence[float | None]) -> Float64Array:
-    """(n,) float64: the records' own α, NaN for None."""
-    return np.array([np.nan if value is None else value for value in alpha], np.float64)
-
-
-def _check_alpha(batch: Batch) -> None:
-    if batch.alpha is None:
-        return
-    if batch.alpha.shape != (batch.size,):
-        raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
-    wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
-    if wrong.any():
-        raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
 
 
 def _paired_references(batch: Batch, j: int, partner: int) -> Int32Array:

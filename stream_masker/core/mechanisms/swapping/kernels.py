@@ -23,6 +23,12 @@ def draw_below(word: np.uint64, size: int) -> int:
 
 
 @kernel
+def uniform_below(word: np.uint64, size: int) -> int:
+    """``draw_below``, for Python."""
+    return draw_below(word, size)
+
+
+@kernel
 def swap_in_range(order: Int64Array, owners: Int64Array, k: int, words: UInt64Matrix) -> Int64Array:
     """Return (n,) int64 partners by Algorithm 1 of 2019, lines 5 to 12.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -16,13 +17,14 @@ from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import ExtractedColumn
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.reference.controls import alpha_reader, read_noise_key
-from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, AttributePaths, extractor_for
+from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for, places_of
 from stream_masker.pipeline.codec.reference.filling import placeholder_texts
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matcher
 from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
 from stream_masker.pipeline.codec.reference.template import fill_template, split_template
 from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE, role_trie, roles_of
+from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
@@ -88,8 +90,11 @@ class DecodeAccumulator:
 
     def _rejected_for_unknown_codes(self) -> list[int]:
         """For each attribute the number of records that were rejected because of an unknown code."""
-        fields = [one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE]
-        return [fields.count(extractor.attribute.plan.path.text) for extractor in self.extractors]
+        fields = Counter(one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE)
+        return [
+            sum(fields[text] for text in {place.path.text for place in extractor.attribute.plan.places})
+            for extractor in self.extractors
+        ]
 
     def reject(self, index: int, rejected: Rejected, placeholders: int) -> None:
         """Rejects a record and removes its data; only the first ``placeholders`` placeholders remain."""
@@ -118,7 +123,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
         roles = roles_of(plan, controls=writes)
         self._match = matcher(role_trie(roles))
-        self._paths = [AttributePaths.of(attribute, roles) for attribute in self.attributes]
+        self._paths = [places_of(attribute, roles) for attribute in self.attributes]
+        self._fhir = plan.fhir
         numeric = [number for number, role in enumerate(roles) if role.kind == NUMBER_ROLE]
         self._numeric = tuple(
             NumericCodec(p, number, total, role)
@@ -168,7 +174,9 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
 
     def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
         """Decodes a record, extracts its values, and splits the record to write at its placeholders."""
-        document = self._decode(value)
+        decoded = self._decode(value)
+        message = None if self._fhir is None else FhirMessage.of(decoded, self._fhir)
+        document = decoded if message is None else message.bundle
         matches = self._match(document)
         if self._noise_key is not None:
             accumulator.keys.append(read_noise_key(matches, *self._noise_key))
@@ -178,7 +186,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             extractor.extract(matches)
         for numeric, column in zip(self._numeric, accumulator.numbers, strict=True):
             numeric.extract(matches, column, accumulator.placeholders)
-        return split_template(self._treat(document))
+        treated = self._treat(document)
+        return split_template(treated if message is None or not self.writes else message.written(treated))
 
 
 def _nothing(_: dict[str, Any]) -> dict[str, Any]:

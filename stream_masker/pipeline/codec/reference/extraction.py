@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from contextlib import contextmanager
+from itertools import chain
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -21,43 +22,55 @@ from stream_masker.pipeline.codec.reference.matching import Matches, Slot
 from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS
 from stream_masker.pipeline.codec.roles import LABEL_ROLE, Role
 from stream_masker.pipeline.paths import Path
-from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+
+ElementPosition: TypeAlias = tuple[int, ...]
+"""The positions of an element in its list and in the lists around it, the outermost first."""
+
+ElementList: TypeAlias = list[tuple[ElementPosition, Matches]]
+"""The elements of a list, or of lists in lists: their positions, and what the paths select in them."""
 
 CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], int]]
 """The labels and copies of one code, with the kind of their placeholders."""
 
 
-@dataclass(frozen=True, slots=True)
-class AttributePaths:
-    """The paths of an attribute: of its codes, and of its labels and copies with the kind of their placeholders.
+class AttributePaths(NamedTuple):
+    """The paths of one place of an attribute: of its codes, and of their labels and copies.
 
-    Each path has its number in the trie of roles.
+    Each path has its number in the trie of roles; labels and copies have the kind of their placeholders.
     """
 
     number: int
     path: Path
     companions: Sequence[tuple[int, Path, int]]
 
-    @classmethod
-    def of(cls, attribute: AttributeCodec, roles: Sequence[Role]) -> AttributePaths:
-        """The paths of an attribute among all roles of a plan."""
-        (code, path), *others = [(n, role.path) for n, role in enumerate(roles) if role.attribute == attribute.number]
-        kinds = [LABEL_PLACEHOLDER if roles[n].kind == LABEL_ROLE else CODE_PLACEHOLDER for n, _ in others]
-        return cls(code, path, [(n, other, kind) for (n, other), kind in zip(others, kinds, strict=True)])
+
+def places_of(attribute: AttributeCodec, roles: Sequence[Role]) -> list[AttributePaths]:
+    """The paths of each place of an attribute, among all roles of a plan."""
+    found = []
+    for place in range(len(attribute.plan.places)):
+        own = [n for n, role in enumerate(roles) if (role.attribute, role.place) == (attribute.number, place)]
+        code, *others = own
+        kinds = [LABEL_PLACEHOLDER if roles[n].kind == LABEL_ROLE else CODE_PLACEHOLDER for n in others]
+        companions = [(n, roles[n].path, kind) for n, kind in zip(others, kinds, strict=True)]
+        found.append(AttributePaths(code, roles[code].path, companions))
+    return found
 
 
-def extractor_for(attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> AttributeExtractor:
+def extractor_for(
+    attribute: AttributeCodec, places: Sequence[AttributePaths], placeholders: list[int]
+) -> AttributeExtractor:
     """An extractor for one batch, which appends to the batch's ``placeholders``."""
-    return (ArrayExtractor if attribute.plan.is_array else ScalarExtractor)(attribute, paths, placeholders)
+    return (ArrayExtractor if attribute.plan.is_array else ScalarExtractor)(attribute, places, placeholders)
 
 
 class AttributeExtractor(ABC):
     """The values of one attribute in one batch: ``values``, one integer each (``codec.attributes``)."""
 
-    def __init__(self, attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> None:
+    def __init__(self, attribute: AttributeCodec, places: Sequence[AttributePaths], placeholders: list[int]) -> None:
         self.attribute = attribute
         self.values: list[int] = []
-        self._paths = paths
+        self._places = places
         self._placeholders = placeholders
 
     @abstractmethod
@@ -107,7 +120,7 @@ class ScalarExtractor(AttributeExtractor):
     """An attribute of one code a record."""
 
     def extract(self, matches: Matches) -> None:
-        paths = self._paths
+        (paths,) = self._places
         companions: CompanionSlots = [(matches.slots_of(n, path), kind) for n, path, kind in paths.companions]
         self.values.append(self._value(matches.slots_of(paths.number, paths.path), companions, len(self.values)))
 
@@ -121,26 +134,42 @@ class ScalarExtractor(AttributeExtractor):
 class ArrayExtractor(AttributeExtractor):
     """An attribute of any number of codes a record, one for each element of a list; ``lengths``: of these lists."""
 
-    def __init__(self, attribute: AttributeCodec, paths: AttributePaths, placeholders: list[int]) -> None:
-        super().__init__(attribute, paths, placeholders)
+    def __init__(self, attribute: AttributeCodec, places: Sequence[AttributePaths], placeholders: list[int]) -> None:
+        super().__init__(attribute, places, placeholders)
         self.lengths: list[int] = []
 
     def extract(self, matches: Matches) -> None:
-        number, path = self._paths.number, self._paths.path
-        lists = matches.lists_of(number, path)
-        companions = self._companions_by_element(matches, lists[1:])
-        if not lists:
+        values: list[int] = []
+        lists = [elements_of(matches, paths.number, paths.path) for paths in self._places]
+        if not any(lists):
             self._require_optional()
-        elements = lists[0] if lists else []
-        start = len(self.values)
-        values = [
-            self._value(element.slots_of(number, path), companions.pop(k, []), start + k)
-            for k, element in enumerate(elements)
-        ]
-        for surplus in companions.values():
-            _clear(surplus)
+        for paths, found in zip(self._places, lists, strict=True):
+            with self._rejecting_at(paths.path):
+                self._extract_place(matches, paths, found, values)
         self.values.extend(values)
         self.lengths.append(len(values))
+
+    def _extract_place(
+        self, matches: Matches, paths: AttributePaths, lists: Sequence[ElementList], values: list[int]
+    ) -> None:
+        """Appends the values of one place. lists: those of its codes, of which all but the first hold copies."""
+        companions = self._companions_by_element(matches, paths, lists[1:])
+        for position, element in lists[0] if lists else ():
+            own = companions.pop(position, [])
+            values.append(self._value(element.slots_of(paths.number, paths.path), own, len(self.values) + len(values)))
+        for surplus in companions.values():
+            _clear(surplus)
+
+    @contextmanager
+    def _rejecting_at(self, path: Path) -> Iterator[None]:
+        """Names a further place's own path in the rejections of its codes."""
+        first = self.attribute.plan.path.text
+        try:
+            yield
+        except RecordRejectedError as error:
+            if error.field != first or path.text == first:
+                raise
+            raise RecordRejectedError(error.reason, path.text) from None
 
     def truncate(self, records: int) -> None:
         del self.lengths[records:]
@@ -149,22 +178,42 @@ class ArrayExtractor(AttributeExtractor):
     def column(self) -> ExtractedColumn:
         return array_column(np.array(self.values, dtype=np.int64), np.array(self.lengths, dtype=np.int64))
 
-    def _companions_by_element(self, matches: Matches, further: Sequence[list[Matches]]) -> dict[int, CompanionSlots]:
-        """The labels and copies of each element; further lists that the attribute's own path selects hold copies."""
-        found: dict[int, CompanionSlots] = {}
-        for number, path, kind, elements in self._companion_lists(matches, further):
-            for k, element in enumerate(elements):
-                found.setdefault(k, []).append((element.slots_of(number, path), kind))
+    def _companions_by_element(
+        self, matches: Matches, paths: AttributePaths, further: Sequence[ElementList]
+    ) -> dict[ElementPosition, CompanionSlots]:
+        """The labels and copies of each element; further lists that the place's own path selects hold copies."""
+        found: dict[ElementPosition, CompanionSlots] = {}
+        lists = [(paths.number, paths.path, CODE_PLACEHOLDER, further)]
+        lists += [(n, path, kind, elements_of(matches, n, path)) for n, path, kind in paths.companions]
+        for number, path, kind, own in lists:
+            for position, element in chain.from_iterable(own):
+                found.setdefault(position, []).append((element.slots_of(number, path), kind))
         return found
 
-    def _companion_lists(
-        self, matches: Matches, further: Sequence[list[Matches]]
-    ) -> Iterator[tuple[int, Path, int, list[Matches]]]:
-        for elements in further:
-            yield self._paths.number, self._paths.path, CODE_PLACEHOLDER, elements
-        for number, path, kind in self._paths.companions:
-            for elements in matches.lists_of(number, path):
-                yield number, path, kind, elements
+
+def elements_of(matches: Matches, number: int, path: Path) -> list[ElementList]:
+    """The lists that a path with a ``[*]`` stands for, with its innermost elements and their positions.
+
+    Of lists in lists, the first one at each level is the path's own, and further ones hold copies. Raises like
+    ``Matches.lists_of``.
+    """
+    return _elements(matches, number, path, path.arrays)
+
+
+def _elements(matches: Matches, number: int, path: Path, levels: int) -> list[ElementList]:
+    lists = matches.lists_of(number, path)
+    if levels == 1:
+        return [[((k,), element) for k, element in enumerate(elements)] for elements in lists]
+    first: ElementList = []
+    further: ElementList = []
+    is_present = False
+    for rank, elements in enumerate(lists):
+        for k, element in enumerate(elements):
+            for inner_rank, inner in enumerate(_elements(element, number, path, levels - 1)):
+                is_present = True
+                own = first if rank == inner_rank == 0 else further
+                own.extend(((k, *position), leaf) for position, leaf in inner)
+    return [first, further] if is_present else []
 
 
 def _clear(companions: Iterable[tuple[Sequence[Slot], int]]) -> None:

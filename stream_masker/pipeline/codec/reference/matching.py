@@ -145,14 +145,19 @@ def _at_position(position: int, child: PathTrie[int]) -> MatchFunction:
 
 def _filters(node: PathTrie[int]) -> Iterator[MatchFunction]:
     for step, child in node.filters.items():
-        yield _where(step.matches, child)
+        yield _every_matching(step.matches, child) if step.every else _where(step.matches, child)
+
+
+def _are_objects(elements: list[JsonValue]) -> bool:
+    """Whether filters can select among the elements: all are objects or null."""
+    return all(type(element) is dict or element is None for element in elements)
 
 
 def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchFunction:
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
-        if not all(type(element) is dict or element is None for element in elements):
+        if not _are_objects(elements):
             matches.misshapen |= numbers
             return
         for position, element in enumerate(elements):
@@ -163,11 +168,29 @@ def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchF
 
 
 def _every_element(child: PathTrie[int]) -> MatchFunction:
+    return _lists(child, lambda elements: range(len(elements)))
+
+
+def _every_matching(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchFunction:
+    numbers = _numbers([child])
+    add = _lists(child, lambda elements: [k for k, element in enumerate(elements) if selects(element)])
+
+    def match(elements: JsonValue, matches: Matches) -> None:
+        if _are_objects(elements):
+            add(elements, matches)
+        else:
+            matches.misshapen |= numbers
+
+    return match
+
+
+def _lists(child: PathTrie[int], positions: Callable[[list[JsonValue]], Iterable[int]]) -> MatchFunction:
+    """A function that adds the matches in the elements of a list at some positions, each on its own."""
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
         found = []
-        for position in range(len(elements)):
+        for position in positions(elements):
             inside = Matches()
             add(elements, position, inside)
             found.append(inside)

@@ -125,6 +125,7 @@ def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
     """The tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
     if controls and plan.fields.transforms:
         raise NotCompilableError("its fields have transforms: " + ", ".join(plan.fields.transforms))
+    _check_lists(plan)
     roles = roles_of(plan, controls=controls)
     _check_filters(plan, roles)
     states = _StateTable(roles)
@@ -242,6 +243,16 @@ def _names(policy: PolicyState, nodes: RoleNodes) -> set[str]:
 
 def _control_flag(role: Role) -> int:
     return NOISE_KEY_FLAG if role.kind == NOISE_KEY_ROLE else ALPHA_FLAG if role.kind == ALPHA_ROLE else 0
+
+
+def _check_lists(plan: Plan) -> None:
+    """Raises NotCompilableError unless each attribute has one place, with at most one ``[*]``."""
+    if plan.fhir is not None:
+        raise NotCompilableError("its messages are FHIR resources and Bundles")
+    for attribute in plan.attributes:
+        steps = list(attribute.path.array_steps)
+        if attribute.also or len(steps) > 1 or any(isinstance(step, FilterStep) for step in steps):
+            raise NotCompilableError(f"the codes of {attribute.name} stand in several places, or in lists of lists")
 
 
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:

@@ -16,7 +16,7 @@ reference counts, these functions would take 1.1 to 1.8 times as long as one lar
 from __future__ import annotations
 
 from stream_masker.core.dtypes import Int8Array, Int64Array, UInt8Array
-from stream_masker.core.kernels.jit import inlined, int64, part
+from stream_masker.core.kernels.jit import borrowing, inlined, int64
 from stream_masker.pipeline.codec.scanner.buffers import (
     CONTAINER_COUNT,
     DECODED,
@@ -60,7 +60,7 @@ from stream_masker.pipeline.codec.scanner.tokens import (
 )
 
 
-@part
+@borrowing
 def scan_all(
     data: UInt8Array,
     bounds: Int64Array,

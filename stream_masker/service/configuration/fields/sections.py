@@ -78,6 +78,11 @@ class FieldsSection(Section):
         default_factory=dict,
         description="The paths of fields whose values are replaced by keyed hashes in a format of their own.",
     )
+    references: tuple[FieldPath, ...] = Field(
+        default=(),
+        description="The paths of FHIR references and ids whose values are replaced by keyed hashes. References keep "
+        "their type: `Patient/17` becomes `Patient/` and the keyed hash of `17`.",
+    )
     generalize: dict[FieldPath, GeneralizeSection] = Field(
         default_factory=dict,
         description="The paths of fields whose values become coarser: numbers become bands, dates months or years, "

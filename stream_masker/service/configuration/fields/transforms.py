@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.encryption import FieldCipher
-from stream_masker.pipeline.paths import Path, compile_path
+from stream_masker.pipeline.fhir.references import ReferencePseudonym
+from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -18,6 +19,7 @@ from stream_masker.pipeline.transforms import (
     NumberBands,
 )
 from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem
+from stream_masker.service.configuration.fields.reading import field_path, key_path
 from stream_masker.service.configuration.fields.sections import (
     BandSection,
     DateUnitSection,
@@ -33,16 +35,23 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     The encryption secret is read when the first record is to be written.
     """
     fields = configuration.fields
-    shifts = {path: DateShift(s.days, compile_path(_key(configuration, path))) for path, s in fields.shift.items()}
+    shifts = {
+        path: DateShift(s.days, key_path(configuration, _key(configuration, path))) for path, s in fields.shift.items()
+    }
     encrypted = Encrypted(lambda: FieldCipher(read_encryption_secret(configuration)))
     built: dict[str, dict[str, FieldTransform]] = {
         "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
+        "references": dict.fromkeys(fields.references, ReferencePseudonym()),
         "generalize": {path: _generalized(section) for path, section in fields.generalize.items()},
         "shift": {**shifts},
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
         "encrypt": dict.fromkeys(fields.encrypt, encrypted),
     }
-    return {key: {compile_path(path): one for path, one in paths.items()} for key, paths in built.items() if paths}
+    return {
+        key: {field_path(configuration, path): one for path, one in paths.items()}
+        for key, paths in built.items()
+        if paths
+    }
 
 
 def _generalized(section: GeneralizeSection) -> FieldTransform:
@@ -68,4 +77,4 @@ def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]
             if section.key is None:
                 yield ("fields", "shift", path), _NO_KEY
     if configuration.fields.encrypt and configuration.encryption_secret is None:
-        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file or env"
+        yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file, env or exec"

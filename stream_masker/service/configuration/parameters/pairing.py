@@ -78,7 +78,7 @@ def _unknown_names(configuration: Configuration, given: ConfiguredPairs) -> Iter
 
 
 def _correlated_array_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:
-    arrays = [name for name, attribute in configuration.nominal.items() if is_array(attribute)]
+    arrays = [name for name, attribute in configuration.nominal.items() if is_array(configuration, attribute)]
     if getattr(configuration.mechanism, "correlated", False) and len(arrays) > 1:
         yield (
             ("mechanism", "correlated"),

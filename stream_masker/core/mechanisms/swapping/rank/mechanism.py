@@ -12,7 +12,7 @@ from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import SwappedColumn, SwapValues, swap_in_ranks
 from stream_masker.core.mechanisms.swapping.interval import IntervalLengths, IntervalShares, IntervalSwapping
-from stream_masker.core.mechanisms.swapping.kernels import REFERENCE_WORD, draw_below
+from stream_masker.core.mechanisms.swapping.kernels import REFERENCE_WORD, uniform_below
 from stream_masker.core.mechanisms.swapping.rank.distance_table import DistanceTable
 from stream_masker.core.mechanisms.swapping.rank.records import (
     merge_partners,
@@ -156,7 +156,7 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
         distances = self._prepared_statistics()[j].between(distinct)
         sums = distances.level_units.astype(np.float64)[distances.levels] @ counts
         most_distant = np.flatnonzero(sums == sums.max())
-        reference = most_distant[draw_below(values.words[0, REFERENCE_WORD], most_distant.size)]
+        reference = most_distant[uniform_below(values.words[0, REFERENCE_WORD], most_distant.size)]
         return swap_in_ranks(distances.levels[reference][index], values, k)
 
     def _swap_records(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.mechanisms.swapping.kernels import FIRST_REFERENCE_WORD, draw_below
+from stream_masker.core.mechanisms.swapping.kernels import FIRST_REFERENCE_WORD, uniform_below
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, DistanceTable, ValueDistances
 from stream_masker.core.mechanisms.swapping.rank.kernels import swap_nearest
 from stream_masker.core.mechanisms.swapping.rank.search import DISTANCE_BUCKETS
@@ -280,7 +280,7 @@ def _first_reference(
             totals += _distance_sums(attribute, element)
     sums = totals[representatives]
     most_distant = np.flatnonzero((sums == sums.max())[type_of])
-    return int(most_distant[draw_below(words[0, FIRST_REFERENCE_WORD], most_distant.size)])
+    return int(most_distant[uniform_below(words[0, FIRST_REFERENCE_WORD], most_distant.size)])
 
 
 def _distance_sums(attribute: _AttributeValues, element: int) -> Float64Array:

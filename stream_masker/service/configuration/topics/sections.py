@@ -1,0 +1,100 @@
+"""The configuration section of the topics, with one or several input topics."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration.base import Section, TopicExpression, TopicName, TopicTemplate
+
+TOPIC_PLACEHOLDER = "{topic}"
+TEMPLATE_ROLES = ("output", "rejected")
+"""The keys of ``topics`` that may have the placeholder."""
+
+
+class TopicsSection(Section):
+    """The names of the topics, all different."""
+
+    input: TopicName | TopicExpression | Annotated[tuple[TopicName, ...], Field(min_length=1)] = Field(
+        default="discharges",
+        description="The topic of the events to mask; or a list of topics; or a regular expression that starts with "
+        "`^` and matches the whole names of the topics, also of those that are created later.",
+    )
+    output: TopicTemplate = Field(
+        default="{topic}.masked",
+        description="The topic of the masked events, in which `{topic}` stands for the input topic. With several input "
+        "topics, each has an output topic of its own.",
+    )
+    rejected: TopicTemplate = Field(
+        default="{topic}.rejected",
+        description="The topic of the rejections: where and why a record was rejected, never its values. `{topic}` "
+        "stands for the input topic; without it, several input topics share one.",
+    )
+    calibration: TopicName = Field(
+        default="stream-masker.calibration",
+        description="The topic of the window counts that workers write; exactly 1 partition.",
+    )
+    statistics: TopicName = Field(
+        default="stream-masker.statistics",
+        description="The topic of the statistics versions that the calibrator writes; compacted.",
+    )
+    drift: TopicName = Field(
+        default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
+    )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the input topics; none if a regular expression gives them."""
+        if isinstance(self.input, tuple):
+            return self.input
+        return () if self.expression is not None else (self.input,)
+
+    @property
+    def expression(self) -> str | None:
+        """The regular expression of the input topics, None if they are named."""
+        return self.input if isinstance(self.input, str) and self.input.startswith("^") else None
+
+    @property
+    def several(self) -> bool:
+        """Whether there may be several input topics."""
+        return isinstance(self.input, tuple) or self.expression is not None
+
+    @property
+    def single(self) -> str:
+        """The name of the only input topic. Raises ConfigurationError if there may be several."""
+        if self.several:
+            raise ConfigurationError("topics.input: gives several topics: choose one with --topic")
+        return str(self.input)
+
+    def is_input(self, topic: str) -> bool:
+        """Whether a topic is an input topic."""
+        if (expression := self.expression) is not None:
+            return re.fullmatch(expression, topic) is not None
+        return topic in self.names
+
+    def of(self, topic: str) -> TopicsSection:
+        """Return the names of the topics of one input topic."""
+        names = {role: getattr(self, role).replace(TOPIC_PLACEHOLDER, topic) for role in TEMPLATE_ROLES}
+        return self.model_copy(update={"input": topic, **names})
+
+    @property
+    def internal(self) -> dict[str, str]:
+        """The topics that stream-masker's processes share, by role."""
+        return {role: getattr(self, role) for role in ("calibration", "statistics", "drift")}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill_placeholders(cls, given: Any) -> Any:
+        """Replace the placeholders by the name of the input topic, if it is the only one."""
+        if not isinstance(given, dict):
+            return given
+        defaults = {name: field.default for name, field in cls.model_fields.items()}
+        names = {role: given.get(role, defaults[role]) for role in TEMPLATE_ROLES}
+        topic = given.get("input", defaults["input"])
+        if not isinstance(topic, str) or topic.startswith("^"):
+            return given
+        filled = {k: v.replace(TOPIC_PLACEHOLDER, topic) if isinstance(v, str) else v for k, v in names.items()}
+        return {**given, **filled}

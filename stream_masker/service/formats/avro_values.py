@@ -1,0 +1,286 @@
+"""Avro values as JSON, and JSON as Avro values of a schema.
+
+Logical types are readable texts in JSON: dates and times in ISO 8601, decimals and UUIDs as texts. Bytes are texts
+whose characters are the bytes (ISO 8859-1), as in Avro's own JSON encoding. A union is the JSON of its branch, without
+the branch's name. NaN and infinities become null, because JSON has none of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import date, datetime, time
+from decimal import Decimal, InvalidOperation
+from typing import Any, TypeAlias
+from uuid import UUID
+
+import orjson
+
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+
+ToAvro: TypeAlias = Callable[[Any], Any]
+"""Converts JSON to an Avro value. Raises RecordRejectedError, with the field of the schema, if it does not fit."""
+
+INT_BITS = {"int": 31, "long": 63}
+
+
+def avro_document(value: Any) -> bytes:
+    """The JSON of an Avro value that fastavro has read. Raises TypeError for a value that has none.
+
+    Dates and times are not left to orjson, which writes 89 ms of a time of day as ``.89000``.
+    """
+    return orjson.dumps(value, default=_text, option=orjson.OPT_PASSTHROUGH_DATETIME)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, Decimal):
+        return str(value)
+    if isinstance(value, (date, time)):
+        return value.isoformat().replace("+00:00", "Z")
+    raise TypeError(type(value).__name__)
+
+
+def avro_converter(schema: Any, named: Mapping[str, Any]) -> ToAvro:
+    """The function that converts JSON to values of a schema.
+
+    schema, named: parsed by ``fastavro.parse_schema``, which writes full names into them. Raises KeyError or TypeError
+    for a schema that it does not know.
+    """
+    return _Compiler(named).convert(schema, "")
+
+
+class _Compiler:
+    """Compiles schemas to functions. Named types are compiled once, so that they may contain themselves."""
+
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        self._compiled: dict[str, ToAvro] = {}
+
+    def convert(self, schema: Any, path: str) -> ToAvro:
+        """path: of the value in the record, for messages."""
+        if isinstance(schema, list):
+            return self._union(schema, path)
+        if isinstance(schema, str):
+            return self._by_name(schema, path) if schema not in _PRIMITIVES else _checked(_PRIMITIVES[schema], path)
+        if isinstance(schema["type"], str) and (schema["type"], schema.get("logicalType")) in _LOGICAL:
+            return _checked(_LOGICAL[schema["type"], schema["logicalType"]], path)
+        return self._of_type(schema, path)
+
+    def _of_type(self, schema: Any, path: str) -> ToAvro:
+        """The function of a schema that is an object, by its type; a logical type that is not known is ignored."""
+        match schema["type"]:
+            case "record" | "error" | "enum" | "fixed":
+                return self._by_name(schema["name"], path, schema)
+            case "array":
+                return self._array(self.convert(schema["items"], f"{path}[*]"), path)
+            case "map":
+                return self._map(self.convert(schema["values"], f"{path}.*" if path else "*"), path)
+        return self.convert(schema["type"], path)
+
+    def _by_name(self, name: str, path: str, schema: Any = None) -> ToAvro:
+        """The function of a named type, which is looked up when it is called: the type may contain itself."""
+        if name not in self._compiled:
+            self._compiled[name] = _null
+            self._compiled[name] = self._definition(self._named[name] if schema is None else schema, path)
+
+        def named(value: Any) -> Any:
+            return self._compiled[name](value)
+
+        return named
+
+    def _definition(self, schema: Any, path: str) -> ToAvro:
+        if schema["type"] == "enum":
+            return _checked(_one_of(frozenset(schema["symbols"])), path)
+        if schema["type"] == "fixed":
+            logical = _LOGICAL.get(("fixed", schema.get("logicalType")))
+            return _checked(logical or _bytes_of(schema["size"]), path)
+        return self._record(schema, path)
+
+    def _record(self, schema: Any, path: str) -> ToAvro:
+        fields = [
+            (field["name"], self.convert(field["type"], where), "default" in field or _nullable(field["type"]), where)
+            for field in schema["fields"]
+            for where in [f"{path}.{field['name']}" if path else field["name"]]
+        ]
+
+        def record(value: Any) -> Any:
+            if not isinstance(value, dict):
+                raise _misfit(path)
+            found = {}
+            for name, convert, optional, where in fields:
+                if name in value:
+                    found[name] = convert(value[name])
+                elif not optional:
+                    raise _misfit(where)
+            return found
+
+        return record
+
+    def _array(self, item: ToAvro, path: str) -> ToAvro:
+        def array(value: Any) -> Any:
+            if not isinstance(value, list):
+                raise _misfit(path)
+            return [item(one) for one in value]
+
+        return array
+
+    def _map(self, item: ToAvro, path: str) -> ToAvro:
+        def mapping(value: Any) -> Any:
+            if not isinstance(value, dict):
+                raise _misfit(path)
+            return {key: item(one) for key, one in value.items()}
+
+        return mapping
+
+    def _union(self, schemas: Sequence[Any], path: str) -> ToAvro:
+        branches = [(one, self.convert(one, path)) for one in schemas if _kind(one) != "null"]
+        branches.sort(key=lambda branch: _kind(branch[0]) in ("float", "double"))
+        nullable = len(branches) < len(schemas)
+        if len(branches) == 1:
+            only = branches[0][1]
+            return lambda value: None if value is None and nullable else only(value)
+
+        def union(value: Any) -> Any:
+            if value is None and nullable:
+                return None
+            fitting = [found for found in (_attempt(value, *branch) for branch in branches) if found is not None]
+            if not fitting:
+                raise _misfit(path)
+            return max(fitting, key=lambda found: found[0])[1]
+
+        return union
+
+
+def _attempt(value: Any, schema: Any, convert: ToAvro) -> tuple[int, Any] | None:
+    """The value as one of a union's branch, with the number of its fields; None if it does not fit.
+
+    It is paired with the branch's name, which tells fastavro the branch.
+    """
+    try:
+        found = convert(value)
+    except RecordRejectedError:
+        return None
+    name = schema if isinstance(schema, str) else schema.get("name")
+    return len(found) if isinstance(found, dict) else 0, found if name is None else (name, found)
+
+
+def _kind(schema: Any) -> Any:
+    return schema.get("type") if isinstance(schema, dict) else schema
+
+
+def _nullable(schema: Any) -> bool:
+    return schema == "null" or (isinstance(schema, list) and "null" in map(_kind, schema))
+
+
+def _misfit(path: str) -> RecordRejectedError:
+    return RecordRejectedError(Reason.SCHEMA_MISMATCH, path or None)
+
+
+def _checked(convert: ToAvro, path: str) -> ToAvro:
+    """The function, which raises RecordRejectedError where ``convert`` raises ValueError or TypeError."""
+
+    def checked(value: Any) -> Any:
+        try:
+            return convert(value)
+        except (ValueError, TypeError, InvalidOperation):
+            raise _misfit(path) from None
+
+    return checked
+
+
+def _of_type(value: Any, kind: type) -> Any:
+    if type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def _integer(bits: int) -> ToAvro:
+    def integer(value: Any) -> Any:
+        if not -(1 << bits) <= _of_type(value, int) < 1 << bits:
+            raise ValueError
+        return value
+
+    return integer
+
+
+def _real(value: Any) -> float:
+    return float(value if type(value) is int else _of_type(value, float))
+
+
+def _null(value: Any) -> None:
+    if value is not None:
+        raise TypeError
+
+
+def _bytes(value: Any) -> bytes:
+    return bytes(_of_type(value, str).encode("latin-1"))
+
+
+def _bytes_of(size: int) -> ToAvro:
+    def fixed(value: Any) -> bytes:
+        found = _bytes(value)
+        if len(found) != size:
+            raise ValueError
+        return found
+
+    return fixed
+
+
+def _one_of(symbols: frozenset[str]) -> ToAvro:
+    def symbol(value: Any) -> Any:
+        if _of_type(value, str) not in symbols:
+            raise ValueError
+        return value
+
+    return symbol
+
+
+def _decimal(value: Any) -> Decimal:
+    found = Decimal(str(value) if type(value) in (int, float) else _of_type(value, str))
+    if not found.is_finite():
+        raise ValueError
+    return found
+
+
+def _instant(value: Any) -> datetime:
+    found = datetime.fromisoformat(_of_type(value, str))
+    if found.tzinfo is None:
+        raise ValueError
+    return found
+
+
+def _local_instant(value: Any) -> datetime:
+    found = datetime.fromisoformat(_of_type(value, str))
+    if found.tzinfo is not None:
+        raise ValueError
+    return found
+
+
+def _uuid(value: Any) -> UUID:
+    return UUID(_of_type(value, str))
+
+
+_PRIMITIVES: Mapping[str, ToAvro] = {
+    "null": _null,
+    "boolean": lambda value: _of_type(value, bool),
+    "string": lambda value: _of_type(value, str),
+    "bytes": _bytes,
+    "float": _real,
+    "double": _real,
+    **{name: _integer(bits) for name, bits in INT_BITS.items()},
+}
+
+_LOGICAL: Mapping[tuple[Any, Any], ToAvro] = {
+    ("int", "date"): lambda value: date.fromisoformat(_of_type(value, str)),
+    ("int", "time-millis"): lambda value: time.fromisoformat(_of_type(value, str)),
+    ("long", "time-micros"): lambda value: time.fromisoformat(_of_type(value, str)),
+    ("long", "timestamp-millis"): _instant,
+    ("long", "timestamp-micros"): _instant,
+    ("long", "local-timestamp-millis"): _local_instant,
+    ("long", "local-timestamp-micros"): _local_instant,
+    ("string", "uuid"): _uuid,
+    ("fixed", "uuid"): _uuid,
+    ("bytes", "decimal"): _decimal,
+    ("fixed", "decimal"): _decimal,
+}

@@ -1,0 +1,127 @@
+"""The Confluent wire format: records and keys with the id of a schema in a registry."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.service.formats.kinds import open_serde
+from stream_masker.service.formats.registry import LATEST_SECONDS, registry_answer
+from stream_masker.service.formats.serdes import Serde, schema_id
+
+UNKNOWN_SECONDS: Final = 60.0
+"""Seconds after which an id that the registry did not know is looked up again."""
+
+MAX_UNKNOWN: Final = 10_000
+
+MessagePart: TypeAlias = Literal["key", "value"]
+
+
+class SchemaLookup:
+    """The serdes of a registry's schemas, by id and by subject. Each schema is looked up once."""
+
+    def __init__(self, client: Any, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client = client
+        self._url = url
+        self._clock = clock
+        self._serdes: dict[int, Serde] = {}
+        self._unknown: dict[int, float] = {}
+        self._latest: dict[str, tuple[Serde, float]] = {}
+
+    def by_id(self, number: int) -> Serde:
+        """The serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
+        if (found := self._serdes.get(number)) is not None:
+            return found
+        if self._clock() < self._unknown.get(number, float("-inf")):
+            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+        try:
+            with registry_answer(self._url):
+                schema = self._client.get_schema(number)
+            self._serdes[number] = open_serde(self._client, self._url, number, schema)
+        except RecordRejectedError:
+            if len(self._unknown) >= MAX_UNKNOWN:
+                self._unknown.clear()
+            self._unknown[number] = self._clock() + UNKNOWN_SECONDS
+            raise
+        return self._serdes[number]
+
+    def latest(self, subject: str) -> Serde:
+        """The serde of a subject's latest version, which may be ``LATEST_SECONDS`` old.
+
+        Raises FormatUnavailableError if there is none; a known version stays in use while the registry fails.
+        """
+        serde, until = self._latest.get(subject, (None, 0.0))
+        if serde is not None and self._clock() < until:
+            return serde
+        try:
+            with registry_answer(self._url):
+                registered = self._client.get_latest_version(subject)
+            serde = self.by_id(registered.schema_id)
+        except RecordRejectedError:
+            raise FormatUnavailableError(
+                f"the schema registry at {self._url} has no usable schema of the subject {subject}: register it"
+            ) from None
+        except FormatUnavailableError:
+            if serde is None:
+                raise
+        self._latest[subject] = serde, self._clock() + LATEST_SECONDS
+        return serde
+
+
+class OutputSubject(NamedTuple):
+    """The subject that masked records are written with. strategy: of the client, such as ``topic_record``."""
+
+    strategy: str
+    topic: str
+
+    def name(self, part: MessagePart, record_name: str | None) -> str:
+        """The subject of a record. Raises RecordRejectedError if the strategy needs a name that the schema lacks."""
+        from confluent_kafka.schema_registry import (
+            record_subject_name_strategy,
+            topic_record_subject_name_strategy,
+            topic_subject_name_strategy,
+        )
+        from confluent_kafka.serialization import SerializationContext
+
+        strategies = {
+            "topic": topic_subject_name_strategy,
+            "record": record_subject_name_strategy,
+            "topic_record": topic_record_subject_name_strategy,
+        }
+        if record_name is None and self.strategy != "topic":
+            raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+        return str(strategies[self.strategy](SerializationContext(self.topic, part), record_name))
+
+
+class ConfluentFormat:
+    """Values, and with ``keys`` also message keys, in the Confluent wire format.
+
+    subject: what masked records are written with; None for the schema that they came with.
+    """
+
+    def __init__(self, schemas: SchemaLookup, *, subject: OutputSubject | None = None, keys: bool = False) -> None:
+        self._schemas = schemas
+        self._subject = subject
+        self._keys = keys
+
+    @property
+    def decodes_keys(self) -> bool:
+        return self._keys
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        """The JSON of a record, and the function that encodes it once it is masked."""
+        return self._decode(value, "value")
+
+    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
+        """The JSON of a key, and the function that encodes it once it is masked."""
+        return self._decode(key, "key")
+
+    def _decode(self, data: bytes, part: MessagePart) -> tuple[bytes, EncodeRecord]:
+        serde = self._schemas.by_id(schema_id(data))
+        document, encode = serde.decode(data)
+        if self._subject is None:
+            return document, encode
+        return document, self._schemas.latest(self._subject.name(part, serde.record_name)).encode

@@ -1,0 +1,154 @@
+"""The serdes of one schema: records of the Confluent wire format as JSON, and JSON as records.
+
+Framing, decoding, validation and encoding are those of confluent-kafka's serdes. A subject name is not needed: the
+schema id of a record, or the one to write with, is known.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, Protocol
+
+import orjson
+
+from stream_masker.pipeline.codec.formatted import EncodeRecord
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.service.formats.avro_values import avro_converter, avro_document
+
+HEADER_BYTES = 5
+"""The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
+
+LARGEST_ID = 2**31 - 1
+
+
+class Serde(Protocol):
+    """The serde of one schema."""
+
+    @property
+    def record_name(self) -> str | None:
+        """The full name of the schema's record, which subject name strategies use; None if it has none."""
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        """The JSON of a record, and the function that encodes another one like it. Raises RecordRejectedError."""
+
+    def encode(self, document: bytes) -> bytes:
+        """Encode the JSON of a record. Raises RecordRejectedError if it does not fit the schema."""
+
+
+def schema_id(value: bytes) -> int:
+    """The schema id of a record. Raises RecordRejectedError if it has none."""
+    found = int.from_bytes(value[1:HEADER_BYTES], "big")
+    if len(value) <= HEADER_BYTES or value[0] or found > LARGEST_ID:
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+    return found
+
+
+def no_subject(*_: Any) -> None:
+    """The subject name strategy of serdes that need no subject."""
+
+
+def framed(kind: str, number: int, indexes: list[int] | None = None) -> Callable[[bytes, Any, Any], bytes]:
+    """The function that puts a schema id before an encoded value. indexes: of a Protobuf message's type."""
+    from confluent_kafka.schema_registry.serde import SchemaId
+
+    header = SchemaId(kind, number, message_indexes=indexes).id_to_bytes()
+    return lambda payload, context, unused: header + payload
+
+
+class AvroSerde:
+    """The serde of an Avro schema."""
+
+    def __init__(self, client: Any, number: int, schema: Any) -> None:
+        from confluent_kafka.schema_registry.avro import AvroDeserializer, AvroSerializer
+
+        named: dict[str, Any] = {}
+        parsed = _parse_avro(client, schema, named)
+        self.record_name = parsed.get("name") if isinstance(parsed, dict) else None
+        self._to_avro = avro_converter(parsed, named)
+        self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
+        self._write = AvroSerializer(
+            client,
+            _as_object(schema),
+            conf={
+                "auto.register.schemas": False,
+                "subject.name.strategy": no_subject,
+                "schema.id.serializer": framed("AVRO", number),
+            },
+        )
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        try:
+            return avro_document(self._read(value)), self.encode
+        except Exception:  # noqa: BLE001
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
+
+    def encode(self, document: bytes) -> bytes:
+        datum = self._to_avro(orjson.loads(document))
+        try:
+            return bytes(self._write(datum))
+        except Exception:  # noqa: BLE001
+            raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
+
+
+def _as_object(schema: Any) -> Any:
+    """The schema of a primitive type as an object: the serializer takes no name of a type alone."""
+    from confluent_kafka.schema_registry import Schema
+
+    definition = json.loads(schema.schema_str)
+    return Schema(json.dumps({"type": definition}), "AVRO") if isinstance(definition, str) else schema
+
+
+def _parse_avro(client: Any, schema: Any, named: dict[str, Any]) -> Any:
+    """Parse a schema and those that it refers to; their named types are added to ``named``."""
+    from fastavro import parse_schema
+
+    for reference in schema.references or ():
+        _parse_avro(client, client.get_version(reference.subject, reference.version, True).schema, named)
+    return parse_schema(json.loads(schema.schema_str), named)
+
+
+class JsonSchemaSerde:
+    """The serde of a JSON Schema. What is written is validated; what is read is only parsed, by the codec."""
+
+    def __init__(self, client: Any, number: int, schema: Any) -> None:
+        from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+
+        definition = json.loads(schema.schema_str)
+        self.record_name = definition.get("title") if isinstance(definition, dict) else None
+        conf = {"subject.name.strategy": no_subject}
+        self._read = JSONDeserializer(
+            None, schema_registry_client=client, conf={**conf, "validate": False}, json_decode=bytes
+        )
+        self._write = JSONSerializer(
+            schema,
+            client,
+            conf={**conf, "auto.register.schemas": False, "schema.id.serializer": framed("JSON", number)},
+            json_encode=lambda value: orjson.dumps(value).decode(),
+        )
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        try:
+            return bytes(self._read(value)), self.encode
+        except Exception:  # noqa: BLE001
+            raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
+
+    def encode(self, document: bytes) -> bytes:
+        try:
+            return bytes(self._write(orjson.loads(document)))
+        except Exception as error:  # noqa: BLE001
+            raise RecordRejectedError(Reason.SCHEMA_MISMATCH, _invalid_field(error.__context__)) from None
+
+
+def _invalid_field(error: BaseException | None) -> str | None:
+    """The field of a validation error, by the names in the schema only: those of the record may be values."""
+    from jsonschema import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return None
+    steps, value = list(error.absolute_schema_path), error.validator_value
+    names = [str(name) for at, name in pairwise(steps) if at == "properties"]
+    if error.validator == "required" and isinstance(value, list) and isinstance(error.instance, dict):
+        names += [name for name in value if name not in error.instance][:1]
+    return ".".join(names) or None

@@ -1,0 +1,109 @@
+"""The worker's input topics; with a regular expression, they are looked for again while the worker runs."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from confluent_kafka import KafkaException
+
+from stream_masker.errors import ServiceError
+from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.kafka.failures import explained
+from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.worker.topic_checks import (
+    FoundTopics,
+    PartitionCounts,
+    check_input,
+    check_names,
+    input_names,
+)
+
+log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
+
+REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
+"""The property of ``kafka.properties`` that sets how often new topics are looked for, as in Kafka's own clients."""
+
+REFRESH_MS = 30_000
+"""Its default, in milliseconds."""
+
+
+class InputTopics:
+    """The input topics that a worker reads. A new topic is read once it and the topics of its records pass the checks.
+
+    ``partitions`` requests the number of partitions of every topic. ``admit`` is called before the records of a new
+    topic are read. Both may raise KafkaException, ``admit`` also ServiceError. ``every``: seconds between two searches.
+
+    names: of the topics to read. refused: which ones are left out, and why; None if there are none.
+    """
+
+    def __init__(
+        self,
+        topics: TopicsSection,
+        found: FoundTopics,
+        *,
+        partitions: Callable[[], Mapping[str, int]],
+        admit: Callable[[str], None],
+        every: float,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topics = topics
+        self._counts = dict(found.inputs)
+        self.names = [*found.inputs]
+        self._partitions = partitions
+        self._admit = admit
+        self._every = every
+        self._clock = clock
+        self._next = clock() + every
+        self.refused: str | None = None
+
+    def counts(self, topic: str) -> PartitionCounts:
+        """Return the numbers of partitions of an input topic and of the topics of its records.
+
+        Those of a topic that is not read any more are known too: some of its records may still be in flight.
+        """
+        return self._counts[topic]
+
+    @property
+    def due(self) -> bool:
+        """Whether to look for new topics; never if all are named."""
+        return self._topics.expression is not None and self._clock() >= self._next
+
+    def refresh(self) -> bool:
+        """Look for topics; return whether those to read have changed."""
+        self._next = self._clock() + self._every
+        try:
+            counts = self._partitions()
+        except KafkaException as failure:
+            log.warning("new topics cannot be looked for: %s", explained(failure.args[0]))
+            return False
+        before, problems = self.names, []
+        names = input_names(counts, self._topics)
+        self.names = [name for name in self.names if name in names]
+        for name in names:
+            if name not in self.names and (problem := self._add(name, counts)) is not None:
+                problems.append(f"{name}: {problem}")
+        self._report(problems)
+        return self.names != before
+
+    def _add(self, name: str, counts: Mapping[str, int]) -> str | None:
+        """Add a topic if it passes the checks, otherwise return why it does not."""
+        try:
+            check_names(self._topics, [*self.names, name])
+            found = check_input(counts, self._topics, name)
+            self._admit(name)
+        except KafkaException as failure:
+            return explained(failure.args[0])
+        except ServiceError as error:
+            return str(error)
+        self._counts[name] = found
+        self.names.append(name)
+        log.info("reading the new input topic %s", name)
+        return None
+
+    def _report(self, problems: list[str]) -> None:
+        self.refused = f"input topics are not read: {'; '.join(problems)}" if problems else None
+        if self.refused is not None:
+            log.error("%s", self.refused)

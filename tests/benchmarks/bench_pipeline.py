@@ -1,0 +1,118 @@
+"""Processor time of the parts of a worker's pipeline, without Kafka, in µs a record.
+
+``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5]``. One thread; batches of 10,000 records
+of four partitions, as a worker masks them. Prints the quartiles over all batches. The time of the thread hardly depends
+on what else runs on the machine. ``bench_kafka.py`` shows the processor time of the whole worker and of a plain copy.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
+
+import numpy as np
+import orjson
+from bench_kafka import PARTITIONS, SHAPES, configured
+from measuring import table
+
+from stream_masker.core.random.keys import FieldKeys
+from stream_masker.pipeline.codec.fallback import fastest_codec
+from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
+from stream_masker.pipeline.envelope import key_treatment
+from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.records import Inputs
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.secret import masking_secret, topic_seal
+from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.local.files import FileMasking
+from stream_masker.service.masking import Masking
+
+BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
+LEVEL = 16
+"""The level of a stream of some 100,000 records a second."""
+
+ResultT = TypeVar("ResultT")
+
+
+class Parts:
+    """Measures the parts of the pipeline of a configuration."""
+
+    def __init__(self, configuration: Configuration) -> None:
+        self.times: dict[str, list[float]] = defaultdict(list)
+        self.values = [
+            orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(BATCH * BATCHES)
+        ]
+        self.masking = Masking(configuration)
+        self.masking.restore(FileMasking(configuration).snapshot(enumerate(self.values[:SAMPLE])))
+        self.secret, self.topic = masking_secret(configuration), configuration.topics.input
+        self.seal = topic_seal(configuration, configuration.topics.calibration)
+        pseudonyms = Pseudonyms(self.secret)
+        self.codec = fastest_codec(ReferenceCodec(self.masking.plan, pseudonyms), self.masking.plan, pseudonyms)
+        self.treat_keys = key_treatment(self.masking.plan.message, pseudonyms)
+
+    def batches(self) -> Iterator[dict[int, Inputs]]:
+        for start in range(0, len(self.values), BATCH):
+            values = self.values[start : start + BATCH]
+            yield {partition: inputs(values[partition::PARTITIONS], start) for partition in range(PARTITIONS)}
+
+    def measure(self, batch: dict[int, Inputs]) -> None:
+        masker = self.masking.masker
+        masker.sample_from(LEVEL)
+        self.timed("mask, counting a sample", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
+        masker.sample_from(None)
+        results = self.timed("mask, counting all", lambda: masker.mask_all(self.topic, batch, statistics_version=1))
+        blocks = [block for result in results.values() for block in result.blocks]
+        taxonomies = self.masking.taxonomies
+        self.timed(
+            "encode and seal the counts of all",
+            lambda: [self.seal.seal(block_key(b), encode_block(b, taxonomies, configuration="0")) for b in blocks],
+        )
+        records = Inputs.joined(list(batch.values()))
+        decoded = self.timed("of masking: decode", lambda: self.codec.read(records))
+        keys = FieldKeys(self.secret, decoded.keys or [b"%d" % k for k in range(decoded.batch.size)])
+        masked = self.timed("of masking: replace", lambda: self.masking.mechanism.mask_batch(decoded.batch, keys))
+        self.timed("of masking: render", lambda: self.codec.render(decoded, masked))
+        self.timed("of masking: message keys", lambda: self.treat_keys(records.keys))
+
+    def timed(self, name: str, do: Callable[[], ResultT]) -> ResultT:
+        start = time.thread_time()
+        result = do()
+        self.times[name].append(1e6 * (time.thread_time() - start) / BATCH)
+        return result
+
+
+def inputs(values: list[bytes], start: int) -> Inputs:
+    size = len(values)
+    keys = [b"%d" % (start + number) for number in range(size)]
+    return Inputs(offsets=range(start, start + size), values=values, keys=keys, timestamps=[1] * size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
+    parser.add_argument("--rounds", type=int, default=5)
+    options = parser.parse_args()
+    gc.disable()
+    with tempfile.TemporaryDirectory() as name:
+        parts = Parts(configured(Path(name), "localhost:1", BATCH, SHAPES[options.shape]))
+        for number in range(options.rounds + 1):
+            for batch in parts.batches():
+                parts.measure(batch)
+            if not number:
+                parts.times.clear()
+    rows = [[part, *np.percentile(times, [25, 50, 75])] for part, times in parts.times.items()]
+    table("Processor time of a worker's pipeline", ("part", "µs a record, lower quartile", "median", "upper"), rows)
+
+
+if __name__ == "__main__":
+    main()

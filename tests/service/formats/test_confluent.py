@@ -1,0 +1,238 @@
+"""The Confluent wire format with the client's own serdes and mock registry."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import orjson
+import pytest
+
+pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 'stream-masker[registry]'")
+
+from confluent_kafka.schema_registry import (
+    Rule,
+    RuleKind,
+    RuleMode,
+    RuleSet,
+    SchemaReference,
+    SchemaRegistryClient,
+)
+from confluent_kafka.serialization import SerializationContext
+from schema_registry import (
+    AVRO_EVENT,
+    JSON_EVENT,
+    RegistryServer,
+    avro_values,
+    json_values,
+    mock_client,
+    register,
+    registry_server,
+)
+
+from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.service.formats.confluent import (
+    UNKNOWN_SECONDS,
+    ConfluentFormat,
+    OutputSubject,
+    SchemaLookup,
+)
+from stream_masker.service.formats.registry import LATEST_SECONDS
+
+EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
+WRITERS = {"avro": (avro_values, AVRO_EVENT), "json": (json_values, JSON_EVENT)}
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture(params=WRITERS)
+def written(request):
+    """A mock registry, the format, and a record of each kind of schema."""
+    client = mock_client()
+    write, schema = WRITERS[request.param]
+    (value,) = write(client, "in", schema, [EVENT])
+    return SimpleNamespace(client=client, value=value, format=ConfluentFormat(SchemaLookup(client, "mock://")))
+
+
+def rejection(call, *arguments) -> tuple[str, str | None]:
+    with pytest.raises(RecordRejectedError) as caught:
+        call(*arguments)
+    assert "canary" not in repr(caught.value)
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None or caught.value.__suppress_context__
+    return caught.value.reason.value, caught.value.field
+
+
+def test_a_record_is_decoded_and_written_with_the_schema_that_it_came_with(written):
+    document, encode = written.format.decode(written.value)
+    found = orjson.loads(document)
+    assert {name: found[name] for name in EVENT} == EVENT
+    assert encode(document) == written.value
+    masked = encode(orjson.dumps({**found, "first": "C22"}))
+    assert masked[:5] == written.value[:5]
+    assert orjson.loads(written.format.decode(masked)[0]) == {**found, "first": "C22"}
+
+
+@pytest.mark.parametrize("schema", ["string", {"type": "string"}], ids=str)
+def test_a_key_of_a_primitive_type_is_decoded_and_written(schema):
+    client = mock_client()
+    (key,) = avro_values(client, "in", schema, ["p7"], "key")
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"), keys=True)
+    document, encode = wire.decode_key(key)
+    assert (document, encode(document)) == (b'"p7"', key)
+    number = register(client, "other-key", schema)
+    assert wire.decode_key(b"\x00" + number.to_bytes(4, "big") + key[5:])[1](b'"p8"')[-2:] == b"p8"
+
+
+def test_the_clients_own_deserializer_reads_what_is_written(written):
+    from confluent_kafka.schema_registry.avro import AvroDeserializer
+    from confluent_kafka.schema_registry.json_schema import JSONDeserializer
+
+    document, encode = written.format.decode(written.value)
+    read = (
+        JSONDeserializer(None, schema_registry_client=written.client)
+        if written.value[5:6] == b"{"
+        else AvroDeserializer(written.client)
+    )
+    assert read(encode(document), SerializationContext("in", "value"))["first"] == "C00"
+
+
+def test_a_masked_record_that_does_not_fit_is_rejected_with_the_field(written):
+    document, encode = written.format.decode(written.value)
+    fields = orjson.loads(document)
+    without = orjson.dumps({name: value for name, value in fields.items() if name != "first"})
+    assert rejection(encode, without) == ("schema_mismatch", "first")
+    assert rejection(encode, orjson.dumps({**fields, "id": "canary"})) == ("schema_mismatch", "id")
+    assert rejection(encode, orjson.dumps({**fields, "patient": {"id": 5}})) == ("schema_mismatch", "patient.id")
+
+
+@pytest.mark.parametrize("value", [b"", b"\x00", b"\x00\x00\x00\x00\x01", b"\x01\x00\x00\x00\x01canary", b'{"a": 1}'])
+def test_a_value_without_a_schema_id_is_not_in_the_format(written, value):
+    assert rejection(written.format.decode, value) == ("not_in_format", None)
+
+
+def test_a_malformed_avro_value_is_not_in_the_format():
+    client = mock_client()
+    (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    assert rejection(wire.decode, value[:12]) == ("not_in_format", None)
+    assert rejection(wire.decode, value[:5] + b"\xff" * 20) == ("not_in_format", None)
+
+
+def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
+    clock = Clock()
+    with registry_server() as server:
+        wire = ConfluentFormat(SchemaLookup(SchemaRegistryClient({"url": server.url}), server.url, clock))
+        assert rejection(wire.decode, b"\x00\x00\x00\x00\x01canary") == ("unknown_schema", None)
+        assert rejection(wire.decode, b"\x00\x00\x00\x00\x01canary") == ("unknown_schema", None)
+        assert len(server.requests) == 1
+        (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
+        assert int.from_bytes(value[1:5], "big") == 1
+        assert rejection(wire.decode, value) == ("unknown_schema", None)
+        clock.now += UNKNOWN_SECONDS
+        assert orjson.loads(wire.decode(value)[0])["first"] == "C00"
+        for _ in range(3):
+            wire.decode(value)[1](wire.decode(value)[0])
+        assert len(server.requests) == 2
+
+
+def unavailable(call, *arguments) -> str:
+    with pytest.raises(FormatUnavailableError) as caught:
+        call(*arguments)
+    assert "canary" not in str(caught.value)
+    return str(caught.value)
+
+
+def over_http(server: RegistryServer, **properties: object) -> ConfluentFormat:
+    properties = {"url": server.url, "max.retries": 0, **properties}
+    return ConfluentFormat(SchemaLookup(SchemaRegistryClient(properties), server.url))
+
+
+def test_a_registry_that_fails_rejects_nothing():
+    value = b"\x00\x00\x00\x00\x01canary"
+    with registry_server() as server:
+        wire = over_http(server)
+        for status in (429, 500, 503):
+            server.status = status
+            assert unavailable(wire.decode, value) == f"the schema registry at {server.url} fails ({status})"
+        server.status = 403
+        assert "refuses access (403): check format.registry" in unavailable(wire.decode, value)
+        server.status, server.login = None, "user:password"
+        assert "refuses access (401)" in unavailable(wire.decode, value)
+        (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
+        allowed = over_http(server, **{"basic.auth.user.info": "user:password"})
+        assert orjson.loads(allowed.decode(value)[0])["first"] == "C00"
+        server.stop()
+        assert unavailable(wire.decode, value).endswith("cannot be reached (ConnectError)")
+        assert orjson.loads(allowed.decode(value)[0])["first"] == "C00"
+
+
+def test_schemas_that_refer_to_others_are_resolved_and_wait_for_them():
+    patient = AVRO_EVENT["fields"][1]["type"]
+    fields = [{"name": "patient", "type": "org.example.Patient"}, {"name": "first", "type": "string"}]
+    whole = {"type": "record", "name": "Whole", "namespace": "org.example", "fields": fields}
+    with registry_server() as server:
+        register(server.client, "patients", {**patient, "namespace": "org.example"})
+        reference = SchemaReference("org.example.Patient", "patients", 1)
+        number = register(server.client, "wholes", whole, references=[reference])
+        value = b"\x00" + number.to_bytes(4, "big") + b"\x0ccanary\x06C00"
+        wire = over_http(server)
+        assert orjson.loads(wire.decode(value)[0]) == {"patient": {"id": "canary"}, "first": "C00"}
+        assert wire.decode(value)[1](wire.decode(value)[0]) == value
+
+
+def test_schemas_with_rules_cannot_be_used():
+    client = mock_client()
+    encrypt = Rule("e", None, RuleKind.TRANSFORM, RuleMode.WRITEREAD, "ENCRYPT", ["PII"], None, None, None, None, False)
+    number = register(client, "in-value", AVRO_EVENT, rule_set=RuleSet([], [encrypt]))
+    wire = ConfluentFormat(SchemaLookup(client, "mock://"))
+    assert rejection(wire.decode, b"\x00" + number.to_bytes(4, "big") + b"canary") == ("unknown_schema", None)
+
+
+def test_masked_records_are_written_with_the_latest_schema_of_the_output():
+    clock, client = Clock(), mock_client()
+    (value,) = avro_values(client, "in", AVRO_EVENT, [EVENT])
+    wire = ConfluentFormat(SchemaLookup(client, "mock://", clock), subject=OutputSubject("topic", "out"))
+    message = "the schema registry at mock:// has no usable schema of the subject out-value: register it"
+    assert unavailable(wire.decode, value) == message
+    first = {**AVRO_EVENT, "name": "Masked", "fields": [{"name": "first", "type": "string"}]}
+    number = register(client, "out-value", first)
+    document, encode = wire.decode(value)
+    masked = encode(document)
+    assert int.from_bytes(masked[1:5], "big") == number
+    assert orjson.loads(wire._decode(masked, "value")[0]) == {"first": "C00"}
+    second = register(client, "out-value", {**first, "fields": [*first["fields"], {"name": "id", "type": "long"}]})
+    assert encode(document)[1:5] == masked[1:5]
+    clock.now += LATEST_SECONDS
+    assert int.from_bytes(wire.decode(value)[1](document)[1:5], "big") == second
+
+
+def test_a_latest_schema_stays_in_use_while_the_registry_fails():
+    clock = Clock()
+    with registry_server() as server:
+        (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
+        number = register(server.client, "out-value", AVRO_EVENT)
+        client = SchemaRegistryClient({"url": server.url, "max.retries": 0, "cache.latest.ttl.sec": 0.01})
+        wire = ConfluentFormat(SchemaLookup(client, server.url, clock), subject=OutputSubject("topic", "out"))
+        wire.decode(value)
+        server.stop()
+        clock.now += LATEST_SECONDS
+        document, encode = wire.decode(value)
+        assert encode(document) == b"\x00" + number.to_bytes(4, "big") + value[5:]
+
+
+@pytest.mark.parametrize(
+    ("strategy", "subject"),
+    [("topic", "out-value"), ("record", "org.example.Discharge"), ("topic_record", "out-org.example.Discharge")],
+)
+def test_the_subject_is_named_by_the_clients_strategies(strategy, subject):
+    assert OutputSubject(strategy, "out").name("value", "org.example.Discharge") == subject
+
+
+def test_a_strategy_by_record_needs_a_name():
+    assert rejection(OutputSubject("record", "out").name, "value", None) == ("unknown_schema", None)

@@ -1,0 +1,192 @@
+"""A calibrator engine with fake sessions, samples and a fake configuration file."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.window import CalibrationSettings
+from stream_masker.service.calibrator import engine
+from stream_masker.service.calibrator.engine import CalibratorEngine
+from stream_masker.service.kafka.topic_reader import StoppedError
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
+
+CORE_SHARE = 0.01
+
+
+class FakeSession:
+    """Records its calls; ``EngineBench`` injects the failures."""
+
+    def __init__(self, bench: EngineBench) -> None:
+        self.bench = bench
+        self.blocks: list[int] = []
+        self.ticks = 0
+        self.pending_windows = 0
+        self.is_urgent = False
+        self.skipped = self.urgent = 0
+        self.published = 0
+        self.samples: list[Any] = []
+        self.settings_differ = False
+        self.settings_published = 0
+        self.crossed: tuple[str, ...] = ()
+        self.withholds = False
+        self.components: list[Any] = []
+        self.history = SimpleNamespace(latest=bench.latest)
+
+    def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
+        if value in self.bench.errors:
+            raise self.bench.errors.pop(value)
+        self.blocks.append(offset)
+        self.pending_windows += value == b"window"
+
+    def tick(self, now: float) -> None:
+        self.ticks += 1
+
+    def skip_windows(self, *, keep: int) -> None:
+        self.skipped += max(0, self.pending_windows - keep)
+        self.pending_windows = min(self.pending_windows, keep)
+
+    def publish_next(self, *, urgent: bool) -> None:
+        self.urgent += urgent
+        end = time.process_time() + self.bench.processor_seconds
+        while time.process_time() < end:
+            hash(())
+        self.pending_windows -= 1
+        self.published += 1
+
+    def reconfigure(self, components: Any) -> None:
+        self.components.append(components)
+        self.settings_differ = True
+
+    def publish_settings(self) -> None:
+        self.settings_differ = False
+        self.settings_published += 1
+
+    def publish_sample(self, counts: Any) -> None:
+        if counts == "useless":
+            self.bench.found = None
+            raise StatisticsError("some attribute has no value")
+        self.samples.append(counts)
+        self.history.latest = "version 1"
+
+
+class FakeSampler:
+    def __init__(self, bench: EngineBench) -> None:
+        self.bench = bench
+        self.records = 7
+        self.stopped = False
+
+    def start(self) -> None:
+        self.bench.samplers.append(self)
+
+    def stop(self) -> None:
+        self.stopped = True
+
+    def result(self) -> Any:
+        return self.bench.found
+
+
+class FakeFile:
+    """A configuration file; ``changed``: whether the next reload finds other settings."""
+
+    def __init__(self) -> None:
+        self.current = SimpleNamespace(hash="0123456789abcdef")
+        self.refused: str | None = None
+        self.refusals = 0
+        self.changed = False
+        self.reloads: list[bool] = []
+
+    def reload_if_changed(self, *, force: bool) -> bool:
+        self.reloads.append(force)
+        changed, self.changed = self.changed, False
+        return changed
+
+
+def with_configuration(components: Any, configuration: Any) -> Any:
+    """Return the same components with another configuration."""
+    return SimpleNamespace(**{**vars(components), "configuration": configuration})
+
+
+class EngineBench:
+    """The engine under test and its environment."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.sessions: list[FakeSession] = []
+        self.samplers: list[FakeSampler] = []
+        self.errors: dict[bytes, Exception] = {}
+        self.openings: list[Exception] = []
+        self.latest: Any = "version 3"
+        self.found: Any = None
+        self.failures: list[BaseException] = []
+        self.closed = self.cleared = 0
+        self.processor_seconds = 0.0
+        self.reading = threading.Event()
+        self.slow = threading.Event()
+        self.health = Health()
+        monkeypatch.setattr(engine, "CalibrationSession", SimpleNamespace(open=self.open))
+        monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
+        monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
+        monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
+        components: Any = SimpleNamespace(
+            publisher=SimpleNamespace(close=self.close),
+            settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),
+            configuration=None,
+            page=SimpleNamespace(clear=self.clear_page),
+        )
+        monkeypatch.setattr(engine, "reconfigure", with_configuration)
+        self.registry = CollectorRegistry()
+        self.file: Any = FakeFile()
+        self.metrics = Metrics(self.registry, "calibrator")
+        self.engine = CalibratorEngine(components, self.metrics, self.health, self.failures.append, self.file)
+
+    def open(self, components: Any, metrics: Any, stopped: Callable[[], bool]) -> FakeSession:
+        self.reading.set()
+        while self.slow.is_set():
+            if stopped():
+                raise StoppedError("reading was stopped")
+            time.sleep(0.005)
+        if self.openings:
+            raise self.openings.pop(0)
+        self.sessions.append(FakeSession(self))
+        return self.sessions[-1]
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def clear_page(self) -> None:
+        self.cleared += 1
+
+    @property
+    def session(self) -> FakeSession:
+        return self.sessions[-1]
+
+    def deliver(self, *blocks: tuple[int, bytes]) -> None:
+        for offset, value in blocks:
+            asyncio.run(self.engine.deliver(offset, 0, None, value))
+
+    def wait(self, reached: Callable[[], Any]) -> None:
+        deadline = time.monotonic() + 10
+        while not reached():
+            assert time.monotonic() < deadline, f"timeout, failures: {self.failures}"
+            time.sleep(0.005)
+
+    def pause_for_longer_than_the_test(self) -> None:
+        """Compute two versions, of which the second one is charged."""
+        self.processor_seconds = 0.2
+        for offset in (1, 2):
+            self.deliver((offset, b"window"))
+            self.wait(lambda offset=offset: self.session.published == offset)
+
+    def become_active(self) -> None:
+        before = len(self.sessions)
+        self.engine.assigned(active=True)
+        self.wait(lambda: len(self.sessions) > before)

@@ -26,7 +26,7 @@ def index_below(word: np.uint64, size: int) -> int:
 
 
 @inlined
-def next_word(word: np.uint64) -> np.uint64:
+def mixed_word(word: np.uint64) -> np.uint64:
     """Another random word: the finalizer of SplitMix64."""
     word += np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -39,7 +39,7 @@ def salts_of(positions: Int32Array) -> UInt64Array:
     """(k,) uint64: a salt of each concept, the same in every window, for ``accepts``."""
     result = np.empty(positions.size, np.uint64)
     for i in range(positions.size):
-        result[i] = next_word(np.uint64(positions[i]))
+        result[i] = mixed_word(np.uint64(positions[i]))
     return result
 
 

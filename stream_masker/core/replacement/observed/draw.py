@@ -13,7 +13,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import lowest_bit
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
-from stream_masker.core.random.draws import index_below, next_word
+from stream_masker.core.random.draws import index_below, mixed_word
 from stream_masker.core.replacement.choice import Choice, RandomWords
 from stream_masker.core.replacement.observed.rows import SET_WORD_BITS, ObservedLevels, ObservedRows
 from stream_masker.core.replacement.rule import SIGN_DROPPED, choose_level
@@ -100,7 +100,7 @@ def draw_by_frequency(
         c = int64(rows.order[row, low])
         if (sign_word(levels, signs, c // SET_WORD_BITS) >> np.uint64(c % SET_WORD_BITS)) & np.uint64(1):
             return c
-        tie = next_word(tie)
+        tie = mixed_word(tie)
     return draw_in_pass(rows, levels, level, signs, tie)
 
 

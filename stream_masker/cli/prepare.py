@@ -9,10 +9,6 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.core.cache_folder import cache_folder
-from stream_masker.service.configuration import load_configuration
-from stream_masker.service.observability.logs import configure_logs
-from stream_masker.service.observability.progress import step_progress
-from stream_masker.service.runtime.warmup import warm_up
 
 
 @click.command()
@@ -27,6 +23,17 @@ def command(config: Path) -> None:
     Example:
       stream-masker prepare --config discharges.yaml
     """
+    click.echo("loading the service", err=True)
+    warm_up_with_progress(config)
+
+
+def warm_up_with_progress(config: Path) -> None:
+    """Import the service, which takes longer than the rest of the start, and warm up."""
+    from stream_masker.service.configuration import load_configuration
+    from stream_masker.service.observability.logs import configure_logs
+    from stream_masker.service.observability.progress import step_progress
+    from stream_masker.service.runtime.warmup import warm_up
+
     configure_logs("warning")
     start = time.perf_counter()
     with step_progress("compiling", stream=click.get_text_stream("stderr")) as show:

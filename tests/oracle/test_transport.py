@@ -21,6 +21,7 @@ from stream_masker.core.mechanisms.transport.solver import (
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.mechanisms.transport.tree import Edge, energy
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.random.draws import salts_of
 from stream_masker.core.random.keys import PositionKeys
 
 SHAPE = (9, 7)
@@ -211,7 +212,8 @@ def test_conditional_draws_have_the_law_of_their_context(table, least):
         rows = table.rows == a
         source[table.columns[rows]] = counts[rows] / counts[rows].sum()
         b = rng.choice(SHAPE[1], size, p=source).astype(np.int32)
-        drawn = channel.draw(*pairs, b, rng.integers(0, 2**64, size, dtype=np.uint64))
+        words = rng.integers(0, 2**64, size, dtype=np.uint64)
+        drawn = channel.draw(*pairs, b, words, salts_of(np.arange(laws.kernel.shape[0], dtype=np.int32)))
         target = np.zeros(SHAPE[1])
         rows = (table.rows == new_a) & (counts >= least)
         target[table.columns[rows]] = counts[rows] / counts[rows].sum()

@@ -14,10 +14,13 @@ from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
+import numba
 import numpy as np
+from llvmlite import binding
 from numba.core.dispatcher import Dispatcher
 
 SCALARS = (bool, int, float, complex, str, bytes, type(None), np.generic)
+PACKAGE = Path(__file__).parents[2]
 LIBRARIES = ("builtins", "math", "numpy")
 """Packages whose functions numba compiles by itself; numba's version is part of the key of the disk cache."""
 
@@ -36,6 +39,25 @@ def fingerprint(kernel: Any) -> str:
         digest.update(content)
         waiting += [other for other in called if other not in reached]
         reached |= dict.fromkeys(called)
+    return digest.hexdigest()
+
+
+@cache
+def build_digest() -> str:
+    """SHA-256 of the files of this package, the versions of Python, NumPy and numba, and the processor."""
+    digest = hashlib.sha256(
+        repr(
+            (
+                sys.version,
+                np.__version__,
+                numba.__version__,
+                binding.get_host_cpu_name(),
+                binding.get_host_cpu_features().flatten(),
+            )
+        ).encode()
+    )
+    for file in sorted(PACKAGE.rglob("*.py")):
+        digest.update(str(file.relative_to(PACKAGE)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
 
 

@@ -35,7 +35,7 @@ def default_mechanism(
     """Return the mechanism for these parameters and attributes.
 
     * ``parameters``: the names of the mechanism's parameters that are given.
-    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it can take minutes.
+    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it takes seconds.
     * ``numeric``: the numeric attributes.
     * ``record_alpha``: whether records bring their own noise level.
     """

@@ -6,14 +6,14 @@ import math
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, UInt64Array, UInt64Matrix
-from stream_masker.core.kernels.jit import int64, kernel
+from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 
 @kernel
 def uniform(word: np.uint64) -> float:
     """A number in [0, 1) with the 53 high bits of a random word."""
-    return (word >> np.uint64(11)) * (1.0 / 9007199254740992.0)
+    return int64(word >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
@@ -23,6 +23,38 @@ def index_below(word: np.uint64, size: int) -> int:
     The probability of each integer differs from 1 / size by less than 2⁻³².
     """
     return int64(((word >> np.uint64(32)) * np.uint64(size)) >> np.uint64(32))
+
+
+@inlined
+def mixed_word(word: np.uint64) -> np.uint64:
+    """Another random word: the finalizer of SplitMix64."""
+    word += np.uint64(0x9E3779B97F4A7C15)
+    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return word ^ (word >> np.uint64(31))
+
+
+@kernel
+def salts_of(positions: Int32Array) -> UInt64Array:
+    """(k,) uint64: a salt of each concept, the same in every window, for ``accepts``."""
+    result = np.empty(positions.size, np.uint64)
+    for i in range(positions.size):
+        result[i] = mixed_word(np.uint64(positions[i]))
+    return result
+
+
+@inlined
+def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
+    """Whether a candidate is drawn when candidates are visited one after the other.
+
+    Each is drawn with the probability ``weight`` / ``left``, where ``left`` is the weight of it and of all later ones,
+    so that the candidates are drawn in proportion to their weights. The random number of a candidate depends on the
+    word and on its ``salt`` alone. So a small change of the weights changes few draws: each visited candidate only with
+    the change of its probability.
+    """
+    mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
+    return uniform(mixed) * left < weight
 
 
 def uniforms(words: UInt64Array) -> Float64Array:

@@ -28,6 +28,9 @@ MUTABLE_MECHANISM_PARAMETERS: Final[Mapping[str, frozenset[str]]] = {
 MUTABLE_SECTIONS: Final = ("fields", "message")
 """Sections that are entirely mutable."""
 
+LATER_FIELD_KEYS: Final = ("references",)
+"""Keys of ``fields`` that settings leave out while empty, so that workers of earlier releases can read them."""
+
 KEY_STRICTNESS: Final = ("keep", "pseudonymize", "drop")
 """The treatments of the message key, from the loosest to the strictest."""
 
@@ -36,6 +39,9 @@ def mutable_settings(configuration: Configuration) -> dict[str, Any]:
     """Return the mutable part of a configuration."""
     data = _plain_data(configuration)
     attributes = data["attributes"].items()
+    for key in LATER_FIELD_KEYS:
+        if not data["fields"][key]:
+            del data["fields"][key]
     return {
         "attributes": {name: _selected(attribute, MUTABLE_ATTRIBUTE_KEYS) for name, attribute in attributes},
         "mechanism": _selected(data["mechanism"], _mutable_parameters(configuration)),

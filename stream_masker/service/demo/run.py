@@ -19,7 +19,7 @@ from stream_masker.service.demo.view import DemoView, print_plain, statistics_li
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.observability.progress import step_progress
-from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.runtime.warmup import warm_up_once
 
 STALL_SECONDS = 120.0
 SETTLE_SECONDS = 10.0
@@ -36,7 +36,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
         environment = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
         print_plain(console, "preparing ICD-10-CM and compiling kernels, which later runs find on the disk")
         with step_progress("compiling", stream=console.file) as show:
-            warm_up(environment.configuration, show)
+            warm_up_once(environment.configuration, show)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
         _run_processes(options, environment, stack, console)

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
 
 from stream_masker.core.kernels.compilations import compilations_reported
+from stream_masker.core.kernels.disk_cache import kernels_folder
+from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
@@ -21,9 +26,25 @@ from stream_masker.service.events.sample_records import sample_records
 WARMUP_WINDOWS = (2_000, 12)
 """The sizes of the rehearsed windows; windows with many and with few different values use different kernels."""
 
+WARMUP_WINDOWS_OF_NOISE = (500, 12)
+"""The sizes for semantic noise: it uses the same kernels for 500 values as for more, whose risk takes seconds."""
+
 WARMUP_MASKED_RECORDS = 64
 """The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
 of them is masked again, so that the window of masked records slides."""
+
+REHEARSED_SECTIONS = {
+    "ontologies",
+    "attributes",
+    "fields",
+    "message",
+    "mechanism",
+    "groups",
+    "noise_key",
+    "risk",
+    "limits",
+}
+"""The sections of the configuration that determine which kernels run."""
 
 WARMUP_SECRET = b"for sample records only"
 
@@ -35,7 +56,22 @@ def warm_up(configuration: Configuration, report: Callable[[str], None] = lambda
     calibrated on the sample records. Raises ConfigurationError like ``build_mechanism``.
     """
     with compilations_reported(report):
-        return _rehearse(configuration)
+        mechanism = _rehearse(configuration)
+    with suppress(OSError):  # without a note, the next start rehearses again
+        _note(configuration).touch()
+    return mechanism
+
+
+def warm_up_once(configuration: Configuration, report: Callable[[str], None]) -> None:
+    """``warm_up``, unless the cache folder notes that this build has done it for the same settings."""
+    if not _note(configuration).exists():
+        warm_up(configuration, report)
+
+
+def _note(configuration: Configuration) -> Path:
+    """The empty file that notes a rehearsal."""
+    settings = configuration.model_dump_json(include=REHEARSED_SECTIONS)
+    return kernels_folder() / f"{hashlib.sha256(f'{build_digest()} {settings}'.encode()).hexdigest()}.rehearsed"
 
 
 def _rehearse(configuration: Configuration) -> Mechanism:
@@ -53,7 +89,7 @@ def _rehearse(configuration: Configuration) -> Mechanism:
         risk_limits=build_risk_limits(configuration),
     )
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
-    for size in WARMUP_WINDOWS:
+    for size in WARMUP_WINDOWS_OF_NOISE if mechanism.name == "semantic_noise" else WARMUP_WINDOWS:
         publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
         calibration.published(publish)
         mechanism.restore(publish.message.snapshot)

@@ -25,6 +25,13 @@ def test_settings_are_plain_data_and_round_trip(example):
     assert again.folder == configuration.folder
 
 
+def test_settings_leave_out_later_keys_while_they_are_empty(parse):
+    fields = {"pseudonymize": ["patient.id"], "unlisted": "drop"}
+    assert "references" not in mutable_settings(parse(fields=fields))["fields"]
+    with_references = parse(fields={**fields, "references": ["subject.reference"]}, records="json")
+    assert mutable_settings(with_references)["fields"]["references"] == ["subject.reference"]
+
+
 NOISE = {"name": "semantic_noise"}
 
 

@@ -1,21 +1,54 @@
 """``warm_up`` with every mechanism: it masks sample records and computes their statistics."""
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 import yaml
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up
+from stream_masker.service.runtime import warmup
+from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up, warm_up_once
 
 
 @pytest.mark.parametrize(
     "mechanism", [*({"name": name} for name in MECHANISMS), {"name": "microaggregation", "k": 100}]
 )
 def test_warm_up_with_every_mechanism(tmp_path, mechanism):
+    ready = warm_up(load_configuration(written(tmp_path, mechanism), {}))
+    assert ready.name == mechanism["name"]
+    assert ready.statistics.records == WARMUP_WINDOWS[-1]
+
+
+def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(warmup, "_rehearse", done.append)
+    for name, times in (("semantic_noise", 1), ("semantic_noise", 1), ("pram", 2), ("semantic_noise", 2)):
+        warm_up_once(load_configuration(written(tmp_path, {"name": name}), {}), print)
+        assert len(done) == times
+    monkeypatch.setattr(warmup, "build_digest", lambda: "another build")
+    warm_up_once(load_configuration(written(tmp_path, {"name": "semantic_noise"}), {}), print)
+    assert len(done) == 3
+
+
+def test_a_start_warms_up_each_time_if_the_cache_folder_cannot_be_written(tmp_path, monkeypatch):
+    done = []
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "file" / "kernels"))
+    monkeypatch.setattr(warmup, "_rehearse", done.append)
+    for _ in range(2):
+        warm_up_once(load_configuration(written(tmp_path, {"name": "semantic_noise"}), {}), print)
+    assert len(done) == 2
+
+
+def written(folder: Path, mechanism: dict[str, Any]) -> Path:
+    """The file of a configuration with a mechanism."""
     rows = "".join(f"c{k},c{(k - 1) // 3}\n" for k in range(1, 60))
-    (tmp_path / "tree.csv").write_text(f"concept,parent\n{rows}")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
+    (folder / "tree.csv").write_text(f"concept,parent\n{rows}")
+    (folder / "secret").write_bytes(b"0123456789abcdef")
+    (folder / "secret").chmod(0o600)
     content = {
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {name: {"path": name, "ontology": "tree"} for name in ("a", "b")},
@@ -24,7 +57,5 @@ def test_warm_up_with_every_mechanism(tmp_path, mechanism):
         "mechanism": mechanism,
         "secret": {"file": "secret"},
     }
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
-    ready = warm_up(load_configuration(tmp_path / "c.yaml", {}))
-    assert ready.name == mechanism["name"]
-    assert ready.statistics.records == WARMUP_WINDOWS[-1]
+    (folder / "c.yaml").write_text(yaml.safe_dump(content))
+    return folder / "c.yaml"

@@ -21,7 +21,7 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, I
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.couplings import Conditional, coupling_sizes, solve_couplings
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
-from stream_masker.core.random.draws import uniform
+from stream_masker.core.random.draws import accepts, uniform
 
 JOINT_PAIRS = 4096
 """The number of couplings that are held at once when a joint law is computed."""
@@ -99,35 +99,39 @@ def add_couplings(
 
 @part
 def draw_coupled(
-    laws: Conditional, b: int, first: int, last: int, share: float, word: np.uint64, start: int, couplings: Float64Array
+    laws: Conditional,
+    b: int,
+    first: int,
+    last: int,
+    share: float,
+    word: np.uint64,
+    salts: UInt64Array,
+    start: int,
+    couplings: Float64Array,
 ) -> int:
     """Draw b* given b: with probability ``share`` from ψ, otherwise from what the columns lack."""
-    fraction = uniform(word)
     targets = last - first
     chosen = int64(-1)
     lacking = couplings[start + 2 * targets - 1]
-    if fraction < share or not lacking > 0.0:
-        share = max(share, fraction, 1e-300)
-        row = laws.kernel[b]
-        total = 0.0
+    row = laws.kernel[b]
+    if uniform(word) < share or not lacking > 0.0:
+        left = 0.0
         for k in range(targets):
-            total += np.float64(row[laws.partners[first + k]]) * couplings[start + k]
-        left = min(fraction / share, 1.0) * total
+            left += np.float64(row[laws.partners[first + k]]) * couplings[start + k]
         for k in range(targets):
             weight = np.float64(row[laws.partners[first + k]]) * couplings[start + k]
             if weight > 0.0:
                 chosen = int64(laws.partners[first + k])
-                left -= weight
-                if left < 0.0:
+                if accepts(word, salts[chosen], weight, left):
                     break
+                left -= weight
         return chosen
-    left = (fraction - share) / (1.0 - share) * lacking
     before = 0.0
     for k in range(targets):
         after = couplings[start + targets + k]
         if after > before:
             chosen = int64(laws.partners[first + k])
-            if left < after:
+            if accepts(word, salts[chosen], after - before, lacking - before):
                 break
         before = after
     return chosen
@@ -140,10 +144,11 @@ def draw_conditional(
     new_a: Int32Array,
     b: Int32Array,
     words: UInt64Array,
+    salts: UInt64Array,
     starts: Int64Array,
     couplings: Float64Array,
 ) -> Int32Array:
-    """(n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*)."""
+    """(n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*); ``salts``: (k_B,)."""
     result = np.empty(b.size, np.int32)
     for i in range(b.size):
         first = laws.offsets[new_a[i]]
@@ -152,7 +157,7 @@ def draw_conditional(
         share = 1.0
         if own >= 0:
             share = couplings[starts[i] + 2 * (last - first) + own - laws.offsets[a[i]]]
-        result[i] = draw_coupled(laws, int64(b[i]), first, last, share, words[i], starts[i], couplings)
+        result[i] = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, starts[i], couplings)
     return result
 
 
@@ -176,12 +181,17 @@ class ConditionalChannel:
         some = np.diff(self._laws.offsets) > 0
         return np.asarray((a >= 0) & (new_a >= 0) & some[a] & self._laws.writes()[new_a])
 
-    def draw(self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array) -> Int32Array:
-        """(n,) int32: the indices of the masked values of B. All arguments are (n,), without absent values."""
+    def draw(
+        self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array, salts: UInt64Array
+    ) -> Int32Array:
+        """(n,) int32: the indices of the masked values of B.
+
+        The other arguments are (n,), without absent values; ``salts``: (k_B,), see ``core.random.draws.accepts``.
+        """
         keys = a.astype(np.int64) * self._size + new_a
         with self._lock:
             starts = self._starts_of(keys)
-            return draw_conditional(self._laws, a, new_a, b, words, starts, self._couplings)
+            return draw_conditional(self._laws, a, new_a, b, words, salts, starts, self._couplings)
 
     def mean_square(self, squares: Float64Matrix, a: Int32Array, new_a: Int32Array) -> float:
         """The mean E[sd²] of B over pairs (a, a*), (n,) each; ``squares``: (k_B, k_B) sd²."""

@@ -17,6 +17,7 @@ from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_p
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
 from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
+from stream_masker.core.random.draws import salts_of
 
 BOUND_PAIRS = 2048
 """The number of pairs of a parent's values that bound the change of its child."""
@@ -108,7 +109,8 @@ class PreparedTransport:
         channel = self._conditional(edge)
         rows = np.flatnonzero((b >= 0) & (after[edge.child] < 0) & channel.covers(a, new_a))
         if rows.size:
-            drawn = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows])
+            salts = self._salts[edge.child]
+            drawn = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows], salts)
             after[edge.child][rows] = drawn
 
     def _edges_for(self, batch: Batch) -> tuple[Edge, ...]:
@@ -133,7 +135,8 @@ class PreparedTransport:
         a, b = self.pair.sharpness.tolist()
         psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
         first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
-        return PairChannel.of(self.pair.table, psi, first, second)
+        positions = (self.values[0].positions, self.values[1].positions)
+        return PairChannel.of(self.pair.table, psi, first, second, self.squares32[0], positions)
 
     def solution(self) -> tuple[Problem, Scaling]:
         """Return the transport of pairs, or that of a single attribute."""
@@ -194,6 +197,10 @@ class PreparedTransport:
         return result
 
     @cached_property
+    def _salts(self) -> tuple[UInt64Array, ...]:
+        return tuple(salts_of(values.positions) for values in self.values)
+
+    @cached_property
     def _channels(self) -> dict[int, PairChannel]:
         return {}
 
@@ -207,7 +214,9 @@ class PreparedTransport:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
             kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
-            self._channels[j] = PairChannel.of(fit.table, psi, kernel, np.ones((1, 1), np.float32))
+            positions = (self.values[j].positions, np.zeros(1, np.int32))
+            nothing = np.ones((1, 1), np.float32)
+            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, self.squares32[j], positions)
         return self._channels[j]
 
     def root_exponents(self, j: int) -> Float64Matrix | None:

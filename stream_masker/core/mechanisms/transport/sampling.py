@@ -5,7 +5,8 @@ b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of th
 second is C(a*, b), so neither takes a pass of its own.
 
 Kψ is computed in advance for all pairs of values, because most of the records that come are not tuples of the window.
-The candidates a* of a are visited in falling order of K_A(a, a*)·max C(a*, ·), so that a draw visits few of them.
+Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
+of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import (
-    Float32Array,
     Float32Matrix,
     Float64Array,
     Int32Array,
@@ -26,7 +26,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.table import Table
-from stream_masker.core.random.draws import uniform
+from stream_masker.core.random.draws import accepts, salts_of
 
 PREFETCHED_PAIRS = 4
 """Arrays are prefetched this many pairs ahead of their use, and what they are found by twice as many."""
@@ -34,9 +34,8 @@ PREFETCHED_CANDIDATES = 8
 """The number of candidates of a pair whose contexts are prefetched."""
 CONTEXT_ROWS_AT_ONCE = 32
 """The number of rows of C that are held before they are transposed."""
-BUCKET_BITS = 21
-"""The low bits of a float32 that are ignored when candidates are ordered: it has 2 more digits after its exponent."""
-BUCKETS = 1 << (32 - BUCKET_BITS)
+DISTANCE_STEPS = 1 << 11
+"""The number of steps of sd² by which candidates are ordered."""
 GREATEST_CONTEXT = 1e30
 """The greatest C, to which ψ is scaled: K is at least 10⁻³⁵, so that no product underflows float32."""
 
@@ -49,6 +48,7 @@ class PairChannel(NamedTuple):
     * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
       float32 K_A in this order.
+    * ``first_salts``, ``second_salts``: (k_A,) and (k_B,) uint64 (``core.random.draws.accepts``).
     """
 
     offsets: Int64Array
@@ -59,18 +59,31 @@ class PairChannel(NamedTuple):
     context: Float32Matrix
     order: UInt16Matrix
     first: Float32Matrix
+    first_salts: UInt64Array
+    second_salts: UInt64Array
 
     @classmethod
-    def of(cls, table: Table, psi: Float64Array, first: Float32Matrix, second: Float32Matrix) -> PairChannel:
-        """Create the channel of a table's ψ, with K_A and K_B."""
+    def of(
+        cls,
+        table: Table,
+        psi: Float64Array,
+        first: Float32Matrix,
+        second: Float32Matrix,
+        squares: Float32Matrix,
+        positions: tuple[Int32Array, Int32Array],
+    ) -> PairChannel:
+        """Create the channel of a table's ψ, with K_A and K_B.
+
+        ``squares``: (k_A, k_A) sd² ≤ 1 of the first attribute. ``positions``: of the values of both attributes.
+        """
         offsets, partners = table.by_row.offsets, table.columns.astype(np.int32)
         scaled = psi * (GREATEST_CONTEXT / psi.sum())
         context = np.empty((second.shape[1], first.shape[0]), np.float32)
         fill_contexts(offsets, partners, scaled, second, context)
         totals: Float32Matrix = first @ context.T
         order, ordered = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
-        fill_order(first, context.max(axis=0), order, ordered)
-        return cls(offsets, partners, scaled, totals, second, context, order, ordered)
+        fill_order(first, squares, order, ordered)
+        return cls(offsets, partners, scaled, totals, second, context, order, ordered, *map(salts_of, positions))
 
 
 @kernel
@@ -100,25 +113,20 @@ def fill_contexts(
 
 
 @kernel
-def fill_order(first: Float32Matrix, greatest: Float32Array, order: UInt16Matrix, ordered: Float32Matrix) -> None:
-    """Set ``order`` and ``first`` of a channel, from K_A and the greatest C of each candidate.
-
-    The order is that of the leading bits of the greatest weights; equals are ordered by index.
-    """
+def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix, ordered: Float32Matrix) -> None:
+    """Set ``order`` and ``first`` of a channel, from K_A and sd²; equals are ordered by index."""
     size = first.shape[1]
-    starts = np.empty(BUCKETS + 1, np.int64)
+    starts = np.empty(DISTANCE_STEPS + 2, np.int64)
     for a in range(first.shape[0]):
-        weights = first[a] * greatest
-        bits = weights.view(np.uint32)
         starts[:] = 0
         for new in range(size):
-            starts[BUCKETS - int64(bits[new] >> np.uint32(BUCKET_BITS))] += 1
-        for bucket in range(BUCKETS):
-            starts[bucket + 1] += starts[bucket]
+            starts[int64(squares[a, new] * np.float32(DISTANCE_STEPS)) + 1] += 1
+        for step in range(DISTANCE_STEPS):
+            starts[step + 1] += starts[step]
         for new in range(size):
-            bucket = BUCKETS - 1 - int64(bits[new] >> np.uint32(BUCKET_BITS))
-            place = starts[bucket]
-            starts[bucket] += 1
+            step = int64(squares[a, new] * np.float32(DISTANCE_STEPS))
+            place = starts[step]
+            starts[step] += 1
             order[a, place] = new
             ordered[a, place] = first[a, new]
 
@@ -148,15 +156,15 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
     context = channel.context[b]
     weights = channel.first[a]
     order = channel.order[a]
-    left = uniform(word) * np.float64(channel.totals[a, b])
+    left = np.float64(channel.totals[a, b])
     chosen = int64(-1)
     for k in range(order.size):
         weight = np.float64(weights[k]) * np.float64(context[order[k]])
         if weight > 0.0:
             chosen = int64(order[k])
-            left -= weight
-            if left < 0.0:
+            if accepts(word, channel.first_salts[chosen], weight, left):
                 break
+            left -= weight
     return chosen
 
 
@@ -164,7 +172,7 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
     """Draw b* among the partners of a*: first b, then those on both sides of it, because they are often near."""
     weights = channel.second[b]
-    left = uniform(word) * np.float64(channel.context[b, new])
+    left = np.float64(channel.context[b, new])
     first, end = channel.offsets[new], channel.offsets[new + 1]
     above = first_not_less(channel.partners, first, end, b)
     below = above - 1
@@ -179,9 +187,9 @@ def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
         weight = channel.psi[k] * np.float64(weights[channel.partners[k]])
         if weight > 0.0:
             chosen = int64(channel.partners[k])
-            left -= weight
-            if left < 0.0:
+            if accepts(word, channel.second_salts[chosen], weight, left):
                 break
+            left -= weight
     return chosen
 
 

@@ -28,6 +28,7 @@ from stream_masker.core.mechanisms.transport.fit import read_tuples
 from stream_masker.core.mechanisms.transport.products import FloatMatrix
 from stream_masker.core.mechanisms.transport.solver import gibbs
 from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.random.draws import salts_of
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -180,7 +181,7 @@ def sample_child(laws: Conditional, a: Int32Array, new_a: Int32Array) -> tuple[I
     places = np.searchsorted(cumulative, below + rng.random(a.size), side="right")
     b = laws.partners[np.clip(places, start, laws.offsets[a + 1] - 1)]
     words = rng.integers(0, 2**64, a.size, dtype=np.uint64)
-    return b, channel.draw(a, new_a, b, words)
+    return b, channel.draw(a, new_a, b, words, salts_of(np.arange(laws.kernel.shape[0], dtype=np.int32)))
 
 
 def fit_child(

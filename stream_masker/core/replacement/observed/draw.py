@@ -13,7 +13,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import lowest_bit
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
-from stream_masker.core.random.draws import index_below
+from stream_masker.core.random.draws import index_below, mixed_word
 from stream_masker.core.replacement.choice import Choice, RandomWords
 from stream_masker.core.replacement.observed.rows import SET_WORD_BITS, ObservedLevels, ObservedRows
 from stream_masker.core.replacement.rule import SIGN_DROPPED, choose_level
@@ -80,15 +80,6 @@ def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: i
     return SignSet(int64(BEYOND if sign > 0 else BEFORE), level)
 
 
-@inlined
-def retry_word(word: np.uint64) -> np.uint64:
-    """The word of the next attempt: the finalizer of SplitMix64."""
-    word += np.uint64(0x9E3779B97F4A7C15)
-    word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return word ^ (word >> np.uint64(31))
-
-
 @part
 def draw_by_frequency(
     rows: ObservedRows, levels: ObservedLevels, row: int, level: int, signs: SignSet, tie: np.uint64
@@ -109,7 +100,7 @@ def draw_by_frequency(
         c = int64(rows.order[row, low])
         if (sign_word(levels, signs, c // SET_WORD_BITS) >> np.uint64(c % SET_WORD_BITS)) & np.uint64(1):
             return c
-        tie = retry_word(tie)
+        tie = mixed_word(tie)
     return draw_in_pass(rows, levels, level, signs, tie)
 
 

@@ -1,0 +1,73 @@
+"""Masks of two versions whose windows differ a little: few change, compared with what no method can avoid."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker import Ontology, SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.statistics import count_batch
+
+TAU = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(6)] + [(f"l{i}{k}", f"b{i}") for i in range(6) for k in range(6)]
+).taxonomy()
+VALUES = TAU.encode([f"l{i}{k}" for i in range(6) for k in range(6)])
+WINDOW, SLIDE, RECORDS = 4_000, 400, 40_000
+NAMES = ("a", "b")
+RNG = np.random.default_rng(5)
+LAW = RNG.dirichlet(np.ones(VALUES.size))
+
+
+def stream(attributes: int) -> list[np.ndarray]:
+    """Codes of each attribute: the second one is often that of the first."""
+    first = RNG.choice(VALUES.size, WINDOW + SLIDE, p=LAW)
+    other = np.where(RNG.random(first.size) < 0.5, first, RNG.choice(VALUES.size, first.size, p=LAW))
+    return [VALUES[first].astype(np.int32), VALUES[other].astype(np.int32)][:attributes]
+
+
+def version_of(codes: list[np.ndarray], start: int) -> SemanticTransport:
+    columns = tuple(Column(column[start : start + WINDOW]) for column in codes)
+    made = SemanticTransport(
+        dict.fromkeys(NAMES[: len(codes)], TAU), target={"alpha": 0.5}, seed=b"sixteen bytes, more"
+    )
+    counts = count_batch(Batch(WINDOW, columns), [len(TAU)] * len(codes))
+    made.restore(made.snapshot_of(made.compute(counts, version=1)))
+    return made
+
+
+def channel_of(made: SemanticTransport, tuples: np.ndarray) -> dict[tuple[int, ...], np.ndarray]:
+    """P(masks | record), dense over all pairs of concepts, of some records."""
+    prepared = made._prepared_statistics()
+    problem, scaling = prepared.solution()
+    kernels = problem.kernels(scaling.sharpness)
+    positions = [values.positions for values in prepared.values]
+    positions += [np.zeros(1, np.int32)] * (2 - len(positions))
+    indices = [values.index_of for values in prepared.values] + [np.zeros(1, np.int32)] * (2 - len(prepared.values))
+    result = {}
+    for record in tuples:
+        a, b = (int(index[x]) for index, x in zip(indices, (*record, 0), strict=False))
+        weights = kernels[0][a, problem.table.rows] * kernels[1][b, problem.table.columns] * scaling.psi
+        dense = np.zeros((len(TAU), len(TAU)))
+        dense[positions[0][problem.table.rows], positions[1][problem.table.columns]] = weights / weights.sum()
+        result[tuple(record.tolist())] = dense
+    return result
+
+
+@pytest.mark.parametrize("attributes", [1, 2])
+def test_few_masks_change_when_the_window_slides(attributes):
+    """About twice the total variation of the two channels at most, which is the least that any method can reach."""
+    codes = stream(attributes)
+    versions = [version_of(codes, start) for start in (0, SLIDE)]
+    both = np.stack([column[SLIDE:WINDOW] for column in codes])
+    records = both[:, RNG.integers(both.shape[1], size=RECORDS)]
+    keys = FieldKeys(b"secret", [b"%d" % i for i in range(RECORDS)])
+    batch = Batch(RECORDS, tuple(Column(np.ascontiguousarray(column)) for column in records))
+    masks = [np.stack([column.codes for column in made.mask_batch(batch, keys).columns]) for made in versions]
+    changed = float((masks[0] != masks[1]).any(axis=0).mean())
+    tuples, counts = np.unique(records, axis=1, return_counts=True)
+    one, other = (channel_of(made, tuples.T) for made in versions)
+    variations = [np.abs(one[t] - other[t]).sum() / 2.0 for t in map(tuple, tuples.T.tolist())]
+    least = float(np.array(variations) @ counts / counts.sum())
+    assert least - 0.005 < changed < 2.2 * least

@@ -50,6 +50,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from prometheus_client import CollectorRegistry
 
     from stream_masker.service.observability.health import Health, HttpServer
+    from stream_masker.service.observability.http_access import http_access
     from stream_masker.service.worker.run import run_worker
 
     configure_logs(log_level)
@@ -58,7 +59,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
     stop_on_signals(stop)
     port = http.port if http_port is None else http_port
-    server = HttpServer(host=http.host, port=port, health=health, registry=registry)
+    access = http_access(configuration)
+    server = HttpServer(host=http.host, port=port, health=health, registry=registry, access=access)
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
         run_worker(configuration, registry=registry, health=health, stop=stop)
 

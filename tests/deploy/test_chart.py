@@ -31,6 +31,7 @@ CHOICES = {
     "strimzi": [{}, {"cluster": "kafka", "topics": True, "users": True}, {**CERTIFIED, "topics": True, "replicas": 1}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
+    "http": [{}, {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
     "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
     "monitoring": [{"podMonitor": False}, {**WATCHED, "labels": {"release": "prometheus"}}],
@@ -88,6 +89,29 @@ def test_pods_meet_the_restricted_level_and_mount_no_token(values):
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert "memory" in container["resources"]["limits"]
         assert all("hostPath" not in volume for volume in pod["volumes"])
+
+
+def test_http_ports_are_protected_by_secrets():
+    http = {"token": {"existingSecret": "metrics", "key": "bearer"}, "tls": {"existingSecret": "https"}}
+    monitoring = {**WATCHED, "tlsConfig": {"serverName": "masking"}}
+    objects = rendered({"http": http, "monitoring": monitoring})
+    for component in COMPONENTS:
+        pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        variables = {one["name"]: one.get("value") for one in container["env"]}
+        files = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+        secrets = {one["name"]: one["secret"] for one in pod["volumes"] if "secret" in one}
+        assert variables["STREAM_MASKER__HTTP__TOKEN__FILE"] == f"{files['secret-http-token']}/secret"
+        assert secrets["secret-http-token"]["items"] == [{"key": "bearer", "path": "secret"}]
+        assert variables["STREAM_MASKER__HTTP__TLS__CERTIFICATE"] == f"{files['http-tls']}/tls.crt"
+        assert variables["STREAM_MASKER__HTTP__TLS__KEY"] == f"{files['http-tls']}/tls.key"
+        assert secrets["http-tls"]["secretName"] == "https"
+        probes = [container[f"{kind}Probe"]["httpGet"] for kind in ("startup", "liveness", "readiness")]
+        assert [probe["scheme"] for probe in probes] == ["HTTPS"] * 3
+    (endpoint,) = objects["PodMonitor", "release-stream-masker"]["spec"]["podMetricsEndpoints"]
+    assert endpoint["scheme"] == "https"
+    assert endpoint["tlsConfig"] == {"serverName": "masking"}
+    assert endpoint["authorization"] == {"credentials": {"name": "metrics", "key": "bearer"}}
 
 
 def test_documented_values_render():

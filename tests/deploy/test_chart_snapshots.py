@@ -18,6 +18,7 @@ CASES = {
     "least": {},
     "most": {
         "autoscaling": {"mode": "keda", "maxReplicas": 12, "authenticationRef": "kafka"},
+        "http": {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}},
         "image": {"repository": "registry.example/stream-masker", "pullSecrets": ["registry"]},
         "internalTopics": {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old"}]},
         "kafka": {"existingSecret": "kafka", "properties": ["ssl_key_password"], "certificates": "tls"},

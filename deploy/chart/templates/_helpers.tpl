@@ -95,6 +95,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- range $i, $previous := .Values.internalTopics.previousSecrets }}
 - {name: previous-{{ $i }}, secret: {{ $previous.existingSecret }}, key: {{ default "secret" $previous.key }}}
 {{- end }}
+{{- if .Values.http.token.existingSecret }}
+- {name: http-token, secret: {{ .Values.http.token.existingSecret }}, key: {{ .Values.http.token.key }}}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -108,6 +111,8 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__SECRET__FILE, value: {{ $file }}}
 {{- else if eq .name "internal-topics" }}
 - {name: STREAM_MASKER__INTERNAL_TOPICS__SECRET__FILE, value: {{ $file }}}
+{{- else if eq .name "http-token" }}
+- {name: STREAM_MASKER__HTTP__TOKEN__FILE, value: {{ $file }}}
 {{- else }}
 {{- $previous = append $previous (dict "file" $file) }}
 {{- end }}
@@ -118,6 +123,10 @@ needs no masking secret if the internal topics have one of their own.
 {{- with index . 0 }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
+{{- if .Values.http.tls.existingSecret }}
+- {name: STREAM_MASKER__HTTP__TLS__CERTIFICATE, value: /run/secrets/http-tls/tls.crt}
+- {name: STREAM_MASKER__HTTP__TLS__KEY, value: /run/secrets/http-tls/tls.key}
+{{- end }}
 {{- if and .Values.strimzi.users (eq .Values.strimzi.authentication "tls") }}
 - {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_CERTIFICATE_LOCATION, value: /run/secrets/kafka-user/user.crt}
 - {name: STREAM_MASKER__KAFKA__PROPERTIES__SSL_KEY_LOCATION, value: /run/secrets/kafka-user/user.key}
@@ -154,6 +163,10 @@ needs no masking secret if the internal topics have one of their own.
   configMap: {name: {{ include "stream-masker.fullname" . }}}
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
+{{- with .Values.http.tls.existingSecret }}
+- name: http-tls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
 {{- with .Values.kafka.certificates }}
 - name: certificates
   secret: {secretName: {{ . }}, defaultMode: 0440}
@@ -183,6 +196,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- with index . 0 }}
 - {name: configuration, mountPath: /etc/stream-masker/stream-masker.yaml, subPath: stream-masker.yaml, readOnly: true}
 - {name: tmp, mountPath: /tmp}
+{{- if .Values.http.tls.existingSecret }}
+- {name: http-tls, mountPath: /run/secrets/http-tls, readOnly: true}
+{{- end }}
 {{- if .Values.kafka.certificates }}
 - {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
 {{- end }}

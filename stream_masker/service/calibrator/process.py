@@ -28,6 +28,7 @@ from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import connect_watched
 from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
+from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.repeats import RepeatFilter
@@ -64,8 +65,9 @@ def run_calibrator(
     registry, health, http = CollectorRegistry(), Health(stale_after=CALIBRATOR_STALE_SECONDS), configuration.http
     page = LivePage(configuration, health)
     port = http.port if http_port is None else http_port
+    access = http_access(configuration)
     with (
-        HttpServer(host=http.host, port=port, health=health, registry=registry, pages={"/": page.html}),
+        HttpServer(host=http.host, port=port, health=health, registry=registry, pages={"/": page.html}, access=access),
         unexpected_errors_hidden(),
         exit_on_signals(),
     ):

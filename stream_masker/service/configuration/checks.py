@@ -167,6 +167,7 @@ def _secret_sources(configuration: Configuration) -> Iterator[tuple[Configuratio
     yield ("internal_topics", "secret"), section.secret
     for i, source in enumerate(section.previous_secrets):
         yield ("internal_topics", "previous_secrets", i), source
+    yield ("http", "token"), configuration.http.token
     registry = configuration.format.registry
     yield ("format", "registry", "credentials"), registry.credentials
     yield ("format", "registry", "token"), registry.token

@@ -111,6 +111,13 @@ def read_registry_secret(
         raise ConfigurationError(f"{name}: is not UTF-8") from None
 
 
+def read_http_token(
+    configuration: Configuration, source: SecretSource, environ: Mapping[str, str] = os.environ
+) -> bytes:
+    """Read the token that HTTP requests need. Raises ConfigurationError like ``read_secret``."""
+    return _read(configuration, source, "http.token", environ)
+
+
 def topic_seal(configuration: Configuration, topic: str, environ: Mapping[str, str] = os.environ) -> TopicSeal:
     """Return the seal of an internal topic. Raises ConfigurationError like ``read_topic_secrets``."""
     secrets = read_topic_secrets(configuration, environ)

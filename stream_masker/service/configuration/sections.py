@@ -284,13 +284,26 @@ class RiskSection(Section):
     )
 
 
+class HttpTlsSection(Section):
+    """The certificate of the HTTP server. It is read when the process starts."""
+
+    certificate: NonEmptyText = Field(description="A PEM file with the certificate, followed by its chain.")
+    key: NonEmptyText = Field(description="A PEM file with the key of `certificate`, without a password.")
+
+
 class HttpSection(Section):
-    """The HTTP server of /metrics, /healthz and /readyz."""
+    """The HTTP server of /metrics, /healthz, /readyz and the calibrator's page."""
 
     host: NonEmptyText = Field(default="127.0.0.1", description="The address to listen on.")
     port: int = Field(
         default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
     )
+    token: SecretSource | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The source of a token that requests need, as `Authorization: Bearer TOKEN` or as the password of "
+        "any user (Basic). /healthz and /readyz need none. Default: no request needs one.",
+    )
+    tls: HttpTlsSection | SkipJsonSchema[None] = Field(default=None, description="HTTPS. Default: plain HTTP.")
 
 
 PROFILES: Mapping[str, Mapping[str, Any]] = {

@@ -20,6 +20,7 @@ import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.service.observability.http_access import OPEN_ACCESS, HttpAccess
 
 log = logging.getLogger(__name__)
 
@@ -159,8 +160,13 @@ class HealthHandler(BaseHTTPRequestHandler):
 
     def _respond(self, *, with_body: bool) -> None:
         server = self.server
-        status, content_type, body = respond(self.path, server.health, server.registry, server.pages)
+        if server.access.allows(self.path, self.headers.get("Authorization")):
+            status, content_type, body = respond(self.path, server.health, server.registry, server.pages)
+        else:
+            status, content_type, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token"})
         self.send_response(status)
+        if status is HTTPStatus.UNAUTHORIZED:
+            self.send_header("WWW-Authenticate", 'Basic realm="stream-masker", charset="UTF-8"')
         for name, value in SAFE_HEADERS.items():
             self.send_header(name, value)
         self.send_header("Content-Type", content_type)
@@ -184,15 +190,24 @@ class HealthServer(ThreadingHTTPServer):
     allow_reuse_address = True
 
     def __init__(
-        self, address: tuple[str, int], health: Health, registry: CollectorRegistry, pages: Mapping[str, Page]
+        self,
+        address: tuple[str, int],
+        health: Health,
+        registry: CollectorRegistry,
+        pages: Mapping[str, Page],
+        access: HttpAccess,
     ) -> None:
         self.health = health
         self.registry = registry
         self.pages = pages
+        self.access = access
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._lock = threading.Lock()
         self._deadlines: dict[socket.socket, float] = {}
         super().__init__(address, HealthHandler)
+        if access.tls is not None:
+            # The thread of each connection does the handshake, when it reads for the first time.
+            self.socket = access.tls.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
 
     def server_bind(self) -> None:
         """Bind without the reverse DNS lookup of the base class, which can take seconds."""
@@ -242,7 +257,7 @@ class HealthServer(ThreadingHTTPServer):
 
 
 class HttpServer:
-    """Serves ``health``, ``registry`` and ``pages`` by path in its own thread while the ``with`` block runs.
+    """Serves ``health``, ``registry`` and ``pages`` by path, as ``access`` allows, while the ``with`` block runs.
 
     Port 0 selects any free port; ``port`` is the actual one. Raises ConfigurationError if the address cannot be used.
     """
@@ -255,9 +270,10 @@ class HttpServer:
         health: Health,
         registry: CollectorRegistry,
         pages: Mapping[str, Page] | None = None,
+        access: HttpAccess = OPEN_ACCESS,
     ) -> None:
         try:
-            self._server = HealthServer((host, port), health, registry, pages or {})
+            self._server = HealthServer((host, port), health, registry, pages or {}, access)
         except OSError as error:
             raise ConfigurationError(_cannot_listen(host, port, error)) from None
         self._thread = threading.Thread(target=self._server.serve_forever, name="http", daemon=True)
@@ -268,7 +284,8 @@ class HttpServer:
 
     def __enter__(self) -> HttpServer:
         self._thread.start()
-        log.info("serving /metrics, /healthz and /readyz at http://%s:%d", *self._server.server_address[:2])
+        scheme = "http" if self._server.access.tls is None else "https"
+        log.info("serving /metrics, /healthz and /readyz at %s://%s:%d", scheme, *self._server.server_address[:2])
         return self
 
     def __exit__(

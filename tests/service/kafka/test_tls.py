@@ -6,14 +6,10 @@ import socket
 import ssl
 import tempfile
 import threading
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from certificates import PASSWORD, certificate_pems
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.credentials import faust_credentials
@@ -21,33 +17,10 @@ from stream_masker.service.configuration.sections import KafkaSection
 from stream_masker.service.kafka.clients import kafka_python_arguments
 from stream_masker.service.kafka.tls import ssl_context
 
-PASSWORD = "the password of the key"
-
 
 @pytest.fixture(scope="module")
 def pems() -> dict[str, str]:
-    """A certificate for localhost that is its own authority, its key, and the key encrypted."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-
-    def written(encryption: serialization.KeySerializationEncryption) -> str:
-        form = serialization.PrivateFormat.PKCS8
-        return key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
-
-    return {
-        "certificate": certificate.public_bytes(serialization.Encoding.PEM).decode(),
-        "key": written(serialization.NoEncryption()),
-        "encrypted": written(serialization.BestAvailableEncryption(PASSWORD.encode())),
-    }
+    return certificate_pems()
 
 
 def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> bool:

@@ -1,0 +1,85 @@
+"""Who may read the HTTP endpoints: TLS of the connections, and the token of a request."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+import ssl
+from dataclasses import dataclass
+
+from stream_masker.errors import ConfigurationError
+from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.secret import read_http_token
+
+PROBED_PATHS = ("/healthz", "/readyz")
+"""The paths that need no token: Kubernetes sends none with its probes."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAccess:
+    """The token that requests need, and the TLS settings of connections; None: no token, plain HTTP."""
+
+    token: bytes | None = None
+    tls: ssl.SSLContext | None = None
+
+    def allows(self, path: str, authorization: str | None) -> bool:
+        """Whether a request may be answered. ``authorization``: its header, ``Bearer TOKEN``, or ``Basic`` with the
+        token as the password of any user, which browsers ask for. The comparison takes the same time for all tokens of
+        one length."""
+        if self.token is None or path.partition("?")[0] in PROBED_PATHS:
+            return True
+        return hmac.compare_digest(_sent_token(authorization or ""), self.token)
+
+
+OPEN_ACCESS = HttpAccess()
+"""Plain HTTP without a token."""
+
+
+def http_access(configuration: Configuration) -> HttpAccess:
+    """Read the token and the certificate of the section ``http``.
+
+    Raises ConfigurationError if one of them cannot be read, or if the token is shorter than 16 bytes.
+    """
+    section = configuration.http
+    token = None if section.token is None else read_http_token(configuration, section.token)
+    if section.tls is None:
+        return HttpAccess(token)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    certificate, key = configuration.resolve(section.tls.certificate), configuration.resolve(section.tls.key)
+    try:
+        context.load_cert_chain(certificate, key, password=_no_password)
+    except (OSError, ValueError) as error:
+        reason = "the key does not match the certificate" if _is_mismatch(error) else _reason(error)
+        raise ConfigurationError(f"http.tls: cannot load {certificate} and {key}: {reason}") from None
+    return HttpAccess(token, context)
+
+
+def _sent_token(authorization: str) -> bytes:
+    """The token of an Authorization header; empty if there is none."""
+    scheme, _, credentials = authorization.partition(" ")
+    sent = credentials.strip().encode("utf-8", "surrogateescape")
+    if scheme.lower() == "bearer":
+        return sent
+    if scheme.lower() != "basic":
+        return b""
+    try:
+        return base64.b64decode(sent, validate=True).partition(b":")[2]
+    except binascii.Error:
+        return b""
+
+
+def _no_password() -> str:
+    """Refuse a key with a password: OpenSSL would otherwise ask for it on the terminal."""
+    raise ValueError("the key has a password: use one without")
+
+
+def _is_mismatch(error: Exception) -> bool:
+    return isinstance(error, ssl.SSLError) and error.reason == "KEY_VALUES_MISMATCH"
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        return "they are not a certificate and a key in the PEM format"
+    return error.strerror or type(error).__name__ if isinstance(error, OSError) else str(error)

@@ -76,8 +76,7 @@ def worker_metrics() -> RecordingMetrics:
     report: Any = WorkerReport(metrics, Health())
     report.start()
     report.refused_message(RefusalCause.FORGED)
-    masker = SimpleNamespace(is_compiled=True)
-    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), masker=masker)
+    masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
     report.partitions(SimpleNamespace(assigned=set(PARTITIONS), lag=lambda: dict.fromkeys(PARTITIONS, 7)))
     counts = TransactionCounts(

@@ -161,7 +161,7 @@ class Fleet:
 
     def has_partitions(self, name: str) -> bool:
         """Whether the worker last started with this name has been assigned partitions."""
-        return bool(re.search(r"now \[\d", self.log(name)))
+        return bool(re.search(r"partitions .*, now (?!none$)", self.log(name), re.MULTILINE))
 
     def has_masked(self, name: str) -> bool:
         """Whether the worker last started with this name has committed records."""

@@ -182,7 +182,8 @@ def test_a_static_member_that_restarts_within_its_session_causes_no_rebalance(he
         fleet = Fleet(here, processes)
         for name in ("one", "two"):
             fleet.worker(name, worker={"static_member": True})
-        shares = ("now [0, 1]", "now [2, 3]")
+        topic = here.topics["input"]
+        shares = (f"now {topic}-0, {topic}-1", f"now {topic}-2, {topic}-3")
         wait(lambda: all(fleet.log(name).rstrip().endswith(shares) for name in ("one", "two")), "a share for each")
         before = [fleet.log(name).splitlines()[-1].split("now ")[1] for name in ("one", "two")]
         before_restart = fleet.log("two").count("partitions")

@@ -26,6 +26,7 @@ from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ProcessName
@@ -37,7 +38,7 @@ NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "secret-e")
 """Concept ids; none of them may appear in a label."""
 
-PARTITIONS = (0, 3)
+PARTITIONS = (Partition("discharges", 0), Partition("admissions", 3))
 RECORDS = 10
 
 

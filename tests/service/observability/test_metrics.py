@@ -118,7 +118,7 @@ LABEL_VALUES = {
     "attribute": {*NOMINAL, *NUMERIC},
     "first": {*NOMINAL, *NUMERIC},
     "second": {*NOMINAL, *NUMERIC},
-    "partition": {str(partition) for partition in PARTITIONS},
+    "partition": {str(partition.number) for partition in PARTITIONS},
     "reason": {*Reason, *HoldReason},
     "outcome": {*TransactionOutcome, "merged", "refused", "computed", "urgent", "skipped"},
     "source": {*get_args(StatisticsSource)},
@@ -126,12 +126,12 @@ LABEL_VALUES = {
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
-    "topic": {"calibration", "statistics"},
+    "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
     "cause": {*RefusalCause},
     "concept": {*CONCEPTS},
     "label": {""},
 }
-"""All values that a label can have, for the attributes, partitions and concepts of ``exercised_metrics``."""
+"""All values that a label can have, for the attributes, topics, partitions and concepts of ``exercised_metrics``."""
 
 
 @pytest.fixture(scope="module", params=["worker", "calibrator"])

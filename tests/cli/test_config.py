@@ -120,7 +120,8 @@ class TestCheck:
     def test_invalid_override_is_named_with_its_key(self, config):
         result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
         assert result.exit_code == 2
-        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host or port; did you mean" in result.stderr
+        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host, port, token or tls" in result.stderr
+        assert "did you mean 'port'?" in result.stderr
 
 
 class TestShow:

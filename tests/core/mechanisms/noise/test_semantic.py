@@ -83,7 +83,7 @@ def references(noise, records):
         ({"window": 0}, r"window of 0"),
         ({"window_age": -1.0}, r"window age"),
         ({"rollup_depth": 0}, r"rollup_depth=0"),
-        ({"pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
+        ({"reference": "mean", "pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
         ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
         ({"reference": "pair", "pairs": []}, r"exactly one pair"),
         ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),

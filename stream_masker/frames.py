@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candi
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
-from stream_masker.core.table import Table
+from stream_masker.core.table import WrappedTable
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 AnyFrame = TypeVar("AnyFrame")
@@ -96,7 +96,7 @@ def _completed(
     return options
 
 
-class _Table(Table):
+class _Table(WrappedTable):
     """A table from which masked tables of the same kind are made."""
 
     __slots__ = ()

@@ -22,7 +22,7 @@ class DataFrame(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class WrappedTable:
     """A table that narwhals wraps, with its module."""
 
     narwhals: Any
@@ -69,11 +69,11 @@ def _is_nan(value: object) -> bool:
 def as_records(records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
     """Return records as a sequence; of a table the columns of these names, where missing cells are None.
 
-    Raises like ``Table.of``.
+    Raises like ``WrappedTable.of``.
     """
     if not hasattr(records, "columns"):
         return records if isinstance(records, Sequence) else list(records)
-    table = Table.of(records)
+    table = WrappedTable.of(records)
     columns = {name: [_plain(value) for value in table.values(name)] for name in names if name in table.columns}
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]
 

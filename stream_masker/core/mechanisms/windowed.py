@@ -10,6 +10,7 @@ import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -71,6 +72,12 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     """The format number of ``snapshot``; a snapshot of another format is rejected."""
 
     _given: Mapping[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class the signature of its constructor, which ``__new__`` would hide."""
+        super().__init_subclass__(**options)
+        own = signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
 
     def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
         """Remember the given parameters, for ``repr``."""

@@ -65,7 +65,7 @@ class PopulationSection(Section):
     ontologies: dict[NameText, OntologySource | OntologyValues] | SkipJsonSchema[None] = Field(
         default=None, description="Further ontologies, by name."
     )
-    attributes: dict[NameText, AnyAttributeSection] | SkipJsonSchema[None] = Field(
+    attributes: Annotated[dict[NameText, AnyAttributeSection], Field(min_length=1)] | SkipJsonSchema[None] = Field(
         default=None, description="The attributes to mask, as in `attributes`."
     )
     fields: FieldsSection | SkipJsonSchema[None] = Field(

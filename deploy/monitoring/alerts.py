@@ -101,7 +101,9 @@ def _statistics_alerts(at: Thresholds) -> tuple[Alert, ...]:
     age = f"max by (job, population) ({metric('statistics_age_seconds')}) > {at.stale_seconds:g}"
     arriving = f"sum by (job, population) (rate({metric('records_in_total')}[{at.idle_window}])) > 0"
     divergence = f"max by ({', '.join(('job', 'population', *by('drift_divergence', 'attribute', 'against')))})"
-    actual, target = (f"max by (job, population, attribute) ({metric('rmse', kind=kind)})" for kind in ("actual", "target"))
+    actual, target = (
+        f"max by (job, population, attribute) ({metric('rmse', kind=kind)})" for kind in ("actual", "target")
+    )
     return (
         Alert(
             "StatisticsStale",

@@ -1,4 +1,4 @@
-"""The Helm chart: what it renders for many values, and the values that it refuses."""
+"""The Helm chart: the objects that it renders for many values, and the values that it rejects."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ pytestmark = NEEDS_HELM
 
 
 def pairwise_cases():
-    """Values in which every two choices of different sections meet, plus one case of the defaults."""
+    """Yield values in which any two choices of different sections occur together."""
     sections = list(CHOICES)
     for first, second in itertools.combinations(sections, 2):
         for one, other in itertools.product(CHOICES[first], CHOICES[second]):
@@ -51,7 +51,7 @@ def pairwise_cases():
 
 
 def cases():
-    """The fewest of the pairwise cases, merged greedily, that contain every pair of choices."""
+    """Merge the pairwise cases greedily into few cases."""
     merged = []
     for case in pairwise_cases():
         fits = next((m for m in merged if all(m.get(key, value) == value for key, value in case.items())), None)
@@ -226,7 +226,7 @@ def test_secrets_come_from_existing_secrets_only():
 
 
 def secrets_of(objects, component):
-    """The mounted secrets of a component by path, as (Secret, key), and its environment."""
+    """Return the secrets that a component mounts, as (Secret, key) by path, and its environment."""
     pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
@@ -240,7 +240,7 @@ def secrets_of(objects, component):
 
 
 def configured_secrets(tmp_path, objects, component):
-    """The files of the secrets that a component's configuration names, as a process reads it."""
+    """Return the files of the secrets that a component's configuration names, as a process reads it."""
     file = tmp_path / "stream-masker.yaml"
     file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
     found = load_configuration(file, secrets_of(objects, component)[1])

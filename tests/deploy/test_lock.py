@@ -16,7 +16,7 @@ DEPENDENCIES = {canonicalize_name(one.name): one for one in map(Requirement, PRO
 LOCKED = re.findall(r"^(\S+)==(\S+)((?: \\\n\s+--hash=\S+)+)$", (ROOT / "deploy/requirements.lock").read_text(), re.M)
 
 PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "llvmlite", "numba"]
-"""Libraries whose private names this project uses: another minor version may not have them."""
+"""Libraries whose private names this project uses. Another minor version may not have these names."""
 
 
 def test_every_locked_dependency_has_hashes():

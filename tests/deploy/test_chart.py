@@ -31,6 +31,8 @@ CHOICES = {
     "strimzi": [{}, {"cluster": "kafka", "topics": True, "users": True}, {**CERTIFIED, "topics": True, "replicas": 1}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
+    "encryptionSecret": [{}, {"existingSecret": "encryption", "key": "k"}],
+    "schemaRegistry": [{}, {"existingSecret": "registry", "login": "token", "certificates": "registry-tls"}],
     "http": [{}, {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
     "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
@@ -121,6 +123,8 @@ def test_documented_values_render():
     assert {"PodMonitor", "PrometheusRule"} <= watched
     assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
     assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    policy = rendered(values["registry.yaml"])["NetworkPolicy", "release-stream-masker"]
+    assert {"ports": [{"port": 8085, "protocol": "TCP"}]} in policy["spec"]["egress"]
     (egress,) = (
         rule
         for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
@@ -273,6 +277,19 @@ def test_internal_topics_have_secrets_of_their_own_and_calibrators_no_other(tmp_
     own, *earlier = expected
     assert configured_secrets(tmp_path, objects, "calibrator") == (None, own, earlier)
     assert configured_secrets(tmp_path, objects, "worker") == (masking, own, earlier)
+
+
+def test_only_workers_mount_the_secret_of_encrypted_fields(tmp_path):
+    configuration = {"fields": {"keep": ["age"], "pseudonymize": [], "encrypt": ["encounter_id"], "unlisted": "drop"}}
+    objects = rendered({"configuration": configuration, "encryptionSecret": {"existingSecret": "fields", "key": "k"}})
+    path = "/run/secrets/encryption/secret"
+    assert secrets_of(objects, "worker")[0][path] == ("fields", "k")
+    assert path not in secrets_of(objects, "calibrator")[0]
+    file = tmp_path / "stream-masker.yaml"
+    file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
+    for component in COMPONENTS:
+        found = load_configuration(file, secrets_of(objects, component)[1])
+        assert found.encryption_secret.file == path
 
 
 def test_dashboards_have_the_label_of_the_sidecar():

@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -100,7 +101,7 @@ def _show_coverage(configuration: Configuration, events: str) -> None:
 
     plan = build_plan(configuration)
     masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32))
-    with open_lines(events, configuration.produce) as (lines, _):
+    with open_lines(events, configuration.event_files) as (lines, _):
         for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
             click.echo(line)
 
@@ -181,6 +182,12 @@ def show(config: Path) -> None:
     metavar="NAME=SOURCE",
     help="An ontology to look for, besides icd10cm; repeatable.",
 )
+@click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
+@click.option(
+    "--registry-credentials", default="", metavar="FILE", help="A file with user:password for the schema registry."
+)
+@click.option("--descriptors", default="", metavar="FILE", help="The descriptor set of a Protobuf file of --events.")
+@click.option("--message", default="", metavar="NAME", help="The message type of a Protobuf file of --events.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
     events: str,
@@ -188,6 +195,10 @@ def init(
     bootstrap_servers: str,
     properties: tuple[str, ...],
     sources: tuple[str, ...],
+    registry: str,
+    registry_credentials: str,
+    descriptors: str,
+    message: str,
     output: str,
 ) -> None:
     """Propose a configuration for your events.
@@ -202,6 +213,8 @@ def init(
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
+      stream-masker config init --topic discharges --registry https://registry:8081
+      stream-masker config init --events visits.pb --descriptors visits.desc --message example.Visit
     """
     from stream_masker.service.files.outputs import refuse_same_file, write_text
     from stream_masker.service.local.proposal import proposed_configuration
@@ -209,16 +222,20 @@ def init(
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")
+    if bool(descriptors) != bool(message):
+        raise click.UsageError("use --descriptors and --message together")
     refuse_same_file({"--events": events}, {"--output": output})
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
-    numbers: list[str] = []
     if events:
-        lines, numbers = file_sample(events, SAMPLE_EVENTS)
+        protobuf = {"descriptors": descriptors, "message": message} if descriptors or message else None
+        sample = file_sample(events, SAMPLE_EVENTS, protobuf)
+    elif topic:
+        access: dict[str, Any] = {"credentials": {"file": registry_credentials}} if registry_credentials else {}
+        sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
     else:
-        lines = topic_sample(kafka, topic, SAMPLE_EVENTS) if topic else simulated_sample(SAMPLE_EVENTS // 10)
-    used = {key: value for key, value in kafka.items() if value} if topic else None
+        sample = simulated_sample(SAMPLE_EVENTS // 10)
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    write_text(output, proposed_configuration(lines, ontologies, kafka=used, topic=topic, numbers=numbers))
+    write_text(output, proposed_configuration(sample.events, ontologies, sample.sections))
     if output != "-":
         click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
 

@@ -30,7 +30,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
     masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
-    with open_lines(source, configuration.produce) as (lines, _):
+    with open_lines(source, configuration.event_files) as (lines, _):
         batches = list(masker.encode(line for _, line in lines))
     whole = joined(batches)
     if not whole.size:

@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
-    FILE has JSON lines, a JSON array, CSV, Parquet or Avro, as for `mask`. The report is one HTML page without links to
+    FILE is of any format that `mask` reads. The report is one HTML page without links to
     other files: utility against risk in one picture, the tables and figures of the five papers on these data, and
     models that learn from masked records. The same measures are written as JSON and CSV. Equal input, configuration and
     secret give equal bytes. No masked record is written.

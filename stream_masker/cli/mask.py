@@ -64,11 +64,12 @@ def command(
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
-    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. The
-    section `produce` of the configuration says which column of a table is which field. OUT has JSON lines; of a table,
-    if its name ends in .csv, .parquet or .avro, it is a table of the same kind, without the columns that the
-    configuration drops; an Avro file keeps its schema. A name that ends in .gz or .zst is compressed. OUT appears when
-    it is complete: after an error, a file that was there before is unchanged.
+    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. It is
+    a Protobuf file (extra `registry`) if its name ends in .pb or .binpb. The section `produce` of the configuration
+    says which column of a table is which field, and the message type of a Protobuf file. OUT has JSON lines; of a
+    table, if its name ends in .csv, .parquet, .avro or .pb, it is a table of the same kind, without the columns that
+    the configuration drops; Avro and Protobuf files keep their schema. A name that ends in .gz or .zst is compressed.
+    OUT appears when it is complete: after an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
@@ -102,7 +103,7 @@ def command(
         _explain(masking, configuration, explain, source, run_id)
         return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
-        lines, table = files.enter_context(open_lines(source, configuration.produce))
+        lines, table = files.enter_context(open_lines(source, configuration.event_files))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
@@ -119,7 +120,7 @@ def command(
 
 
 def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
-    with open_lines(source, configuration.produce) as (lines, _):
+    with open_lines(source, configuration.event_files) as (lines, _):
         for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
             click.echo(line)
 
@@ -149,7 +150,7 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: s
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV, Parquet or Avro, see `mask`).
+    """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
@@ -164,7 +165,7 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = for_topic(load_configuration(config), topic)
     masking = local.FileMasking(configuration)
-    with open_lines(source, configuration.produce) as (lines, _):
+    with open_lines(source, configuration.event_files) as (lines, _):
         message = masking.snapshot(lines)
     if publish:
         _publish(configuration, message)

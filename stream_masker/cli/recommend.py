@@ -83,7 +83,7 @@ def command(
 ) -> None:
     """Search for a mechanism, reference, rounding and noise level within limits, on the events of FILE.
 
-    FILE is a file of JSON lines or CSV (both can be gzipped), Parquet or Avro. The configuration with the recommended
+    FILE is of any format that `mask` reads. The configuration with the recommended
     mechanism is written to --output; its comments and formatting are not kept. If no setting meets the limits, the
     nearest one is explained, no configuration is written, and the exit code is 3.
 

@@ -22,7 +22,7 @@ LABS = 'population="labs"'
 MINUTES = 90
 
 Series = Mapping[str, str]
-"""Series of a test as promtool has them: values by selector, one value a minute."""
+"""Time series of a test in promtool's notation: values by selector, one value a minute."""
 
 WORKING: Series = {
     metric("held", JOB): f"0x{MINUTES}",
@@ -40,7 +40,7 @@ WORKING: Series = {
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
     metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",
 }
-"""The series of an installation that works. Counters of earlier problems stand still."""
+"""The series of an installation without problems. Counters of earlier problems do not increase."""
 
 FIRING: Mapping[str, list[Series]] = {
     "NotMasking": [
@@ -73,7 +73,7 @@ FIRING: Mapping[str, list[Series]] = {
         {metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"0x{MINUTES - 3} 1x3"}
     ],
 }
-"""What must differ from ``WORKING`` for an alert to fire; several alternatives."""
+"""The series that differ from ``WORKING`` when an alert must fire; several alternatives for each alert."""
 
 SILENT: Mapping[str, list[Series]] = {
     "NotMasking": [
@@ -104,7 +104,7 @@ SILENT: Mapping[str, list[Series]] = {
     "StatisticsWithheld": [{}],
     "MessagesRefused": [{}],
 }
-"""What may differ from ``WORKING`` without the alert."""
+"""The series that may differ from ``WORKING`` while the alert stays silent."""
 
 
 def promtool(folder: Path, series: Series, alert: Alert, expected: bool) -> str:

@@ -41,7 +41,7 @@ CONFIGURATIONS = [
 
 @pytest.fixture(params=CONFIGURATIONS, ids=lambda sections: ",".join(sections) or "defaults")
 def both(request, tmp_path):
-    """The configuration as a process reads it, and the objects that the chart renders with it."""
+    """A configuration as a process reads it, and the objects that the chart renders with it."""
     merged = {**yaml.safe_load(EXAMPLE.read_text())["configuration"], **request.param}
     file = tmp_path / "stream-masker.yaml"
     file.write_text(yaml.safe_dump(merged))
@@ -85,7 +85,7 @@ def test_users_have_the_access_that_they_need_and_no_other(both):
 
 
 def pods(objects):
-    """The component of every pod with its container and volumes."""
+    """Yield the component, the container and the volumes of every pod."""
     for (kind, name), one in objects.items():
         if kind in ("Deployment", "Job"):
             pod = one["spec"]["template"]["spec"]

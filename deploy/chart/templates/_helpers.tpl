@@ -81,13 +81,16 @@ capabilities: {drop: [ALL]}
 
 {{/*
 Secrets that a process mounts at /run/secrets/NAME/secret, as a YAML list. Takes (list context component). A calibrator
-needs no masking secret if the internal topics have one of their own.
+needs no masking secret if the internal topics have one of their own, and only a worker encrypts fields.
 */}}
 {{- define "stream-masker.secrets" -}}
 {{- with index . 0 }}
 {{- $own := .Values.internalTopics.existingSecret }}
 {{- if not (and $own (eq (index $ 1) "calibrator")) }}
 - {name: stream-masker, secret: {{ .Values.secret.existingSecret }}, key: {{ .Values.secret.key }}}
+{{- end }}
+{{- if and .Values.encryptionSecret.existingSecret (eq (index $ 1) "worker") }}
+- {name: encryption, secret: {{ .Values.encryptionSecret.existingSecret }}, key: {{ .Values.encryptionSecret.key }}}
 {{- end }}
 {{- if $own }}
 - {name: internal-topics, secret: {{ $own }}, key: {{ .Values.internalTopics.key }}}
@@ -97,6 +100,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- if .Values.http.token.existingSecret }}
 - {name: http-token, secret: {{ .Values.http.token.existingSecret }}, key: {{ .Values.http.token.key }}}
+{{- end }}
+{{- if .Values.schemaRegistry.existingSecret }}
+- {name: registry, secret: {{ .Values.schemaRegistry.existingSecret }}, key: {{ .Values.schemaRegistry.key }}}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -113,7 +119,9 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__INTERNAL_TOPICS__SECRET__FILE, value: {{ $file }}}
 {{- else if eq .name "http-token" }}
 - {name: STREAM_MASKER__HTTP__TOKEN__FILE, value: {{ $file }}}
-{{- else }}
+{{- else if eq .name "registry" }}
+- {name: STREAM_MASKER__FORMAT__REGISTRY__{{ upper (index $ 0).Values.schemaRegistry.login }}__FILE, value: {{ $file }}}
+{{- else if ne .name "encryption" }}
 {{- $previous = append $previous (dict "file" $file) }}
 {{- end }}
 {{- end }}
@@ -121,6 +129,10 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__INTERNAL_TOPICS__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
 {{- end }}
 {{- with index . 0 }}
+{{- /* All processes check that encrypted fields have a secret, and only workers read it. */}}
+{{- if .Values.encryptionSecret.existingSecret }}
+- {name: STREAM_MASKER__ENCRYPTION_SECRET__FILE, value: /run/secrets/encryption/secret}
+{{- end }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
 {{- if .Values.http.tls.existingSecret }}
@@ -171,6 +183,10 @@ needs no masking secret if the internal topics have one of their own.
 - name: certificates
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
+{{- with .Values.schemaRegistry.certificates }}
+- name: registry-certificates
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
 {{- if include "stream-masker.hasCertificate" . }}
 - name: kafka-user
   secret: {secretName: {{ include "stream-masker.kafkaUser" $ }}, defaultMode: 0440}
@@ -202,6 +218,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- if .Values.kafka.certificates }}
 - {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
 {{- end }}
+{{- if .Values.schemaRegistry.certificates }}
+- {name: registry-certificates, mountPath: /etc/stream-masker/registry, readOnly: true}
+{{- end }}
 {{- if include "stream-masker.hasCertificate" . }}
 - {name: kafka-user, mountPath: /run/secrets/kafka-user, readOnly: true}
 {{- end }}
@@ -209,6 +228,27 @@ needs no masking secret if the internal topics have one of their own.
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The ports of the schema registry as JSON, for the NetworkPolicy: those of the URLs if records have its format. */}}
+{{- define "stream-masker.registryPorts" -}}
+{{- $ports := .Values.networkPolicy.registryPorts -}}
+{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
+{{- $own := get $configuration "format" | default dict -}}
+{{- $formats := list $own -}}
+{{- range get $configuration "populations" | default dict }}{{ $formats = append $formats (merge dict (.format | default dict) $own) }}{{ end -}}
+{{- $urls := list -}}
+{{- range $formats -}}
+{{- if eq (.value | default "json") "confluent" }}{{ $urls = append $urls (dig "registry" "url" "http://localhost:8081" .) }}{{ end -}}
+{{- end -}}
+{{- if not $ports -}}
+{{- range $urls | join "," | splitList "," | compact -}}
+{{- $url := urlParse . -}}
+{{- $default := eq $url.scheme "https" | ternary "443" "80" -}}
+{{- $ports = append $ports (regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default $default | int) -}}
+{{- end -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
 {{- end }}
 
 {{/* Containers that fetch ontologies before a process starts. */}}

@@ -28,6 +28,7 @@ from stream_masker.service.configuration.base import (
     NameText,
     Section,
 )
+from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 from stream_masker.service.configuration.populations.sections import PopulationSection
@@ -40,7 +41,6 @@ from stream_masker.service.configuration.sections import (
     KafkaSection,
     LimitsSection,
     MessageSection,
-    ProduceSection,
     PublicationSection,
     RiskSection,
     SecretSource,
@@ -176,6 +176,15 @@ class Configuration(Section):
     def resolve(self, name: str) -> Path:
         """Return the path of a file named in the configuration, relative to the configuration file's folder."""
         return self._folder / Path(name).expanduser()
+
+    @property
+    def event_files(self) -> ProduceSection:
+        """The section ``produce`` with the path of the descriptor set of Protobuf files."""
+        protobuf = self.produce.protobuf
+        if protobuf is None:
+            return self.produce
+        found = protobuf.model_copy(update={"descriptors": str(self.resolve(protobuf.descriptors))})
+        return self.produce.model_copy(update={"protobuf": found})
 
     def for_topic(self, topic: str) -> Configuration:
         """Return the configuration of one input topic, with the names of its own topics.

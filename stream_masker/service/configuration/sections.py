@@ -351,24 +351,6 @@ class WorkerSection(Section):
         return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
-class ProduceSection(Section):
-    """The conversion of file rows to events by `stream-masker produce`."""
-
-    columns: dict[NonEmptyText, FieldPath] = Field(
-        default_factory=dict,
-        description="The field path of each column. If empty, each column becomes a field of its name.",
-    )
-    key: FieldPath | SkipJsonSchema[None] = Field(
-        default=None, description="The path of the field whose value becomes the message key. Default: no key."
-    )
-    null_values: tuple[str, ...] = Field(
-        default=("",), description="The cell texts that stand for a missing value, whose field is left out."
-    )
-    numbers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
-    )
-
-
 class LimitsSection(Section):
     """The limits of input records: larger ones are rejected, and too many rejections are an error."""
 

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -187,15 +188,12 @@ def noise_key(fields: Sequence[SampledField], events: int) -> tuple[str, str]:
 def proposed_configuration(
     lines: Iterable[bytes],
     ontologies: Mapping[str, str],
-    *,
-    kafka: Mapping[str, Any] | None = None,
-    topic: str = "",
-    numbers: Sequence[str] = (),
+    sections: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
-    ``ontologies``: sources by name. ``kafka``, ``topic``: of a sample from a topic. ``numbers``: columns of a table
-    that are numbers. Raises ServiceError if no event is JSON, or no field has codes of an ontology.
+    ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
+    Raises ServiceError if no event is JSON, or no field has codes of an ontology.
     """
     events, fields = sampled_fields(event for line in lines if (event := _parsed(line)) is not None)
     if not events:
@@ -210,7 +208,8 @@ def proposed_configuration(
     taken = {path for settings, _ in attributes.values() for path in settings.values()}
     others = [one for one in fields.values() if one.path not in taken]
     beside = {container(settings["path"]) for settings, _ in attributes.values()} - {""}
-    data = _data(attributes, ontologies, kafka, topic, numbers)
+    used = {settings["ontology"] for settings, _ in attributes.values()}
+    data = {**sections, "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used}}
     text = _Text(data, events)
     text.attributes(attributes)
     text.fields({one.path: BESIDE_CODE if container(one.path) in beside else treatment(one, events) for one in others})
@@ -254,22 +253,6 @@ def _attribute_name(path: str, taken: Iterable[str]) -> str:
     name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
     numbered = (name if k == 1 else f"{name}_{k}" for k in range(1, 1000))
     return next(one for one in numbered if one not in set(taken))
-
-
-def _data(
-    attributes: Attributes,
-    ontologies: Mapping[str, str],
-    kafka: Mapping[str, Any] | None,
-    topic: str,
-    numbers: Sequence[str],
-) -> dict[str, Any]:
-    used = {settings["ontology"] for settings, _ in attributes.values()}
-    return {
-        **({"kafka": dict(kafka)} if kafka else {}),
-        **({"topics": {"input": topic, "output": f"{topic}.masked", "rejected": f"{topic}.rejected"}} if topic else {}),
-        "ontologies": {name: {"source": source} for name, source in ontologies.items() if name in used},
-        **({"produce": {"numbers": list(numbers)}} if numbers else {}),
-    }
 
 
 class _Text:

@@ -144,6 +144,16 @@ def test_page_keeps_the_last_versions_once() -> None:
     assert [int(row) for row in rows] == [*range(KEPT_VERSIONS + 2, 2, -1)] * 2
 
 
+def test_the_risk_of_the_last_version_is_added_later() -> None:
+    page = LivePage(configuration())
+    page.show(replace(version(2), risk={}))
+    page.replace_last(replace(version(1), records=77_777))
+    assert "77,777" not in page.html("")
+    assert "Best guess without masks" not in page.html("")
+    page.replace_last(version(2))
+    assert "Best guess without masks" in page.html("")
+
+
 def test_line_is_interrupted_where_a_version_has_no_figure() -> None:
     chart = version_chart("x", [1, 2, 3, 4, 5], [Line("a", [0.1, 0.2, None, 0.3, None], 0)])
     assert chart.count("<polyline") == 1

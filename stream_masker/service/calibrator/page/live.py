@@ -45,6 +45,11 @@ class LivePage:
             return
         self._versions.append(figures)
 
+    def replace_last(self, figures: VersionFigures) -> None:
+        """Replace the last version if it is the same one, whose risk is known now."""
+        if self._versions and self._versions[-1].version == figures.version:
+            self._versions[-1] = figures
+
     def clear(self) -> None:
         """Show no version."""
         self._versions.clear()

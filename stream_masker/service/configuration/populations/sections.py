@@ -16,6 +16,7 @@ from stream_masker.service.configuration.base import (
     TopicName,
     TopicTemplate,
 )
+from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings
 from stream_masker.service.configuration.sections import (
@@ -24,7 +25,6 @@ from stream_masker.service.configuration.sections import (
     GroupsSection,
     LimitsSection,
     MessageSection,
-    ProduceSection,
     PublicationSection,
     RiskSection,
 )

@@ -18,6 +18,7 @@ from stream_masker.service.configuration.schema import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
 JOB = 'job="masking"'
+LABS = 'population="labs"'
 MINUTES = 90
 
 Series = Mapping[str, str]
@@ -59,7 +60,11 @@ FIRING: Mapping[str, list[Series]] = {
         for one in ("baseline", "previous")
     ],
     "UtilityOffTarget": [
-        {metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)
+        *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)),
+        {
+            metric("rmse", JOB, LABS, attribute="principal", kind="actual"): f"0.15x{MINUTES}",
+            metric("rmse", JOB, LABS, attribute="principal", kind="target"): f"0.2x{MINUTES}",
+        },
     ],
     "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
@@ -85,6 +90,10 @@ SILENT: Mapping[str, list[Series]] = {
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
         {metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}", metric("records_in_total", JOB): f"9x{MINUTES}"},
+        {
+            metric("statistics_age_seconds", JOB, LABS): f"0+60x{MINUTES}",
+            metric("records_in_total", JOB, LABS): f"9x{MINUTES}",
+        },
     ],
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.09x{MINUTES}"}

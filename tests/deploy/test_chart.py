@@ -218,6 +218,22 @@ def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(
     assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
 
 
+def test_keda_scales_by_the_lag_of_every_population():
+    populations = {"labs": {"topics": {"input": "labs"}}, "visits": {"topics": {"input": ["a", "b"]}}}
+    values = {"configuration": {"populations": populations}, "autoscaling": {"mode": "keda"}}
+    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
+    groups = [(one["metadata"]["consumerGroup"], one["metadata"].get("topic")) for one in scaled["triggers"]]
+    assert groups == [
+        ("stream-masker.discharges", "discharges"),
+        ("stream-masker.labs", "labs"),
+        ("stream-masker.calibration.visits.workers", None),
+    ]
+    values["configuration"]["kafka"] = {"properties": {"group.id": "masking"}}
+    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
+    groups = [one["metadata"]["consumerGroup"] for one in scaled["triggers"]]
+    assert groups == ["masking", "masking.labs", "masking.visits"]
+
+
 def test_secrets_come_from_existing_secrets_only():
     objects = rendered({"kafka": CHOICES["kafka"][1]})
     assert "Secret" not in {kind for kind, _ in objects}

@@ -212,9 +212,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Return the law of the masks of some attributes, given their values.
 
         The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
-        that masks groups has none: None.
+        that masks groups returns None.
 
-        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each.
+        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each
+          attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
@@ -255,10 +256,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
-        """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
+        """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``).
+        """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``).
 
         ``statistics``: those of the window, without a model.
         """

@@ -256,7 +256,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
 
     def _candidate_weights(self, j: int) -> Float64Array:
-        """(m,) float64: the weight of each concept among the candidates of a level."""
+        """Return (m,) float64: the weight of each concept among the candidates of a level."""
         weights = np.zeros(len(self._distances[j].taxonomy))
         if self._candidates == OBSERVED:
             found = read_frequencies(self.statistics.model, self._taxonomies)[j]
@@ -299,7 +299,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return held if self._candidates != OBSERVED else with_frequencies(held, previous, self._taxonomies, counts)
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
-        """The statistics in force, unless a mean that masking refers to has changed since."""
+        """Return the statistics in force, or None if a mean that masking refers to has changed since."""
         previous = self._statistics
         if previous is None or (self._reference == "mean" and previous.mean != statistics.mean):
             return None

@@ -53,7 +53,7 @@ def pairwise_cases():
 
 
 def cases():
-    """Merge the pairwise cases greedily into few cases."""
+    """Merge the pairwise cases greedily into few cases that contain every pair of choices."""
     merged = []
     for case in pairwise_cases():
         fits = next((m for m in merged if all(m.get(key, value) == value for key, value in case.items())), None)

@@ -48,6 +48,7 @@ def has_data(server: prometheus.Prometheus, expression: str) -> bool:
     return any(not math.isnan(series.value) for series in server.query(expression))
 
 
+@pytest.mark.exhaustive
 def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
     without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
     while without and time.monotonic() < deadline:

@@ -1,8 +1,8 @@
-"""The default mechanism: the best one that can serve the attributes and parameters that are given.
+"""The default mechanism: the best one for the given attributes and parameters.
 
-Semantic transport is the default, because at an equal distance between originals and masks it preserves the joint law
-of the attributes and tells an attacker less than every other mechanism that masks records one by one. Semantic noise
-takes its place where transport cannot be used. Its own parameters then follow 2017's Table 9.
+Semantic transport is the default. At an equal distance between originals and masks, it preserves the joint law of the
+attributes and tells an attacker less than every other mechanism that masks records one by one. Where transport cannot
+be used, semantic noise is the default, with parameters according to 2017's Table 9.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 
 @dataclass(frozen=True, slots=True)
 class DefaultMechanism:
-    """The mechanism for what is given, and the reason why it is not semantic transport, empty if it is."""
+    """The default mechanism, and the reason why it is not semantic transport; empty if it is."""
 
     name: str
     reason: str = ""
@@ -34,10 +34,10 @@ def default_mechanism(
 ) -> DefaultMechanism:
     """Return the mechanism for these parameters and attributes.
 
-    * ``parameters``: the names of the mechanism's parameters that are given.
-    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it takes seconds.
+    * ``parameters``: the names of the given parameters of the mechanism.
+    * ``arrays``: the attributes that are arrays. Transport can mask them, but its calibration then takes seconds.
     * ``numeric``: the numeric attributes.
-    * ``record_alpha``: whether records bring their own noise level.
+    * ``record_alpha``: whether records have their own noise levels.
     """
     of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
     of_transport = set(parameters) & (_parameters(SemanticTransport) - _parameters(SemanticNoise))
@@ -57,14 +57,14 @@ def default_mechanism(
 def noise_defaults(
     taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any], *, numeric: bool = False
 ) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise, those that are given and otherwise the best (2017).
+    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
 
     One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
     (2017: Table 9). The noise of several arrays is not correlated.
 
     * ``taxonomies``: what identifies the taxonomy of each nominal attribute.
     * ``arrays``: the attributes that are arrays.
-    * ``given``: the parameters that are given, with their values.
+    * ``given``: the given parameters with their values.
     * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
     """
     alone = len(taxonomies) == 1 and not numeric

@@ -28,6 +28,7 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.population_context import population_thread
 
 log = logging.getLogger(__name__)
 
@@ -101,7 +102,7 @@ class CalibratorEngine:
         self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
-        self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
+        self._thread = population_thread(self._run, "calibrator")
 
     def start(self) -> None:
         self._thread.start()

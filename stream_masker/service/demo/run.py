@@ -103,7 +103,7 @@ def _watch_until_done(watcher: TopicWatcher, children: ChildProcesses, view: Dem
 
 
 def _utility_published(observations: Observations) -> bool:
-    """Whether statistics of masked records, with their utility, have been published."""
+    """Return whether statistics of masked records, with their utility, have been published."""
     return observations.drift is not None and observations.drift.utility is not None
 
 

@@ -153,7 +153,7 @@ def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix
 
 @part
 def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
-    """The index of the first of ascending numbers from ``low`` on that is not less than the bound; ``high`` for none."""
+    """The index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is none."""
     while low < high:
         middle = (low + high) >> 1
         if numbers[middle] < bound:

@@ -85,7 +85,7 @@ def _section(name: str, given: Schema, schema: Schema) -> str:
 
 
 def _alternatives(given: Schema, schema: Schema) -> str:
-    sections = [_resolved(option, schema) for option in given["anyOf"]]
+    sections = [_resolved(option, schema) for option in given.get("anyOf", [given])]
     return "\n".join(f"{_described(s)}\n\n{_keys(s['properties'], s, schema)}" for s in sections)
 
 

@@ -40,7 +40,7 @@ class FieldCipher:
         return f"{PREFIX}{self.id}:{packed.decode()}"
 
     def decrypt(self, packed: bytes) -> bytes | None:
-        """The JSON value of the last part of a ciphertext; None if it is not authentic."""
+        """Return the JSON value of the last part of a ciphertext; None if it is not authentic."""
         try:
             data = base64.b64decode(packed + b"=" * (-len(packed) % 4), altchars=b"-_", validate=True)
             return self._cipher.decrypt(data, [self.id.encode()])
@@ -58,7 +58,7 @@ class Revealer:
         self.unrevealed = 0
 
     def line(self, line: bytes) -> bytes:
-        """The line with every ciphertext of a known key replaced; others stay as they are."""
+        """Return the line with every ciphertext of a known key replaced; others stay as they are."""
         return CIPHERTEXT.sub(self._value, line)
 
     def _value(self, match: re.Match[bytes]) -> bytes:

@@ -67,7 +67,7 @@ RejectionCauses: TypeAlias = Mapping[RejectionCause, int]
 
 
 def by_reason(causes: RejectionCauses) -> dict[str, int]:
-    """Numbers of rejected records by reason."""
+    """Return the number of rejected records by reason."""
     totals: Counter[str] = Counter()
     for (reason, _), count in causes.items():
         totals[reason] += count

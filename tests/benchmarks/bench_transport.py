@@ -1,6 +1,6 @@
 """Semantic transport compared with semantic noise: what statistics survive, what an attacker learns, and the cost.
 
-``python tests/benchmarks/bench_transport.py [--quick] [--dag] [--mechanisms] [--only-speed]``. Needs the data files of
+``python tests/benchmarks/bench_transport.py [--quick] [--mechanisms] [--only-speed]``. Needs the data files of
 ``tests/support/data.py``.
 
 * Utility and disclosure on the real discharges and on the strong sample, at each α and at the RMSE that it gives.
@@ -12,8 +12,10 @@
   figures of transport are exact. ``--mechanisms``.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
   secondary codes are arrays, cold and warm, in seconds of one core.
-* Putting a version in force, and masking of batches of 10,000 records, in µs a record, alternating with semantic noise
-  with reference ``pair``, in one run: the first batch, the mean of the first 12, and the median of the second half.
+* Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
+  (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
+  ``ceil``), in one run, on ICD-10-CM and on a synthetic SNOMED CT release: the first batch, the mean of the first 12,
+  and the median of the second half. The last rows are the ratios.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ from support.data import icd9cm
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism, mechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import StatisticsError
@@ -45,7 +47,16 @@ from stream_masker.errors import StatisticsError
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
 SEED = b"a seed of sixteen bytes"
 FIRST = 12
-MASKING_HEAD = ["mechanism", "put in force, s", "first batch, µs a record", "first 12 batches", "steady"]
+MASKING_HEAD = [
+    "mechanism",
+    "put in force, s",
+    "mask_many: first batch, µs a record",
+    "first 12 batches",
+    "steady",
+    "mask_batch: first batch",
+    "first 12 batches",
+    "steady",
+]
 GROUP = 1000
 FRONTIER_REPEATS = 6
 FRONTIER: list[tuple[str, dict[str, Any]]] = [
@@ -74,8 +85,7 @@ HEAD = ["mechanism", "α", "Δ sdCor", "sd(sMean*, sMean)", "sVar* ÷ sVar", "RM
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few repeats and batches")
-    parser.add_argument("--dag", action="store_true", help="also mask a synthetic SNOMED CT release")
+    parser.add_argument("--quick", action="store_true", help="few repeats and batches, and a smaller synthetic release")
     parser.add_argument("--mechanisms", action="store_true", help="also compare with every other mechanism")
     parser.add_argument("--only-speed", action="store_true", help="only recalibration and masking")
     given = parser.parse_args()
@@ -84,11 +94,11 @@ def main() -> None:
     icd10 = Ontology.load("icd10cm").taxonomy()
     table("recalibration, 100,000 records", ["attributes", "cold, s", "warm, s"], recalibration_rows(icd10))
     batches = 12 if given.quick else 40
-    table("masking, ICD-10-CM", MASKING_HEAD, masking_rows(icd10, batches))
-    if given.dag:
-        with tempfile.TemporaryDirectory() as folder:
-            source = synthetic_release(Path(folder), SNOMED_CONCEPTS)
-            table("masking, 350,000 concepts", MASKING_HEAD, masking_rows(Ontology.load(source).taxonomy(), batches))
+    table(f"masking, {len(icd10):,} concepts of ICD-10-CM", MASKING_HEAD, masking_rows(icd10, batches))
+    with tempfile.TemporaryDirectory() as folder:
+        source = synthetic_release(Path(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
+        graph = Ontology.load(source).taxonomy()
+        table(f"masking, {len(graph):,} concepts, a graph", MASKING_HEAD, masking_rows(graph, batches))
 
 
 def print_utility(repeats: int, *, mechanisms: bool) -> None:
@@ -111,8 +121,8 @@ def transport(tau: Taxonomy, alpha: float) -> SemanticTransport:
     return SemanticTransport(dict.fromkeys(NAMES, tau), target={"alpha": alpha}, seed=SEED)
 
 
-def noise(tau: Taxonomy, alpha: float) -> SemanticNoise:
-    return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", seed=SEED)
+def noise(tau: Taxonomy, alpha: float, rounding: str = "calibrated") -> SemanticNoise:
+    return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", rounding=rounding, seed=SEED)
 
 
 def utility_rows(tau: Taxonomy, batch: Batch, repeats: int) -> Iterator[list[object]]:
@@ -211,25 +221,40 @@ def with_arrays(codes: np.ndarray) -> Batch:
 def masking_rows(tau: Taxonomy, batches: int) -> Iterator[list[object]]:
     stream = events(tau)
     codes = [codes_of(tau, islice(stream, BATCH)) for _ in range(batches)]
-    made = (transport(tau, 0.3), noise(tau, 0.3))
+    names = ["transport", "noise, pair, calibrated", "noise, pair, ceil"]
     records, keys = records_of(tau, codes[0], 0)
-    for each in (transport(tau, 0.3), noise(tau, 0.3), *made):
+    for each in contenders(tau):
         each.learn_many(records)
         each.calibrate()
-        if each not in made:
-            each.mask_many(records, keys=keys)
-    in_force = [timed(partial(each.restore, each.snapshot())) for each in made]
-    times = np.empty((2, batches))
+        each.mask_many(records, keys=keys)
+    in_records, encoded = contenders(tau), contenders(tau)
+    for each in (*in_records, *encoded):
+        each.learn_many(records)
+        each.calibrate()
+    in_force = [timed(partial(each.restore, each.snapshot())) for each in in_records]
+    times = np.empty((2, len(names), batches))
     for number, batch in enumerate(codes):
         records, keys = records_of(tau, batch, number)
-        for each, row in zip(made, times, strict=True):
+        for each, row in zip(in_records, times[0], strict=True):
             row[number] = timed(partial(each.mask_many, records, keys=keys)) / BATCH * 1e6
-    figures = np.array(
-        [in_force, times[:, 0], times[:, :FIRST].mean(axis=1), np.median(times[:, batches // 2 :], axis=1)]
-    )
-    yield ["transport", *figures[:, 0].tolist()]
-    yield ["noise, pair", *figures[:, 1].tolist()]
-    yield ["transport ÷ noise", *(figures[:, 0] / figures[:, 1]).tolist()]
+        columns, field_keys = as_batch(batch), FieldKeys(SEED, keys)
+        for each, row in zip(encoded, times[1], strict=True):
+            row[number] = timed(partial(each.mask_batch, columns, field_keys)) / BATCH * 1e6
+    figures = np.array([in_force, *(figure for kind in times for figure in summarised(kind))])
+    for name, row in zip(names, figures.T.tolist(), strict=True):
+        yield [name, *row]
+    for j, name in enumerate(names[1:], start=1):
+        yield [f"transport ÷ {name}", *(figures[:, 0] / figures[:, j]).tolist()]
+
+
+def contenders(tau: Taxonomy) -> tuple[WindowedMechanism, ...]:
+    """Create the mechanisms whose masking is compared."""
+    return (transport(tau, 0.3), noise(tau, 0.3), noise(tau, 0.3, rounding="ceil"))
+
+
+def summarised(times: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(mechanisms,) each: the first time, the mean of the first ``FIRST``, and the median of the second half."""
+    return times[:, 0], times[:, :FIRST].mean(axis=1), np.median(times[:, times.shape[1] // 2 :], axis=1)
 
 
 def frontier_rows(tau: Taxonomy, batch: Batch) -> Iterator[list[object]]:

@@ -35,7 +35,7 @@ def varied(size=400) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 @pytest.mark.parametrize("parameters", [{}, {"rounding": "ceil", "candidates": "leaves"}], ids=["default", "leaves"])
 def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
-    """Rank swapping leaves values more frequent than k as they are, which its risk says."""
+    """Rank swapping does not change values that are more frequent than k; its risk reports that."""
     attributes = {"a": TWO, "b": TWO} if name in ("vicus", "random") else {"a": TWO}
     made = mechanism(name)(attributes, seed=SEED, **(parameters if name == "semantic_noise" else {}))
     made.learn_many([{**record, "b": record["a"]} for record in OUTCOMES])

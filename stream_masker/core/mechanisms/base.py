@@ -116,7 +116,7 @@ class Mechanism(ABC):
         """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
 
         They include the value itself, are averaged over the window's law of the record's other values, and sum to 1.
-        Concepts of probability 0 other than the value are left out.
+        Other concepts of probability 0 are left out.
 
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
@@ -129,8 +129,8 @@ class Mechanism(ABC):
         * ``draws``: the number of records drawn for the figures of whole records.
         * ``repeats``: how often a record's masks were seen, each time with independent random words.
 
-        Raises StatisticsError without statistics, or if they come from a snapshot: it does not hold the window's
-        counts, which the object that calibrated has.
+        Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
+        window's counts; only the object that calibrated has them.
         """
 
     def snapshot(self) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""The default mechanism: the best one that can serve the attributes and parameters that are given.
+"""The default mechanism: the best one for the given attributes and parameters.
 
-Semantic transport is the default, because at an equal distance between originals and masks it preserves the joint law
-of the attributes and tells an attacker less than every other mechanism that masks records one by one. Semantic noise
-takes its place where transport cannot be used. Its own parameters then follow 2017's Table 9.
+Semantic transport is the default. At an equal distance between originals and masks, it preserves the joint law of the
+attributes and tells an attacker less than every other mechanism that masks records one by one. Where transport cannot
+be used, semantic noise is the default, with parameters according to 2017's Table 9.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BUILT_IN_CODES = "icd10cm"
 
 @dataclass(frozen=True, slots=True)
 class DefaultMechanism:
-    """The mechanism for what is given, and the reason why it is not semantic transport, empty if it is."""
+    """The default mechanism, and the reason why it is not semantic transport; empty if it is."""
 
     name: str
     reason: str = ""
@@ -39,10 +39,10 @@ def default_mechanism(
 ) -> DefaultMechanism:
     """Return the mechanism for these parameters and attributes.
 
-    * ``parameters``: the names of the mechanism's parameters that are given.
-    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it takes seconds.
+    * ``parameters``: the names of the given parameters of the mechanism.
+    * ``arrays``: the attributes that are arrays. Transport can mask them, but its calibration then takes seconds.
     * ``numeric``: the numeric attributes.
-    * ``record_alpha``: whether records bring their own noise level.
+    * ``record_alpha``: whether records have their own noise levels.
     """
     of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
     of_transport = set(parameters) & (_parameters(SemanticTransport) - _parameters(SemanticNoise))

@@ -20,20 +20,13 @@ from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
+from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import (
-    MAX_CHECKED_CELLS,
-    MAX_CHECKED_VALUES,
-    check_changed,
-    check_channel,
-    required_change,
-)
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
-from stream_masker.core.risk.reduction import reduced_counts, without_mode
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
@@ -248,9 +241,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Return the law of the masks of some attributes, given their values.
 
         The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
-        that masks groups has none: None.
+        that masks groups returns None.
 
-        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each.
+        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each
+          attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
@@ -292,10 +286,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
-        """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
+        """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``).
+        """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``).
 
         ``statistics``: those of the window, without a model.
         """
@@ -304,40 +298,14 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _check_masking(self, counts: Counts) -> None:
         """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``).
 
-        A mechanism that masks groups is not checked: its channel is only an estimate. Neither is an attribute with a
-        single value, which an attacker knows without masks.
+        A mechanism that masks groups is not checked: its channel is only an estimate.
         """
-        for j, name in enumerate(() if self.needs_group else self._attributes):
-            values, prior = value_law(counts.values[j])
-            if values.size > 1 and not self._surely_changes(j, counts, required_change(prior)):
-                check_channel(name, self.attribute_channel(j, values, counts), prior)
+        for j in range(0 if self.needs_group else len(self._attributes)):
+            self._check_floor(FloorCheck(self, j, counts))
 
-    def _check_others(self, j: int, name: str, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few of the values other than the most frequent one.
-
-        ``changed_at_least`` must be a bound for every value, not only on average.
-        """
-        others = without_mode(counts, j)
-        values, prior = value_law(others.values[j])
-        if values.size > 1 and not self._surely_changes(j, others, required_change(prior)):
-            changed = float(prior @ (1.0 - self.attribute_channel(j, values, counts).unchanged))
-            check_changed(f"{name}, apart from its most frequent value", changed, prior)
-
-    def _surely_changes(self, j: int, counts: Counts, required: float) -> bool:
-        """Return whether masking changes enough of many values, by a cheap bound or by the most frequent values."""
-        if counts.values[j].keys.size <= MAX_CHECKED_VALUES:
-            return False
-        if self.changed_at_least(j, counts) >= required:
-            return True
-        sizes = [len(d.taxonomy) for d in self._distances]
-        limits = [max(MAX_CHECKED_VALUES, MAX_CHECKED_CELLS // size) for size in sizes]
-        frequent, left_out = reduced_counts(counts, sizes, limits)
-        values, prior = value_law(frequent.values[j])
-        if not left_out or not values.size:
-            return False
-        share = frequent.values[j].rows / counts.values[j].rows
-        changed = prior @ (1.0 - self.attribute_channel(j, values, frequent).unchanged)
-        return bool(share * changed >= required)
+    def _check_floor(self, check: FloorCheck) -> None:
+        """Raise StatisticsError if masking changes too little of an attribute, or determines its originals."""
+        check.check()
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

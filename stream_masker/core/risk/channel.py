@@ -16,8 +16,9 @@ class Channel:
 
     * ``values``: (n,) int32, positions without repetition.
     * ``rows``: (n, K) float64; each row sums to 1.
-    * ``classes``: the classes, so that P(c | a) is a row's entry, divided among the class by the concepts' weights.
-    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no entry differs from its true value by more.
+    * ``classes``: the classes. P(c | a) is an entry of a row, divided among the concepts of the class by their weights.
+    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no entry differs from its true value by more
+      than this.
     """
 
     values: Int32Array

@@ -13,6 +13,7 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,8 @@ COMMAND_SECONDS = 30.0
 
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
+
+_taking = threading.Lock()
 
 _provided: dict[tuple[str, ...], bytes] = {}
 """The commands that have provided a secret, with what they wrote."""
@@ -221,11 +224,12 @@ def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
     """
     if environ is not os.environ:
         return os.fsencode(environ[name]) if name in environ else None
-    if name in os.environ:
-        _taken[name] = os.environb[os.fsencode(name)]
-        _overwrite(name)
-        del os.environ[name]
-    return _taken.get(name)
+    with _taking:
+        if name in os.environ:
+            _taken[name] = os.environb[os.fsencode(name)]
+            _overwrite(name)
+            del os.environ[name]
+        return _taken.get(name)
 
 
 def _overwrite(name: str) -> None:

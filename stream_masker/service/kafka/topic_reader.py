@@ -29,6 +29,10 @@ READ_POLL_SECONDS = 0.2
 """The timeout of one poll for records, in seconds."""
 
 
+FETCH_WAIT_MS = 50
+"""The time that a broker waits for records before it answers that there are none, in milliseconds."""
+
+
 class StoppedError(ServiceError):
     """Reading was stopped early because its result is no longer needed."""
 
@@ -46,6 +50,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
     consumer = connect_consumer(confluent_properties(configuration) | overrides)
     try:

@@ -331,7 +331,7 @@ class _DraftBatch:
 
 
 def _element_units(batch: Batch, j: int) -> Int64Array | None:
-    """(m,) int64: the unit of each element of an array attribute."""
+    """Return (m,) int64: the unit of each element of an array attribute."""
     offsets = batch.columns[j].offsets
     return None if batch.units is None or offsets is None else np.repeat(batch.units, np.diff(offsets))
 

@@ -9,14 +9,14 @@ from typing import Any
 def noise_defaults(
     taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any], *, numeric: bool = False
 ) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise, those that are given and otherwise the best (2017).
+    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
 
     One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
     (2017: Table 9). The noise of several arrays is not correlated.
 
     * ``taxonomies``: what identifies the taxonomy of each nominal attribute.
     * ``arrays``: the attributes that are arrays.
-    * ``given``: the parameters that are given, with their values.
+    * ``given``: the given parameters with their values.
     * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
     """
     alone = len(taxonomies) == 1 and not numeric

@@ -12,6 +12,7 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
+from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
 from stream_masker.core.mechanisms.noise.defaults import noise_defaults
@@ -234,15 +235,14 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         law, farthest = self._law(j), np.ones(1)
         return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
 
-    def _check_masking(self, counts: Counts) -> None:
+    def _check_floor(self, check: FloorCheck) -> None:
         """Check the values other than the most frequent one, too.
 
         A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
         values of all other records as they are.
         """
-        super()._check_masking(counts)
-        for j, name in enumerate(self._attributes):
-            self._check_others(j, name, counts)
+        check.check()
+        check.check_others()
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
@@ -269,7 +269,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
 
     def _candidate_weights(self, j: int) -> Float64Array:
-        """(m,) float64: the weight of each concept among the candidates of a level."""
+        """Return (m,) float64: the weight of each concept among the candidates of a level."""
         weights = np.zeros(len(self._distances[j].taxonomy))
         if self._candidates == OBSERVED:
             found = read_frequencies(self.statistics.model, self._taxonomies)[j]
@@ -312,7 +312,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return held if self._candidates != OBSERVED else with_frequencies(held, previous, self._taxonomies, counts)
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
-        """The statistics in force, unless a mean that masking refers to has changed since."""
+        """Return the statistics in force, or None if a mean that masking refers to has changed since."""
         previous = self._statistics
         if previous is None or (self._reference == "mean" and previous.mean != statistics.mean):
             return None

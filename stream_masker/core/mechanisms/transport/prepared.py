@@ -22,6 +22,9 @@ from stream_masker.core.random.draws import salts_of
 BOUND_PAIRS = 2048
 """The number of pairs of a parent's values that bound the change of its child."""
 
+ONE_PLACE = np.zeros(1, np.int32)
+"""The position, and the place, of the single value of an attribute that is not there."""
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedTransport:
@@ -90,6 +93,8 @@ class PreparedTransport:
 
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
+        if after[j].min(initial=0) >= 0:
+            return
         rows = np.flatnonzero((before[j] >= 0) & (after[j] < 0))
         if rows.size:
             after[j][rows] = draw_values(self._channel(j), before[j][rows], words[j][rows])
@@ -136,7 +141,8 @@ class PreparedTransport:
         psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
         first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
         positions = (self.values[0].positions, self.values[1].positions)
-        return PairChannel.of(self.pair.table, psi, first, second, self.squares32[0], positions)
+        place_of = self.distances[1].preorder[positions[1]]
+        return PairChannel.of(self.pair.table, psi, first, second, self.squares32[0], positions, place_of)
 
     def solution(self) -> tuple[Problem, Scaling]:
         """Return the transport of pairs, or that of a single attribute."""
@@ -214,9 +220,10 @@ class PreparedTransport:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
             kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
-            positions = (self.values[j].positions, np.zeros(1, np.int32))
+            positions = (self.values[j].positions, ONE_PLACE)
             nothing = np.ones((1, 1), np.float32)
-            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, self.squares32[j], positions)
+            squares = self.squares32[j]
+            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, squares, positions, ONE_PLACE)
         return self._channels[j]
 
     def root_exponents(self, j: int) -> Float64Matrix | None:

@@ -9,13 +9,17 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.intrinsics import prefetch
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, nearest_values, values_below
 from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
+PREFETCHED_CODES = 16
+"""The index of a code's value is prefetched this many codes ahead of its use."""
 
 
 class SquareDistances:
@@ -24,6 +28,12 @@ class SquareDistances:
     def __init__(self, distance: Distance) -> None:
         self.distance = distance
         self._last: tuple[Int32Array, Float64Matrix] | None = None
+
+    @cached_property
+    def preorder(self) -> Int32Array:
+        """(m,) int32: the index of each concept of the taxonomy in a preorder walk."""
+        tau = self.distance.taxonomy
+        return np.asarray(preorder_of(first_parents_of(tau.parent_offsets, tau.parents)))
 
     def of(self, positions: Int32Array) -> Float64Matrix:
         """(k, k) float64: sd² of the values at k positions, ascending."""
@@ -97,16 +107,31 @@ class Values:
 
     def indices(self, codes: Int32Array) -> Int32Array:
         """(n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new codes."""
-        found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
-        new = np.unique(codes[(found < 0) & (codes >= 0)])
-        if new.size:
+        found = np.empty(codes.size, np.int32)
+        if look_up(self.index_of, codes, found):
+            new = np.unique(codes[(found < 0) & (codes >= 0)])
             self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
-            found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
+            look_up(self.index_of, codes, found)
         return found
 
     @cached_property
     def _below(self) -> ValuesBelow:
         return values_below(self.distance, self.positions)
+
+
+@kernel
+def look_up(index_of: Int32Array, codes: Int32Array, found: Int32Array) -> int:
+    """Set ``found``, (n,), to the index of each code's value, −1 for absent ones, and count the codes without one."""
+    new = 0
+    for i in range(codes.size):
+        ahead = codes[min(i + PREFETCHED_CODES, codes.size - 1)]
+        if ahead >= 0:
+            prefetch(index_of, int64(ahead))
+        found[i] = -1
+        if codes[i] >= 0:
+            found[i] = index_of[codes[i]]
+            new += int64(found[i] < 0)
+    return new
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:

@@ -21,6 +21,7 @@ from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIG
 from stream_masker.core.kernels.intrinsics import on_lines, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.replacement.rule import Candidates
 
 MEMBER_BLOCK = 32
@@ -128,7 +129,7 @@ def build_graph(taxonomy: Taxonomy) -> GraphArrays:
 
 def build_member_lists(graph: GraphArrays, candidates: Candidates) -> MemberLists:
     """The member lists of the candidates; time and memory are proportional to the size of the closure."""
-    first_parents = np.concatenate((np.zeros(1, np.int32), graph.parents[graph.parent_offsets[1:-1]]))
+    first_parents = first_parents_of(graph.parent_offsets, graph.parents)
     preorder = preorder_of(first_parents)
     order = np.lexsort((preorder, graph.root_path))
     eligible = np.zeros(len(preorder), np.bool_)
@@ -250,22 +251,6 @@ def max_over_descendants(parent_offsets: Int64Array, parents: Int32Array, number
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
             greatest[parents[k]] = max(greatest[parents[k]], greatest[c])
     return greatest
-
-
-@kernel
-def preorder_of(parents: Int32Array) -> Int32Array:
-    """(m,) the index of each concept in a preorder walk of the tree with these parents. ``parents[0]`` is not used."""
-    m = parents.size
-    size = np.ones(m, np.int32)
-    for c in range(m - 1, 0, -1):
-        size[parents[c]] += size[c]
-    index = np.zeros(m, np.int32)
-    free = np.ones(m, np.int32)
-    for c in range(1, m):
-        index[c] = free[parents[c]]
-        free[parents[c]] += size[c]
-        free[c] = index[c] + 1
-    return index
 
 
 @kernel

@@ -14,6 +14,9 @@ TOPIC_PLACEHOLDER = "{topic}"
 TEMPLATE_ROLES = ("output", "rejected")
 """The keys of ``topics`` that may have the placeholder."""
 
+INTERNAL_ROLES = ("calibration", "statistics", "drift")
+"""The keys of the topics that only stream-masker's processes write and read."""
+
 
 class TopicsSection(Section):
     """The names of the topics, all different."""
@@ -83,7 +86,7 @@ class TopicsSection(Section):
     @property
     def internal(self) -> dict[str, str]:
         """The topics that stream-masker's processes share, by role."""
-        return {role: getattr(self, role) for role in ("calibration", "statistics", "drift")}
+        return {role: getattr(self, role) for role in INTERNAL_ROLES}
 
     @model_validator(mode="before")
     @classmethod

@@ -22,7 +22,7 @@ integers, and equal sums of them compare as equal.
 """
 
 MAX_TABLE_VALUES = 4096
-"""The most values whose levels are kept: 32 MiB."""
+"""The largest number of values whose levels are kept: 32 MiB."""
 
 MAX_UINT16_LEVEL = (1 << 16) - 1
 """The largest level that fits into two bytes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -25,8 +25,11 @@ POLL_TIMEOUT_SECONDS = 10.0
 BROKER_PROBE_SECONDS = 3.0
 """The timeout of the first metadata request."""
 
-READ_POLL_SECONDS = 0.2
+READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
+
+FETCH_WAIT_MS = 100
+"""The default time that a broker waits for new records at the end of a partition, which delays the end of a read."""
 
 
 class StoppedError(ServiceError):
@@ -47,7 +50,8 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
     }
-    consumer = connect_consumer(confluent_properties(configuration) | overrides)
+    defaults = {"fetch.wait.max.ms": FETCH_WAIT_MS}
+    consumer = connect_consumer(defaults | confluent_properties(configuration) | overrides)
     try:
         yield consumer
     finally:
@@ -85,6 +89,7 @@ def read_to_end(
     KafkaException if the topic cannot be read.
     """
     assigned = TopicPartition(topic, partition, start)
+    _look_up_leader(consumer, topic)
     consumer.assign([assigned])
     idle_seconds, end = 0.0, math.inf
     while idle_seconds < patience:
@@ -98,6 +103,15 @@ def read_to_end(
                 return
             yield message
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
+
+
+def _look_up_leader(consumer: Consumer, topic: str) -> None:
+    """Look up the leaders of a topic, so that an assigned consumer need not look them up after a pause of 0.5 s.
+
+    If no broker answers, the assigned consumer continues to look them up.
+    """
+    with suppress(KafkaException):
+        consumer.list_topics(topic, timeout=BROKER_PROBE_SECONDS)
 
 
 def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:

@@ -171,7 +171,7 @@ def test_cloudevents_in_structured_mode_are_masked_below_data(kafka: str, tmp_pa
     here.data["message"] = {"headers": ["content-type"]}
     here.data["mechanism"] = {"reference": "mean", "rounding": "ceil"}
     here.create(1)
-    here.publish(1)
+    here.publish(1, sample=lambda number: orjson.dumps(cloud_event(number)))
     try:
         given = [cloud_event(number) for number in range(EVENTS)]
         headers = [("content-type", STRUCTURED), ("subject", b"Ada")]

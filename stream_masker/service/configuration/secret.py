@@ -104,7 +104,7 @@ def read_registry_secret(
 ) -> str:
     """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
 
-    Raises ConfigurationError if it cannot be read, if it is no UTF-8, or if other users have access to the file.
+    Raises ConfigurationError if it cannot be read, if it is not UTF-8, or if other users have access to the file.
     """
     name = f"format.registry.{key}"
     _, raw = _raw(configuration, source, name, environ)

@@ -260,7 +260,8 @@ class Audit:
 
 
 def committed(configuration: Configuration, partitions: int, isolation: str = "read_committed") -> list[int]:
-    """Return the group's committed offsets; without ``read_committed``, beside commits of open transactions."""
+    """Return the group's committed offsets; without ``read_committed``, also while transactions have uncommitted
+    offsets."""
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,

@@ -54,6 +54,9 @@ class ConceptMap:
     the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
     """
 
+    def __repr__(self) -> str:
+        return f"ConceptMap({self.taxonomy!r}, unknown={self.unknown!r})"
+
     def __init__(
         self,
         taxonomy: Taxonomy,

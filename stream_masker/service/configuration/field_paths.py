@@ -106,11 +106,12 @@ def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
 
 def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     for name, attribute in configuration.numeric.items():
-        if is_array(configuration, attribute):
-            yield (
-                ("attributes", name, "path"),
-                f"{attribute.path!r} is not allowed for numbers: use a path without [*], so that it selects one value",
-            )
+        if not is_array(configuration, attribute):
+            continue
+        remedy = "use a path without [*], so that it selects one value"
+        if configuration.records == "fhir":
+            remedy = "a Bundle may have it in several resources; generalize the field instead, or drop it"
+        yield ("attributes", name, "path"), f"{attribute.path!r} is not allowed for numbers: {remedy}"
 
 
 def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:

@@ -115,11 +115,16 @@ def _scalars(value: JsonValue, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def coded_fields(fields: Iterable[SampledField], ontologies: Mapping[str, Ontology]) -> list[CodedField]:
-    """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them."""
+    """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them.
+
+    A text that no two events share is no code, and the values of a field whose name is that of an identifier must be
+    codes as they stand in the ontology.
+    """
     maps = {name: ConceptMap(o.taxonomy(), ontology=o) for name, o in ontologies.items()}
     found = []
     for one in fields:
-        if one.path.count("[*]") > 1 or one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT:
+        unique = len(one.values) == one.values.total() > KEPT_VALUES
+        if one.path.count("[*]") > 1 or one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT or unique:
             continue
         best = max((_coded(one, name, concepts) for name, concepts in maps.items()), key=lambda coded: coded.share)
         if best.share >= LEAST_MATCH:
@@ -133,7 +138,8 @@ def _coded(one: SampledField, name: str, concepts: ConceptMap) -> CodedField:
     how = Counter[str]()
     for value, count in tested:
         how[concepts.find(value).how] += count
-    matched = total - how["unknown"]
+    # Numbered ids look like codes in another form: v123 is V12.3.
+    matched = how["exact"] if _IDENTIFIER.search(one.name) else total - how["unknown"]
     return CodedField(one, name, matched / total, by_label=how["label"] > matched / 2)
 
 

@@ -1,5 +1,4 @@
-"""Transforms of field values other than keep, drop and pseudonymize: generalized, shifted, constant and encrypted
-values.
+"""Transforms of field values: generalized, shifted, constant and encrypted values, and formatted pseudonyms.
 
 A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
 as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.

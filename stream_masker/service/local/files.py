@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -203,10 +203,12 @@ class FileMasking:
         write: WriteLine,
         reject: WriteLine,
         run_id: str = "",
+        report: Callable[[FileTotals], object] = lambda _: None,
     ) -> FileTotals:
         """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
 
-        ``run_id``: tells the file from others of the same name, for noise by position.
+        ``run_id``: tells the file from others of the same name, for noise by position. ``report``: is called with the
+        totals after each batch.
         """
         totals, attributes = FileTotals(), self._masking.mechanism.attributes
         self._masking.identify(source, run_id)
@@ -217,6 +219,7 @@ class FileMasking:
                 elif value is not None:
                     write(value + b"\n")
             totals.add(result, attributes)
+            report(totals)
         return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:

@@ -7,6 +7,8 @@ import pytest
 import yaml
 from file_commands import LINES, read, run, write
 
+from stream_masker.service.configuration.build import build_mechanism
+
 VISITS = [orjson.dumps({"visit": k, "why": f"{'ABC'[k % 3]}{1 + k % 2}", "name": "Ada"}) for k in range(120)]
 
 
@@ -53,6 +55,13 @@ def test_check_shows_all_populations_and_the_coverage_of_one(several, tmp_path):
     assert {"why", "visit", "name"} <= coverage
     done = run("config", "check", "--config", several, "--events", source, code=2)
     assert "choose one by its input topic" in done.output
+
+
+def test_all_populations_are_prepared(several, monkeypatch):
+    built = lambda configuration, _: build_mechanism(configuration)  # noqa: E731 - without the rehearsal, which compiles
+    monkeypatch.setattr("stream_masker.service.runtime.warmup.warm_up", built)
+    done = run("prepare", "--config", several)
+    assert "semantic_noise over a, b and semantic_noise over why are ready" in done.output
 
 
 def test_access_is_that_of_all_populations_once(several):

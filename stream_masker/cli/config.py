@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -64,12 +65,15 @@ def check(config: Path, events: str, topic: str) -> None:
     """
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
+    from stream_masker.service.observability.activity import shown_activity
 
     configuration = load_configuration(config)
     check_properties(confluent_properties(configuration))
-    for name, population in configuration.by_population.items():
-        for line in _population_lines(population):
-            click.echo(named_text(name, line))
+    with shown_activity(sys.stderr) as show:
+        show("loading the ontologies")
+        for name, population in configuration.by_population.items():
+            for line in _population_lines(population):
+                click.echo(named_text(name, line))
     for line in _secret_lines(configuration):
         click.echo(line)
     if events:
@@ -98,10 +102,12 @@ def _show_coverage(configuration: Configuration, events: str) -> None:
     from stream_masker.service.configuration.build import build_mechanism, build_plan
     from stream_masker.service.local.coverage import coverage_report
     from stream_masker.service.local.tables import open_lines
+    from stream_masker.service.observability.activity import shown_activity
 
     plan = build_plan(configuration)
     masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32))
-    with open_lines(events, configuration.event_files) as (lines, _):
+    with shown_activity(sys.stderr) as show, open_lines(events, configuration.event_files) as (lines, _):
+        show(f"reading {Path(events).name}")
         for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
             click.echo(line)
 
@@ -219,6 +225,7 @@ def init(
     from stream_masker.service.files.outputs import refuse_same_file, write_text
     from stream_masker.service.local.proposal import proposed_configuration
     from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
+    from stream_masker.service.observability.activity import shown_activity
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")
@@ -235,7 +242,10 @@ def init(
     else:
         sample = simulated_sample(SAMPLE_EVENTS // 10)
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    write_text(output, proposed_configuration(sample.events, ontologies, sample.sections))
+    with shown_activity(sys.stderr) as show:
+        show("comparing the fields with the ontologies")
+        proposal = proposed_configuration(sample.events, ontologies, sample.sections)
+    write_text(output, proposal)
     if output != "-":
         click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
 

@@ -74,7 +74,7 @@ def test_two_swapped_values_may_have_stayed(alone):
 @pytest.mark.parametrize(
     "made",
     [
-        SemanticNoise({"a": WIDE}, alpha=0.01, seed=SEED),
+        SemanticNoise({"a": WIDE}, alpha=0.01, correlated=True, seed=SEED),
         SemanticNoise({"a": WIDE, "b": WIDE}, alpha=0.01, reference="pair", seed=SEED),
         Exponential({"a": WIDE}, epsilon=500.0, seed=SEED),
         Pram({"a": WIDE}, retention=0.99, seed=SEED),

@@ -7,14 +7,19 @@ be used, semantic noise is the default, with parameters according to 2017's Tabl
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from typing import Any
 
+from stream_masker.core.mechanisms.noise.defaults import noise_defaults
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+
+__all__ = ["BUILT_IN_CODES", "DefaultMechanism", "default_candidates", "default_mechanism", "noise_defaults"]
+
+BUILT_IN_CODES = "icd10cm"
+"""The built-in ontology, whose inner concepts (chapters, blocks and categories) are no codes that can be billed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,31 +59,12 @@ def default_mechanism(
     return DefaultMechanism(SemanticNoise.name, reason)
 
 
-def noise_defaults(
-    taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any], *, numeric: bool = False
-) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
+def default_candidates(built_in: Iterable[bool]) -> str:
+    """Return ``candidates`` of semantic noise and the exponential mechanism: ``leaves`` or ``all``.
 
-    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
-    (2017: Table 9). The noise of several arrays is not correlated.
-
-    * ``taxonomies``: what identifies the taxonomy of each nominal attribute.
-    * ``arrays``: the attributes that are arrays.
-    * ``given``: the given parameters with their values.
-    * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
+    ``built_in``: whether each attribute has the codes of ``BUILT_IN_CODES``; one of them suffices for ``leaves``.
     """
-    alone = len(taxonomies) == 1 and not numeric
-    chosen = {"correlated": not alone and len(arrays) < 2, "reference": _reference(taxonomies, arrays, given)}
-    return {name: given.get(name, value) for name, value in chosen.items()}
-
-
-def _reference(taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]) -> str:
-    if given.get("pairs") is not None:
-        return "pair"
-    if len(taxonomies) == 1:
-        return "mean"
-    one_taxonomy = len(set(taxonomies.values())) == 1
-    return "pair" if len(taxonomies) == 2 and one_taxonomy and len(arrays) < 2 else "root"
+    return "leaves" if any(built_in) else "all"
 
 
 @cache

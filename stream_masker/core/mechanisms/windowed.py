@@ -6,9 +6,11 @@ It encodes and decodes records, keeps the window, computes statistics, and write
 from __future__ import annotations
 
 import copy
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -31,6 +33,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
+from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
@@ -60,6 +63,28 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     snapshot_format: ClassVar[int] = 1
     """The format number of ``snapshot``; a snapshot of another format is rejected."""
+
+    _given: Mapping[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class the signature of its constructor, which ``__new__`` would hide."""
+        super().__init_subclass__(**options)
+        own = signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+
+    def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
+        """Remember the given parameters, for ``repr``."""
+        self = super().__new__(cls)
+        self._given = {name: value for name, value in parameters.items() if name not in ("taxonomies", "seed")}
+        return self
+
+    def __repr__(self) -> str:
+        """Return the attributes, the given parameters without the seed, and the statistics in force."""
+        given = [f"{name}={reprlib.repr(value)}" for name, value in self._given.items()]
+        shown = self._statistics
+        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
+        nominal = ", ".join(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items())
+        return f"<{type(self).__name__}({', '.join([f'{{{nominal}}}', *given])}), {state}>"
 
     def __init__(
         self,
@@ -119,17 +144,21 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise StatisticsError(NO_STATISTICS)
         return self._statistics
 
-    def encode(self, records: Sequence[Record]) -> Batch:
+    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
         ParameterError for a nominal value that is not a concept id, a list of them, or None, and for a numeric value
         that is neither None nor a number that the attribute allows.
         """
+        records = self._as_records(records)
         batch = encoding.encode(records, self._taxonomies)
         return (
             replace(batch, numeric=numeric_encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
         )
+
+    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
+        return as_records(records, (*self._attributes, *self._numeric))
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
@@ -139,8 +168,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
         self.learn_many([record], time=time)
 
-    def learn_many(self, records: Iterable[Record], *, time: float | None = None) -> None:
-        self._window.add(self.encode(list(records)), time)
+    def learn_many(self, records: Iterable[Record] | DataFrame, *, time: float | None = None) -> None:
+        self._window.add(self.encode(self._as_records(records)), time)
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""
@@ -225,12 +254,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
         return self.mask_many([record], keys=[key])[0]
 
-    def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.
 
         Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
+        records = self._as_records(records)
         return self._mask_many(records, self.encode(records), keys)
 
     def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:

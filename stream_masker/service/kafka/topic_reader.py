@@ -112,14 +112,14 @@ def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
 
 
 def _is_end(message: Message, end: float) -> bool:
-    """Whether a message lies at or beyond ``end``."""
+    """Return whether a message lies at or beyond ``end``."""
     if (error := message.error()) is not None and not is_partition_end(message):
         raise KafkaException(error)
     return error is not None or message.offset() >= end
 
 
 def is_partition_end(message: Message) -> bool:
-    """Whether a message is the event that its partition was read to its end."""
+    """Return whether a message is the event that its partition was read to its end."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 

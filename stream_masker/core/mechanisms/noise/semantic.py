@@ -15,6 +15,7 @@ from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.defaults import noise_defaults
 from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.law import NoiseLaw
@@ -43,6 +44,7 @@ from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.psd import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DataFrame
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
@@ -101,8 +103,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         *,
         numeric: Mapping[str, Numeric] | None = None,
         alpha: float | Mapping[str, float] = 0.3,
-        correlated: bool = True,
-        reference: str = "mean",
+        correlated: bool | None = None,
+        reference: str | None = None,
         pairs: options.AttributePairs | None = None,
         distribution: str = "normal",
         rounding: str = "calibrated",
@@ -121,8 +123,9 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``numeric``: the numeric attributes.
         * ``alpha``: α in [0.01, 10], for all attributes or for each.
-        * ``correlated``: whether the noise of all attributes is drawn jointly.
-        * ``reference``: ``mean``, ``pair`` or ``root``.
+        * ``correlated``: whether the noise of all attributes is drawn jointly; None: unless there is only one.
+        * ``reference``: ``mean``, ``pair`` or ``root``; None: ``mean`` for one attribute, ``pair`` for two of one
+          taxonomy, otherwise ``root`` (2017: Table 9).
         * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
           by default.
         * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
@@ -133,6 +136,11 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
           ``correlated``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
+        given = {"correlated": correlated, "reference": reference, "pairs": pairs}
+        chosen = noise_defaults(
+            taxonomies, (), {name: value for name, value in given.items() if value is not None}, numeric=bool(numeric)
+        )
+        correlated, reference = chosen["correlated"], chosen["reference"]
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         require_type("correlated", correlated, bool)
@@ -169,7 +177,11 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return self.mask_many([record], keys=[key], alpha=None if alpha is None else [alpha])[0]
 
     def mask_many(
-        self, records: Sequence[Record], *, keys: Sequence[bytes], alpha: Sequence[float | None] | None = None
+        self,
+        records: Sequence[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes],
+        alpha: Sequence[float | None] | None = None,
     ) -> list[dict[str, Value]]:
         """Mask records, each with the noise of its own key, and with its own ``alpha`` unless that is None.
 
@@ -177,6 +189,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         ParameterError if the numbers of keys, alphas and records differ, and the errors of ``encode`` and
         ``mask_batch``.
         """
+        records = self._as_records(records)
         batch = replace(self.encode(records), alpha=None if alpha is None else record_alphas(alpha))
         return self._mask_many(records, batch, keys)
 

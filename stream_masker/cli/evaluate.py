@@ -15,7 +15,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_population, topic_option
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
@@ -58,6 +58,7 @@ from stream_masker.service.observability.progress import task_progress
 @records_option
 @repeats_option
 @processes_option
+@topic_option
 @click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 def command(
     config: Path,
@@ -70,6 +71,7 @@ def command(
     records: int,
     repeats: int,
     processes: int,
+    topic: str,
     source: str,
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
@@ -90,7 +92,7 @@ def command(
     outputs.refuse_same_file(
         {"FILE": source, "--config": str(config)}, {"--output": str(output), "--json": json_file, "--csv": csv_file}
     )
-    configuration = load_configuration(config)
+    configuration = for_population(load_configuration(config), topic)
     data = read_dataset(configuration, source, records)
     if confidential and confidential not in data.attributes:
         raise click.BadParameter(f"{confidential!r} is not allowed: use {', '.join(data.attributes)}")

@@ -19,6 +19,7 @@ from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
+from stream_masker.service.observability.activity import shown_activity
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
@@ -96,13 +97,16 @@ def command(
         {"OUT": target, "--rejected": rejected},
     )
     configuration = for_topic(load_configuration(config), topic)
-    masking = local.FileMasking(configuration)
-    if masking.needs_run_id and not run_id:
-        run_id = local.content_id(source)
-    if explain is not None:
-        _explain(masking, configuration, explain, source, run_id)
-        return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
+        show = files.enter_context(shown_activity(sys.stderr))
+        show("loading the ontologies")
+        masking = local.FileMasking(configuration)
+        if masking.needs_run_id and not run_id:
+            run_id = local.content_id(source)
+        if explain is not None:
+            _explain(masking, configuration, explain, source, run_id)
+            return
+        show("reading and calibrating")
         lines, table = files.enter_context(open_lines(source, configuration.event_files))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
@@ -112,7 +116,16 @@ def command(
         write = files.enter_context(writer)
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
-        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
+        show("masking")
+        totals = masking.mask(
+            lines,
+            source=_name(source),
+            version=version,
+            write=write,
+            reject=reject,
+            run_id=run_id,
+            report=lambda totals: show(f"masking, {totals.records:,} records so far"),
+        )
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
     click.echo(totals.unchanged_shares, err=True)
     click.echo(mechanism_line(configuration), err=True)
@@ -164,8 +177,10 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = for_topic(load_configuration(config), topic)
-    masking = local.FileMasking(configuration)
-    with open_lines(source, configuration.event_files) as (lines, _):
+    with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
+        show("loading the ontologies")
+        masking = local.FileMasking(configuration)
+        show("reading and calibrating")
         message = masking.snapshot(lines)
     if publish:
         _publish(configuration, message)

@@ -1,6 +1,6 @@
-"""What the chart renders, against stored manifests: a change of a template shows in the review of a change.
+"""Rendered manifests, compared with stored ones, so that a review shows what a change of a template does.
 
-``PYTHONPATH=tests:tests/support python tests/deploy/test_chart_snapshots.py`` stores them anew.
+``PYTHONPATH=tests:tests/support python tests/deploy/test_chart_snapshots.py`` stores them again.
 """
 
 from __future__ import annotations

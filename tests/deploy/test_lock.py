@@ -17,7 +17,7 @@ DEPENDENCIES = [Requirement(one) for one in DECLARED]
 LOCKED = re.findall(r"^(\S+)==(\S+)((?: \\\n\s+--hash=\S+)+)$", (ROOT / "deploy/requirements.lock").read_text(), re.M)
 
 PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "llvmlite", "numba"]
-"""Libraries whose private names this project uses: another minor version may not have them."""
+"""Libraries whose private names this project uses. Another minor version may not have these names."""
 
 
 def test_every_locked_dependency_has_hashes():

@@ -233,9 +233,16 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{/* The ports of the schema registry as JSON, for the NetworkPolicy: those of the URLs if records have its format. */}}
 {{- define "stream-masker.registryPorts" -}}
 {{- $ports := .Values.networkPolicy.registryPorts -}}
-{{- if and (not $ports) (eq (include "stream-masker.configured" (list . "format" "value" "json")) "confluent") -}}
-{{- $registry := include "stream-masker.configured" (list . "format" "registry" dict) | fromYaml -}}
-{{- range get $registry "url" | default "http://localhost:8081" | splitList "," -}}
+{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
+{{- $own := get $configuration "format" | default dict -}}
+{{- $formats := list $own -}}
+{{- range get $configuration "populations" | default dict }}{{ $formats = append $formats (merge dict (.format | default dict) $own) }}{{ end -}}
+{{- $urls := list -}}
+{{- range $formats -}}
+{{- if eq (.value | default "json") "confluent" }}{{ $urls = append $urls (dig "registry" "url" "http://localhost:8081" .) }}{{ end -}}
+{{- end -}}
+{{- if not $ports -}}
+{{- range $urls | join "," | splitList "," | compact -}}
 {{- $url := urlParse . -}}
 {{- $default := eq $url.scheme "https" | ternary "443" "80" -}}
 {{- $ports = append $ports (regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default $default | int) -}}
@@ -264,46 +271,69 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- end }}
 {{- end }}
 
-{{/* The names of the topics of a role, one for each input topic, as JSON. Takes (list context role). */}}
-{{- define "stream-masker.topics" -}}
-{{- $section := dict -}}
-{{- if kindIs "map" (index . 0).Values.configuration -}}
-{{- $section = get (index . 0).Values.configuration "topics" | default dict -}}
-{{- end -}}
+{{/*
+The topics of each population by role, its name, and what their settings depend on, as JSON: first those of the
+configuration itself, whose name is empty. Roles have templates, input has a list. Takes the context.
+*/}}
+{{- define "stream-masker.populations" -}}
+{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
 {{- $defaults := dict "input" "discharges" "output" "{topic}.masked" "rejected" "{topic}.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
-{{- $inputs := get $section "input" | default $defaults.input -}}
-{{- if kindIs "string" $inputs }}{{ $inputs = list $inputs }}{{ end -}}
-{{- $name := eq (index . 1) "input" | ternary "{topic}" (get $section (index . 1) | default (get $defaults (index . 1))) -}}
+{{- $window := dig "calibration" "window_age" "24h" $configuration -}}
+{{- $bytes := dig "limits" "record_bytes" 1048576 $configuration -}}
+{{- $own := merge (dict "name" "" "window_age" $window "record_bytes" $bytes) (get $configuration "topics" | default dict) $defaults -}}
+{{- $all := list $own -}}
+{{- range $name, $sections := get $configuration "populations" | default dict -}}
+{{- $internal := dict -}}
+{{- range list "calibration" "statistics" "drift" }}{{ $_ := set $internal . (printf "%s.%s" (get $own .) $name) }}{{ end -}}
+{{- $limits := dict "window_age" (dig "calibration" "window_age" $window $sections) "record_bytes" (dig "limits" "record_bytes" $bytes $sections) -}}
+{{- $all = append $all (merge (dict "name" $name) $limits $sections.topics $internal $own) -}}
+{{- end -}}
+{{- range $all }}{{ if kindIs "string" .input }}{{ $_ := set . "input" (list .input) }}{{ end }}{{ end -}}
+{{- $all | toJson -}}
+{{- end }}
+
+{{/* The names of the topics of a role of a population, one for each input topic, as JSON. Takes (list population role). */}}
+{{- define "stream-masker.topicsOf" -}}
+{{- $population := index . 0 -}}
+{{- $template := eq (index . 1) "input" | ternary "{topic}" (get $population (index . 1)) -}}
 {{- $names := list -}}
-{{- range $inputs }}{{ $names = append $names (replace "{topic}" . $name) }}{{ end -}}
+{{- range $population.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end -}}
 {{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* The name of a topic that the input topics share. Takes (list context role). */}}
-{{- define "stream-masker.topic" -}}
-{{- include "stream-masker.topics" . | fromJsonArray | first -}}
+{{/* The names of the topics of a role of all populations, as JSON. Takes (list context role). */}}
+{{- define "stream-masker.topics" -}}
+{{- $role := index . 1 -}}
+{{- $names := list -}}
+{{- range include "stream-masker.populations" (index . 0) | fromJsonArray -}}
+{{- $names = concat $names (include "stream-masker.topicsOf" (list . $role) | fromJsonArray) -}}
+{{- end -}}
+{{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* The greatest age of the window in milliseconds: a number of seconds, or a text with a unit. */}}
-{{- define "stream-masker.windowMilliseconds" -}}
-{{- $age := include "stream-masker.configured" (list . "calibration" "window_age" "24h") -}}
-{{- $unit := regexFind "(ms|s|m|h|d)$" $age -}}
+{{/* A duration in milliseconds: a number of seconds, or a text with a unit. */}}
+{{- define "stream-masker.milliseconds" -}}
+{{- $unit := regexFind "(ms|s|m|h|d)$" (toString .) -}}
 {{- $scale := get (dict "" 1000 "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) $unit -}}
-{{- round (mulf (trimSuffix $unit $age | float64) $scale) 0 | int64 -}}
+{{- round (mulf (trimSuffix $unit (toString .) | float64) $scale) 0 | int64 -}}
 {{- end }}
 
 {{/*
-The input topic, empty if there are several, and the consumer group of the workers, for a scaler that reads the lag.
+The input topic of a population, empty if there are several, and the consumer group of its workers, for a scaler that
+reads the lag. Take (list context population).
 */}}
 {{- define "stream-masker.inputTopic" -}}
-{{- $topics := include "stream-masker.topics" (list . "input") | fromJsonArray -}}
-{{- $topic := default (first $topics) .Values.autoscaling.topic -}}
-{{- if and (eq (len $topics) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
+{{- $population := index . 1 -}}
+{{- $topic := first $population.input -}}
+{{- if not $population.name }}{{ $topic = default $topic (index . 0).Values.autoscaling.topic }}{{ end -}}
+{{- if and (eq (len $population.input) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
 {{- end }}
 
 {{- define "stream-masker.consumerGroup" -}}
-{{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
-{{- $group := printf "%s.workers" (include "stream-masker.topic" (list . "calibration")) -}}
+{{- $population := index . 1 -}}
+{{- $properties := include "stream-masker.configured" (list (index . 0) "kafka" "properties" dict) | fromYaml -}}
+{{- $group := printf "%s.workers" $population.calibration -}}
 {{- with include "stream-masker.inputTopic" . }}{{ $group = printf "stream-masker.%s" . }}{{ end -}}
-{{- default $group (get $properties "group.id") -}}
+{{- with get $properties "group.id" }}{{ $group = empty $population.name | ternary . (printf "%s.%s" . $population.name) }}{{ end -}}
+{{- $group -}}
 {{- end }}

@@ -55,8 +55,5 @@ def _sum_of_logs(probabilities: Float64Array) -> float:
 
 
 def _column_rank(weights: Float64Array) -> float:
-    """Σ w·rank(w), where rank 1 is the largest weight, and equal weights share their mean rank."""
-    ordered = np.sort(weights)
-    above = weights.size - np.searchsorted(ordered, weights, side="right")
-    equal = weights.size - above - np.searchsorted(ordered, weights, side="left")
-    return float((weights * (above + 0.5 * (equal + 1))).sum())
+    """Σ w·rank(w), where rank 1 is the largest weight. Equal weights have the same sum in any order."""
+    return float(np.sort(weights) @ np.arange(weights.size, 0, -1))

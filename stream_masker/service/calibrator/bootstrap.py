@@ -41,6 +41,7 @@ from stream_masker.service.kafka.topic_reader import (
     require_topics_of,
 )
 from stream_masker.service.observability.logs import describe
+from stream_masker.service.observability.population_context import population_thread
 
 log = logging.getLogger(__name__)
 
@@ -128,7 +129,7 @@ class InputSample:
             self._min_records_at = now
 
     def is_complete(self, now: float, *, at_end: bool) -> bool:
-        """Whether the sample is complete; ``at_end``: each partition was read to its end."""
+        """Return whether the sample is complete; ``at_end``: each partition was read to its end."""
         if self._min_records_at is None:
             return self.remaining <= 0
         return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS
@@ -143,7 +144,7 @@ class Sampler:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread = population_thread(self._run, "sampler")
         self._sample = InputSample(build_settings(configuration))
         self._result: SampleCounts | None = None
         self._error: Exception | None = None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import queue
 import threading
 import time
@@ -27,6 +28,7 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.population_context import population_thread
 
 log = logging.getLogger(__name__)
 
@@ -41,6 +43,12 @@ EVENT_LOOP_STALE_SECONDS = 60.0
 
 BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed session is opened again: the initial and the maximum one."""
+
+FIRST_RISK_SECONDS = 10.0
+"""The time after which the risk of the first version is computed, unless a window's version has replaced it.
+
+That one follows as soon as the records that waited for statistics are masked, and should not wait for the risk.
+"""
 
 STANDBY_REASON = "standby: another calibrator is active"
 
@@ -90,10 +98,11 @@ class CalibratorEngine:
         self._pulse = time.monotonic()
         self._retry_at = 0.0
         self._next_sample_at = 0.0
+        self._first_risk_at = math.inf
         self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
-        self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
+        self._thread = population_thread(self._run, "calibrator")
 
     def start(self) -> None:
         self._thread.start()
@@ -240,9 +249,11 @@ class CalibratorEngine:
         if self._session.settings_differ:
             with self._charged():
                 self._session.publish_settings()
+                self._session.assess_risk()
         if self._session.pending_windows:
             self._compute_statistics(self._session)
         self._bootstrap(self._session)
+        self._assess_first(self._session)
         self._show_risk(self._session)
 
     def _compute_statistics(self, session: CalibrationSession) -> None:
@@ -254,6 +265,7 @@ class CalibratorEngine:
                 return
         with self._charged():
             session.publish_next(urgent=waits)
+            session.assess_risk()
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -298,10 +310,20 @@ class CalibratorEngine:
         try:
             with self._charged():
                 session.publish_sample(sample)
+            self._first_risk_at = time.monotonic() + FIRST_RISK_SECONDS
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()
             self._next_sample_at = time.monotonic() + self._components.settings.every_seconds
+
+    def _assess_first(self, session: CalibrationSession) -> None:
+        """Compute the risk of the first version when it is due; nothing if a window's version has replaced it.
+
+        Like the first version itself, it is not charged to the pace.
+        """
+        if time.monotonic() >= self._first_risk_at:
+            self._first_risk_at = math.inf
+            session.assess_risk()
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

@@ -186,7 +186,7 @@ def _check_readable(head: bytes, text: str, name: str) -> None:
 
 
 def _is_open_document(text: str) -> bool:
-    """Whether the first line is the start of an object that later lines continue."""
+    """Return whether the first line is the start of an object that later lines continue."""
     first, _, rest = text.partition("\n")
     if not rest.strip() or rest.lstrip().startswith("{") or not first.rstrip().endswith(("{", ",", "[")):
         return False
@@ -202,12 +202,12 @@ def _text(head: bytes) -> str:
 
 
 def _is_table(text: str) -> bool:
-    """Whether the first two lines have the same number of cells, and more than one."""
+    """Return whether the first two lines have the same number of cells, and more than one."""
     rows = list(csv.reader(text.splitlines()[:2], delimiter=delimiter_of(text)))
     return len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(cell.strip() for cell in rows[0])
 
 
 def delimiter_of(text: str) -> str:
-    """The delimiter of a table: the one that occurs most in its first line, the comma if there is none."""
+    """Return the delimiter of a table: the one that occurs most in its first line, the comma if there is none."""
     first = text.partition("\n")[0]
     return max(DELIMITERS, key=first.count)

@@ -8,14 +8,15 @@ import orjson
 
 
 def message_document(message: Any) -> bytes:
-    """The canonical JSON of a message, with the field names of its schema; fields with their default are left out."""
+    """Return the canonical JSON of a message, with the field names of its schema; fields with their default are left
+    out."""
     from google.protobuf.json_format import MessageToDict
 
     return orjson.dumps(MessageToDict(message, preserving_proto_field_name=True))
 
 
 def document_message(kind: Any, document: bytes) -> Any:
-    """The message of a JSON document. Names that the schema does not have are dropped.
+    """Return the message of a JSON document. Names that the schema does not have are dropped.
 
     Raises TypeError and protobuf's ParseError, which may quote values, if it does not fit the message class ``kind``.
     """
@@ -61,7 +62,7 @@ def add_known_file(pool: Any, name: str) -> None:
 
 
 def is_in(pool: Any, name: str) -> bool:
-    """Whether a pool has a file of this name."""
+    """Return whether a pool has a file of this name."""
     try:
         pool.FindFileByName(name)
     except KeyError:
@@ -70,10 +71,10 @@ def is_in(pool: Any, name: str) -> bool:
 
 
 def described_messages(descriptor_set: bytes) -> dict[str, Any]:
-    """The message types of a serialized FileDescriptorSet, by full name, as descriptors.
+    """Return the message types of a serialized FileDescriptorSet, by full name, as descriptors.
 
     Well-known files may be missing. Raises KeyError, with the name, for another file that is imported but missing;
-    protobuf's DecodeError and TypeError for bytes that are no descriptor set.
+    protobuf's DecodeError and TypeError for bytes that are not a descriptor set.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool

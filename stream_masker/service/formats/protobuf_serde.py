@@ -58,7 +58,7 @@ class ProtobufSerde:
         return _encode(self._type((0,)), document)
 
     def _type(self, indexes: tuple[int, ...]) -> _MessageType:
-        """The message type at indexes: of a type of the file, then of types nested in it."""
+        """Return the message type at indexes: of a type of the file, then of types nested in it."""
         if indexes not in self._types:
             self._types[indexes] = self._opened(indexes)
         return self._types[indexes]
@@ -87,7 +87,7 @@ def _encode(kind: _MessageType, document: bytes) -> bytes:
 
 
 def _descriptor(file: Any, indexes: Sequence[int]) -> Any:
-    """The descriptor of a message type. Raises IndexError if the file does not have it."""
+    """Return the descriptor of a message type. Raises IndexError if the file does not have it."""
     types = list(file.message_types_by_name.values())
     for index in indexes[:-1]:
         types = list(types[_position(index)].nested_types)

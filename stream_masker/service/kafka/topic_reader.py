@@ -32,6 +32,10 @@ FETCH_WAIT_MS = 100
 """The default time that a broker waits for new records at the end of a partition, which delays the end of a read."""
 
 
+FETCH_WAIT_MS = 50
+"""The time that a broker waits for records before it answers that there are none, in milliseconds."""
+
+
 class StoppedError(ServiceError):
     """Reading was stopped early because its result is no longer needed."""
 
@@ -49,6 +53,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
     defaults = {"fetch.wait.max.ms": FETCH_WAIT_MS}
     consumer = connect_consumer(defaults | confluent_properties(configuration) | overrides)
@@ -121,14 +126,14 @@ def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
 
 
 def _is_end(message: Message, end: float) -> bool:
-    """Whether a message lies at or beyond ``end``."""
+    """Return whether a message lies at or beyond ``end``."""
     if (error := message.error()) is not None and not is_partition_end(message):
         raise KafkaException(error)
     return error is not None or message.offset() >= end
 
 
 def is_partition_end(message: Message) -> bool:
-    """Whether a message is the event that its partition was read to its end."""
+    """Return whether a message is the event that its partition was read to its end."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 

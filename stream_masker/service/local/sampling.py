@@ -72,7 +72,7 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
 
 
 def _numeric_columns(events: list[bytes]) -> list[str]:
-    """The columns without a text that is no number, and without a number with a leading zero, which is a code."""
+    """Return the columns whose texts are all numbers without a leading zero; a number with one is a code."""
     found: dict[str, bool] = {}
     for line in events:
         for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():
@@ -124,7 +124,7 @@ def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
 
 
 def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat | None) -> list[bytes]:
-    """The JSON of values. Raises ServiceError if none of them is in the format, or they are in another one."""
+    """Return the JSON of values. Raises ServiceError if none of them is in the format, or they are in another one."""
     if record_format is None:
         if all(value.startswith(b"\0") for value in values):
             raise ServiceError(

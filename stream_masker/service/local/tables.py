@@ -103,7 +103,7 @@ def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile
 
 
 def written_kind(name: str) -> str:
-    """The kind of table that a name says: ``csv``, ``parquet``, ``avro``, ``protobuf``, or nothing for JSON."""
+    """Return the kind of table that a name says: ``csv``, ``parquet``, ``avro``, ``protobuf``, or nothing for JSON."""
     return _SUFFIXES.get(File(uncompressed_name(name)).suffix, "")
 
 
@@ -112,7 +112,7 @@ def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes)
     """Open a file for masked lines: a table if its name is that of one, otherwise JSON lines.
 
     A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
-    written, or if the input is no table of this kind.
+    written, or if the input is not a table of this kind.
     """
     kind = written_kind(name)
     if not kind:
@@ -135,7 +135,7 @@ class WrittenColumn:
 
 
 def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str, WrittenColumn]:
-    """The columns that the field policy does not drop, found by its effect on an event with every column."""
+    """Return the columns that the field policy does not drop, found by its effect on an event with every column."""
     columns = table.columns
     build = row_builder(event_tree(columns), list(columns))
     treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
@@ -148,7 +148,7 @@ def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str,
 
 
 def value_at(event: JsonValue, path: Path) -> JsonValue:
-    """The value at a path of names and indices; None if there is none."""
+    """Return the value at a path of names and indices; None if there is none."""
     for step in path.steps:
         try:
             event = event[step.key if isinstance(step, NameStep) else _position(step)]
@@ -164,7 +164,7 @@ def _position(step: object) -> int:
 
 
 def column_paths(header: Sequence[str], settings: ProduceSection) -> dict[str, Path]:
-    """The path of each column: as ``produce.columns`` says, otherwise a field with the name of the column."""
+    """Return the path of each column: as ``produce.columns`` says, otherwise a field with the name of the column."""
     if not settings.columns:
         return {column: Path(column, (NameStep(column),)) for column in header}
     return {column: compile_path(text) for column, text in settings.columns.items()}
@@ -254,7 +254,7 @@ class ParquetTable:
             file.write_table(self._table(rows, columns, schema))
 
     def _type(self, name: str, column: WrittenColumn, plan: Plan) -> Any:
-        """The type of a column in the output: its own, unless masking or pseudonyms change it."""
+        """Return the type of a column in the output: its own, unless masking or pseudonyms change it."""
         own = self._file.schema_arrow.field(name).type
         if isinstance(column.treated, str) and column.treated != PROBE:
             return self._arrow.string()
@@ -279,7 +279,7 @@ class ParquetTable:
 
 
 def _collector(rows: list[JsonValue], write: Callable[[], object]) -> WriteLine:
-    """A function that collects lines, and writes and forgets them when they fill a row group."""
+    """Return a function that collects lines, and writes and forgets them when they fill a row group."""
 
     def add(line: bytes) -> None:
         rows.append(orjson.loads(line))
@@ -310,7 +310,7 @@ def _open_parquet(source: InputFile, settings: ProduceSection) -> Iterator[Parqu
 
 
 def _seekable(source: InputFile) -> Any:
-    """The file itself if it is one that is not compressed, otherwise its bytes in memory."""
+    """Return the file itself if it is one that is not compressed, otherwise its bytes in memory."""
     if source.raw.seekable():
         position = source.raw.tell()
         if source.raw.seek(0) == 0 and source.raw.read(4) == b"PAR1":

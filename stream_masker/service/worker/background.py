@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from math import inf
 from queue import SimpleQueue
 from typing import Any, TypeVar
+
+from stream_masker.service.observability.population_context import population_thread
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ class SerialExecutor:
 
     def __init__(self, name: str) -> None:
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        population_thread(self._run, name).start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
         """Queue a task; the future holds its result or exception."""

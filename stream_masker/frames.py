@@ -86,7 +86,7 @@ def _completed(
     *,
     numeric: bool,
 ) -> Mapping[str, Any]:
-    """The options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
+    """Return the options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
     if mechanism in (SemanticNoise.name, Exponential.name):
         candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
         noise = noise_defaults(taxonomies, arrays, options, numeric=numeric) if mechanism == SemanticNoise.name else {}
@@ -114,7 +114,7 @@ class _Table(WrappedTable):
         return self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
 
     def _type(self, values: Sequence[Value]) -> Any:
-        """The type of a column of values; pandas has none for lists."""
+        """Return the type of a column of values; pandas has none for lists."""
         kinds = set(map(type, values))
         if list in kinds:
             pandas = self.frame.implementation.is_pandas_like()
@@ -150,7 +150,7 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap | None) -> list[Value]:
-    """The concept ids of a column of codes; a column of numbers as it is (``concepts`` is None)."""
+    """Return the concept ids of a column of codes; a column of numbers unchanged (``concepts`` is None)."""
     if concepts is None:
         return list(values)
     return [_id(name, row, value, concepts) for row, value in enumerate(values)]

@@ -48,7 +48,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
 
 
 def configured_candidate(configuration: Configuration) -> Candidate:
-    """The configured mechanism as a candidate."""
+    """Return the configured mechanism as a candidate."""
     options = {name: value for name, value in mechanism_parameters(configuration).items() if name != "numeric"}
     return Candidate(configuration.mechanism.name, "as configured", "", options)
 

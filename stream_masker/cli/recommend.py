@@ -109,7 +109,7 @@ def command(
 
 
 def _is_valid(raw: Mapping[str, Any], candidate: Candidate, folder: Path) -> bool:
-    """Whether the configuration is valid with the candidate."""
+    """Return whether the configuration is valid with the candidate."""
     try:
         build_mechanism(
             parse_configuration(with_mechanism(raw, candidate.mechanism, candidate.options), folder=folder), bytes(16)

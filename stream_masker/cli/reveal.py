@@ -43,7 +43,7 @@ def command(config: Path, previous: tuple[Path, ...], source: str, target: str) 
     revealer = Revealer([read_encryption_secret(load_configuration(config)), *map(_read, previous)])
     with open_input(source) as file, open_output(target) as output, read_errors(file.name):
         if file.kind in ("parquet", "avro", "protobuf"):
-            raise ServiceError(f"{file.name} is no text: mask to a .jsonl or .csv file to reveal its fields")
+            raise ServiceError(f"{file.name} is not a text: mask to a .jsonl or .csv file to reveal its fields")
         for line in file.stream:
             output.write(revealer.line(line))
     click.echo(f"revealed {revealer.revealed:,} values", err=True)

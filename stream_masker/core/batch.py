@@ -94,7 +94,7 @@ class MaskedBatch:
 
 
 def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
-    """Return (n,) bool: whether each record has at least one value, and masking left all its values as they are."""
+    """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
     present, changed = np.zeros(batch.size, np.int64), np.zeros(batch.size, np.int64)
     for before, after in zip(batch.columns, masked.columns, strict=True):
         present += _per_record(before.codes != ABSENT, before.offsets)

@@ -54,7 +54,7 @@ class WrappedTable:
         return len(self.frame)
 
     def values(self, name: str) -> list[Any]:
-        """The values of a column; None where one is missing."""
+        """Return the values of a column; None where one is missing."""
         column = self.frame[name]
         return [
             None if missing or _is_nan(value) else value

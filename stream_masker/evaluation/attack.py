@@ -32,7 +32,7 @@ class MeasuredRisk:
 
     * ``vulnerability``: the share of values that the attacker guesses right, from the masked value of the attribute; at
       least the share of the most frequent value, which needs no masked record.
-    * ``vulnerability_of_record``: the share of records of which the attacker guesses all values right, from all masked
+    * ``vulnerability_of_record``: the share of records whose values the attacker guesses all right, from all masked
       values.
     * ``certain``: the share of values that the attacker guesses with a probability above 0.9.
     * ``unchanged``: the share of values that masking left as they are.

@@ -34,7 +34,7 @@ class Measurement:
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
-    * ``unchanged_records``: the share of records with values of which masking changed none.
+    * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     """

@@ -1,7 +1,7 @@
 """Reversible encryption of field values: deterministic authenticated encryption, AES-SIV (RFC 5297).
 
-Equal values have equal ciphertexts under one key, so that joins and counts still work; that is all that a ciphertext
-tells without the key, beside the length of the value. A ciphertext names its key by an id, so that keys can change.
+Equal values have equal ciphertexts under one key, so that joins and counts still work. Without the key, a ciphertext
+reveals only this and the length of the value. A ciphertext names its key by an id, so that keys can change.
 """
 
 from __future__ import annotations

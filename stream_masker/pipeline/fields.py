@@ -29,7 +29,7 @@ class Action(IntEnum):
     KEEP = 1
     PSEUDONYMIZE = 2
     TRANSFORM = 3
-    """The transform of the path replaces the value. What only stands around or beside such a path is dropped."""
+    """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
     DROP = 4
     MASKED = 5
     """The value is a code, label, copy or number of an attribute: it is kept, because masking has replaced it."""

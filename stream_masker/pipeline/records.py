@@ -165,7 +165,7 @@ class Result:
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
     distortions: of each attribute, of all records, empty if there are no records; unchanged: the number of masked
-    records that have a value and of which masking changed none; uncounted: the number of those that no block counts
+    records that have a value, but none that masking changed; uncounted: the number of those that no block counts
     because of the weight of their noise keys.
     """
 

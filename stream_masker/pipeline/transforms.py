@@ -1,7 +1,7 @@
-"""Transforms of field values beside keep, drop and pseudonymize: generalized, shifted, constant and encrypted values.
+"""Transforms of field values: generalized, shifted, constant and encrypted values, and formatted pseudonyms.
 
 A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
-as a date that is no date, is dropped: nothing passes unchanged by accident. Null stays null.
+as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KeyedHash: TypeAlias = Callable[[bytes], bytes]
 
 @dataclass(slots=True)
 class TransformContext:
-    """What transforms know beside the value: keyed hashes, and the keys of the record by their paths."""
+    """What transforms know besides the value: keyed hashes, and the keys of the record by their paths."""
 
     pseudonym: Callable[[bytes], str]
     offset_hash: KeyedHash
@@ -81,7 +81,7 @@ class NumberBands(FieldTransform):
 
 
 def _number(value: JsonValue) -> float | None:
-    """Return a number, also from text; None if it is none."""
+    """Return a number, also from text; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:

@@ -48,7 +48,7 @@ def test_a_masked_file_has_messages_of_the_same_type(tmp_path, config, source):
     [
         (None, "in.pb is a Protobuf file, by its name: say with produce.protobuf"),
         ({"descriptors": "none.desc", "message": MESSAGE}, "none.desc cannot be read: No such file"),
-        ({"descriptors": "tree.csv", "message": MESSAGE}, "tree.csv is no descriptor set"),
+        ({"descriptors": "tree.csv", "message": MESSAGE}, "tree.csv is not a descriptor set"),
         ({"descriptors": "events.desc", "message": "Event"}, "has no message 'Event': use one of example.Event"),
         ({"descriptors": "partial.desc", "message": MESSAGE}, "lacks files that it imports: use protoc --include_imp"),
     ],
@@ -80,9 +80,9 @@ def test_a_descriptor_set_may_lack_well_known_files_and_nests_messages(tmp_path,
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (protobuf(EVENTS)[:-3], "message 120 is no complete example.Event after its length"),
-        (b"\xff" * 40, "message 1 is no complete example.Event after its length"),
-        (b"\x05\x0a\xff\xff\xff\x0fsecret code", "message 1 is no complete example.Event after its length"),
+        (protobuf(EVENTS)[:-3], "message 120 is not a complete example.Event after its length"),
+        (b"\xff" * 40, "message 1 is not a complete example.Event after its length"),
+        (b"\x05\x0a\xff\xff\xff\x0fsecret code", "message 1 is not a complete example.Event after its length"),
     ],
     ids=["cut", "length", "content"],
 )
@@ -114,7 +114,7 @@ def test_reveal_refuses_files_that_are_no_text(tmp_path, config, source):
     content = yaml.safe_load(config.read_text())
     config.write_text(yaml.safe_dump({**content, "encryption_secret": {"env": "KEY"}}))
     done = run("reveal", "-c", config, source, tmp_path / "out.jsonl", code=1, env={"KEY": "another sixteen bytes"})
-    assert "in.pb is no text" in done.stderr
+    assert "in.pb is not a text" in done.stderr
     assert not (tmp_path / "out.jsonl").exists()
 
 

@@ -79,7 +79,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return self
 
     def __repr__(self) -> str:
-        """The attributes, the given parameters without the seed, and the statistics in force."""
+        """Return the attributes, the given parameters without the seed, and the statistics in force."""
         given = [f"{name}={reprlib.repr(value)}" for name, value in self._given.items()]
         shown = self._statistics
         state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"

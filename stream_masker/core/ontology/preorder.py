@@ -9,7 +9,7 @@ from stream_masker.core.kernels.jit import kernel
 
 
 def first_parents_of(parent_offsets: Int64Array, parents: Int32Array) -> Int32Array:
-    """(m,) int32: the first parent of each concept, 0 for the root.
+    """Return (m,) int32: the first parent of each concept, 0 for the root.
 
     The parents of concept c are ``parents[parent_offsets[c]:parent_offsets[c + 1]]``.
     """
@@ -18,7 +18,8 @@ def first_parents_of(parent_offsets: Int64Array, parents: Int32Array) -> Int32Ar
 
 @kernel
 def preorder_of(parents: Int32Array) -> Int32Array:
-    """(m,) the index of each concept in a preorder walk of the tree with these parents. ``parents[0]`` is not used."""
+    """Return (m,) the index of each concept in a preorder walk of the tree with these parents. ``parents[0]`` is not
+    used."""
     m = parents.size
     size = np.ones(m, np.int32)
     for c in range(m - 1, 0, -1):

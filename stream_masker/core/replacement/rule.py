@@ -108,7 +108,7 @@ class Candidates:
     def of(cls, taxonomy: Taxonomy, which: str) -> Candidates:
         """``which``: ``all`` concepts of the taxonomy, or its ``leaves``. Raises ParameterError.
 
-        A root that is no value is never a candidate.
+        A root that is not a value is never a candidate.
         """
         eligible = _eligible(taxonomy, which)
         rank = np.concatenate((np.zeros(1, np.int32), np.cumsum(eligible, dtype=np.int32)))

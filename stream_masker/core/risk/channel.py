@@ -28,7 +28,7 @@ class Channel:
 
     @property
     def unchanged(self) -> Float64Array:
-        """(n,) float64: P(a | a), the probability that each value stays as it is."""
+        """(n,) float64: P(a | a), the probability that each value stays unchanged."""
         own = self.classes.class_of[self.values]
         found = self.rows[np.arange(self.values.size), own]
         return np.where(own >= 0, found, 0.0)

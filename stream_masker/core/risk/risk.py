@@ -101,7 +101,7 @@ class Risk:
     bound_of_record: float | None = None
 
     def __repr__(self) -> str:
-        """The chances of an attacker and the unchanged shares, rounded; ``to_dict`` has everything."""
+        """Return the chances of an attacker and the unchanged shares, rounded; ``to_dict`` has everything."""
         shown = {
             "vulnerability": _rounded(self.vulnerability),
             "prior": _rounded(self.prior),

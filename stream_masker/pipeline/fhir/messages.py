@@ -74,8 +74,8 @@ class FhirMessage:
     def of(cls, document: dict[str, Any], types: FhirTypes) -> FhirMessage:
         """Return the message of a decoded record, without resources of types that are not to be kept.
 
-        Raises RecordRejectedError for an object that is no such resource, and for a Bundle whose entries are no list of
-        objects.
+        Raises RecordRejectedError for an object that is not such a resource, and for a Bundle whose entries are not a
+        list of objects.
         """
         is_single = _type_of(document) != BUNDLE
         if is_single and not (_type_of(document) in R4_TYPES and types.admit(document)):

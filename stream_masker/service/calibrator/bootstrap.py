@@ -129,7 +129,7 @@ class InputSample:
             self._min_records_at = now
 
     def is_complete(self, now: float, *, at_end: bool) -> bool:
-        """Whether the sample is complete; ``at_end``: each partition was read to its end."""
+        """Return whether the sample is complete; ``at_end``: each partition was read to its end."""
         if self._min_records_at is None:
             return self.remaining <= 0
         return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS

@@ -252,7 +252,8 @@ class PopulationCalibrator:
             await self._stop_app(app, starting)
 
     async def _broker_reachable(self) -> bool:
-        """Whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is missing."""
+        """Return whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is
+        missing."""
         try:
             await asyncio.to_thread(require_topics, self._components.configuration)
         except NoBrokerError as error:

@@ -87,9 +87,9 @@ class StatisticsPublisher:
     def publish(self, publish: Publish) -> int:
         """Write a version, its drift report and the tombstones of expired versions in one transaction.
 
-        Each message of the version is sealed for its own key; the report is plain, for people.
-        Returns the number of chunks of the version, 0 for a single message. Raises ServiceError if the transaction
-        failed or its outcome is unknown; reading the topic again resolves it.
+        Each message of the version is sealed for its own key; the report is plain, for people. Return the number of
+        chunks of the version, 0 for a single message. Raises ServiceError if the transaction failed or its outcome is
+        unknown; reading the topic again resolves it.
         """
         limit = self._max_chunk_bytes - self._seal.added_bytes
         chunks = split_message(publish.message.version, encode_statistics(publish.message), limit)

@@ -40,7 +40,7 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
 
 
 def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bool:
-    """Whether an attribute has one value per element of an array; False for a path that does not parse."""
+    """Return whether an attribute has one value per element of an array; False for a path that does not parse."""
     try:
         return field_path(configuration, attribute.path).arrays > 0
     except ConfigurationError:
@@ -153,7 +153,7 @@ def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
 
 
 def _conflicts(location: ConfigurationLocation, path: Path, other: Path) -> bool:
-    """Whether a field entry conflicts with a masked path.
+    """Return whether a field entry conflicts with a masked path.
 
     A kept field must not contain or be contained in a masked one: data beside a code can reveal it.
     """

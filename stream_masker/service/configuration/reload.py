@@ -41,7 +41,7 @@ class ConfigurationFile:
     def reload_if_changed(self, *, force: bool = False) -> bool:
         """Apply the file's settings if its content changed, or in any case with ``force``.
 
-        Returns whether ``current`` changed.
+        Return whether ``current`` changed.
         """
         digest = self._digest()
         if digest == self._loaded_digest and not force:

@@ -104,7 +104,7 @@ def read_registry_secret(
 ) -> str:
     """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
 
-    Raises ConfigurationError if it cannot be read, if it is no UTF-8, or if other users have access to the file.
+    Raises ConfigurationError if it cannot be read, if it is not UTF-8, or if other users have access to the file.
     """
     name = f"format.registry.{key}"
     _, raw = _raw(configuration, source, name, environ)
@@ -141,7 +141,7 @@ def _read(configuration: Configuration, source: SecretSource, key: str, environ:
 
 
 def _raw(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> tuple[str, bytes]:
-    """The key of a secret's source, and what the source holds."""
+    """Return the key of a secret's source, and what the source holds."""
     if source.file is not None:
         return f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
     if source.exec is not None:
@@ -218,7 +218,8 @@ def _checked(key: str, raw: bytes) -> bytes:
 
 
 def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
-    """The value of a variable, None if it is not set. A variable of the process's own environment is removed from it.
+    """Return the value of a variable, None if it is not set. A variable of the process's own environment is removed
+    from it.
 
     Later calls give the removed value again.
     """

@@ -74,7 +74,7 @@ def described_messages(descriptor_set: bytes) -> dict[str, Any]:
     """Return the message types of a serialized FileDescriptorSet, by full name, as descriptors.
 
     Well-known files may be missing. Raises KeyError, with the name, for another file that is imported but missing;
-    protobuf's DecodeError and TypeError for bytes that are no descriptor set.
+    protobuf's DecodeError and TypeError for bytes that are not a descriptor set.
     """
     from google.protobuf.descriptor_pb2 import FileDescriptorSet
     from google.protobuf.descriptor_pool import DescriptorPool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -25,8 +25,11 @@ POLL_TIMEOUT_SECONDS = 10.0
 BROKER_PROBE_SECONDS = 3.0
 """The timeout of the first metadata request."""
 
-READ_POLL_SECONDS = 0.2
+READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
+
+FETCH_WAIT_MS = 100
+"""The default time that a broker waits for new records at the end of a partition, which delays the end of a read."""
 
 
 FETCH_WAIT_MS = 50
@@ -52,7 +55,8 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "isolation.level": "read_committed",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    consumer = connect_consumer(confluent_properties(configuration) | overrides)
+    defaults = {"fetch.wait.max.ms": FETCH_WAIT_MS}
+    consumer = connect_consumer(defaults | confluent_properties(configuration) | overrides)
     try:
         yield consumer
     finally:
@@ -90,6 +94,7 @@ def read_to_end(
     KafkaException if the topic cannot be read.
     """
     assigned = TopicPartition(topic, partition, start)
+    _look_up_leader(consumer, topic)
     consumer.assign([assigned])
     idle_seconds, end = 0.0, math.inf
     while idle_seconds < patience:
@@ -105,6 +110,15 @@ def read_to_end(
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
 
 
+def _look_up_leader(consumer: Consumer, topic: str) -> None:
+    """Look up the leaders of a topic, so that an assigned consumer need not look them up after a pause of 0.5 s.
+
+    If no broker answers, the assigned consumer continues to look them up.
+    """
+    with suppress(KafkaException):
+        consumer.list_topics(topic, timeout=BROKER_PROBE_SECONDS)
+
+
 def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
     """Return the last known end of the partition; infinity while it is unknown."""
     offsets = consumer.get_watermark_offsets(assigned, cached=True)
@@ -112,14 +126,14 @@ def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
 
 
 def _is_end(message: Message, end: float) -> bool:
-    """Whether a message lies at or beyond ``end``."""
+    """Return whether a message lies at or beyond ``end``."""
     if (error := message.error()) is not None and not is_partition_end(message):
         raise KafkaException(error)
     return error is not None or message.offset() >= end
 
 
 def is_partition_end(message: Message) -> bool:
-    """Whether a message is the event that its partition was read to its end."""
+    """Return whether a message is the event that its partition was read to its end."""
     error = message.error()
     return error is not None and error.code() == KafkaError._PARTITION_EOF
 

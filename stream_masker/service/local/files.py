@@ -33,14 +33,14 @@ from stream_masker.service.masking import Masking
 FILE_BATCH_RECORDS = 5_000
 
 CONTENT_ID_BYTES = 16
-"""The size of the digest that tells files of the same name apart."""
+"""The size of the digest that distinguishes files of the same name."""
 
 
 @dataclass(slots=True)
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
-    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    ``unchanged``: the masked records in which masking changed no value. ``distortions``: by attribute.
     """
 
     masked: int = 0

@@ -147,7 +147,8 @@ BESIDE_CODE: tuple[str, Any, str] = ("drop", None, "it stands beside a code and 
 
 
 def container(path: str) -> str:
-    """The path of the object around a field, without the filters of lists: other codings of a code are beside it."""
+    """Return the path of the object around a field, without the filters of lists: other codings of a code are beside
+    it."""
     return re.sub(r"\[\?[^\]]*\]", "", path).rpartition(".")[0]
 
 
@@ -167,7 +168,7 @@ def treatment(one: SampledField, events: int) -> tuple[str, Any, str]:
 
 
 def _by_name(one: SampledField) -> tuple[str, Any, str] | None:
-    """The treatment of a field whose name tells what it is."""
+    """Return the treatment of a field whose name tells what it is."""
     rules = (
         (_PERSON.search(one.path) and _IDENTIFIER.search(one.path), "pseudonymize", None, "a person's id"),
         (_POSTCODE.search(one.name), "generalize", {"characters": 3}, "a postcode"),
@@ -236,7 +237,8 @@ Attributes = Mapping[str, tuple[dict[str, str], str]]
 
 
 def _attributes(coded: Sequence[CodedField]) -> dict[str, tuple[dict[str, str], str]]:
-    """The attributes of coded fields: a label beside a code belongs to it; a label alone is an attribute itself."""
+    """Return the attributes of coded fields: a label beside a code belongs to it; a label alone is an attribute
+    itself."""
     codes = [one for one in coded if not one.by_label]
     labels = {one.field.parent: one.field.path for one in coded if one.by_label}
     alone = [one for one in coded if one.by_label and one.field.parent not in {c.field.parent for c in codes}]
@@ -252,7 +254,7 @@ def _attributes(coded: Sequence[CodedField]) -> dict[str, tuple[dict[str, str], 
 
 
 def _attribute_name(path: str, taken: Iterable[str]) -> str:
-    """A name from the path: its last names that are not ``code`` or ``coding``."""
+    """Return a name from the path: its last names that are not ``code`` or ``coding``."""
     names = re.sub(r"\[[^\]]*\]", "", path).split(".")
     telling = [name for name in names if name not in {"code", "coding", "value"}] or names
     name = re.sub(r"[^A-Za-z0-9_-]", "_", telling[-1]) or "attribute"
@@ -295,7 +297,7 @@ class _Text:
         self._lines.append(f"noise_key: {_flow(path)}  # {why}")
 
     def checked(self) -> str:
-        """The text with the secret. Raises ConfigurationError if it cannot be used."""
+        """Return the text with the secret. Raises ConfigurationError if it cannot be used."""
         configuration = parse_configuration(self._data)
         build_plan(configuration)
         build_mechanism(configuration)
@@ -303,7 +305,7 @@ class _Text:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML in one line; JSON is YAML."""
+    """Return a value as YAML in one line; JSON is YAML."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(k)}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -49,7 +49,7 @@ class ProtobufTable:
                 raise
             except Exception as error:  # noqa: BLE001 - protobuf raises several kinds of errors for damaged messages
                 raise ServiceError(
-                    f"{self._file.name} cannot be read to its end: message {number} is no complete "
+                    f"{self._file.name} cannot be read to its end: message {number} is not a complete "
                     f"{self._message.DESCRIPTOR.full_name} after its length ({type(error).__name__})"
                 ) from None
 
@@ -107,7 +107,7 @@ def _message_type(section: ProtobufSection) -> Any:
         ) from None
     except Exception as error:  # noqa: BLE001 - protobuf raises several kinds of errors for other files
         raise ConfigurationError(
-            f"produce.protobuf.descriptors: {name} is no descriptor set ({type(error).__name__}): "
+            f"produce.protobuf.descriptors: {name} is not a descriptor set ({type(error).__name__}): "
             "use protoc --include_imports --descriptor_set_out"
         ) from None
     if section.message not in kinds:

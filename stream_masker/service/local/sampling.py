@@ -72,8 +72,7 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
 
 
 def _numeric_columns(events: list[bytes]) -> list[str]:
-    """Return the columns without a text that is no number, and without a number with a leading zero, which is a
-    code."""
+    """Return the columns whose texts are all numbers without a leading zero; a number with one is a code."""
     found: dict[str, bool] = {}
     for line in events:
         for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():

@@ -112,7 +112,7 @@ def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes)
     """Open a file for masked lines: a table if its name is that of one, otherwise JSON lines.
 
     A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
-    written, or if the input is no table of this kind.
+    written, or if the input is not a table of this kind.
     """
     kind = written_kind(name)
     if not kind:

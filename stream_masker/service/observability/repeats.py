@@ -43,7 +43,7 @@ class RepeatFilter:
         self._causes: dict[tuple[str, int, str], _Cause] = {}
 
     def __call__(self, record: logging.LogRecord) -> bool:
-        """Whether the record passes."""
+        """Return whether the record passes."""
         if record.levelno < logging.WARNING:
             return True
         text, now = record.getMessage(), self._clock()

@@ -32,7 +32,7 @@ class Transition(ABC):
     @property
     @abstractmethod
     def stay(self) -> Float64Array:
-        """(v,) float64: the probability that each value stays as it is."""
+        """(v,) float64: the probability that each value stays unchanged."""
 
     @abstractmethod
     def matrix(self) -> Float64Array:

@@ -60,7 +60,8 @@ class PreparedTransport:
         return tuple(squares.astype(np.float32) for squares in self.squares)
 
     def make_channels(self) -> None:
-        """Compute what masks the records of the window, so that the first batch does not take longer than others."""
+        """Compute the channels that mask the records of the window, so that the first batch does not take longer than
+        others."""
         if not self.edges and self.pair is not None:
             _ = self.pair_channel
         children = {edge.child for edge in self.edges}
@@ -119,7 +120,7 @@ class PreparedTransport:
             after[edge.child][rows] = drawn
 
     def _edges_for(self, batch: Batch) -> tuple[Edge, ...]:
-        """Return the tree; for two attributes of which one is an array, the edge from the scalar to it."""
+        """Return the tree; for two attributes, one of them an array, the edge from the scalar to it."""
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         if self.edges or self.pair is None or len(arrays) != 1:
             return self.edges if arrays or self.pair is None else ()
@@ -166,7 +167,7 @@ class PreparedTransport:
         return self.fits[j].solution(squares, self.least, self.power, self.root_exponents(j))
 
     def joint(self, j: int) -> Float64Matrix:
-        """(k, k) float64: P(a, a*) of an attribute.
+        """Return (k, k) float64: P(a, a*) of an attribute.
 
         For a value that is masked given another one it is a sum over all pairs of values of the parent.
         """
@@ -176,7 +177,7 @@ class PreparedTransport:
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
     def changed_at_least(self, j: int) -> float:
-        """A lower bound of the share of an attribute's values that change.
+        """Return a lower bound of the share of an attribute's values that change.
 
         It is the share itself, unless a value is masked given another attribute's mask: then it is the change with the
         most probable pairs of that one's values.
@@ -192,7 +193,7 @@ class PreparedTransport:
         return float(joint.sum() - np.trace(joint))
 
     def rows(self, j: int) -> Float64Matrix:
-        """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
+        """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
         joint = self.joint(j)
         without = joint.sum(axis=1) <= 0.0
         if without.any():
@@ -215,7 +216,7 @@ class PreparedTransport:
         return {}
 
     def _channel(self, j: int) -> PairChannel:
-        """The channel of one attribute alone."""
+        """Return the channel of one attribute alone."""
         if j not in self._channels:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
@@ -227,7 +228,7 @@ class PreparedTransport:
         return self._channels[j]
 
     def root_exponents(self, j: int) -> Float64Matrix | None:
-        """The additional exponents of a root's kernel; None for other attributes."""
+        """Return the additional exponents of a root's kernel; None for other attributes."""
         factor = self.roots.get(j, 0.0)
         children = [edge for edge in self.edges if edge.parent == j]
         if factor == 0.0 or not children:

@@ -4,7 +4,7 @@ First a* is drawn with weights K_A(a, a*)·C(a*, b), where C(a*, b) = Σ ψ(a*, 
 b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of the first weights is (Kψ)(a, b), that of the
 second is C(a*, b), so neither takes a pass of its own.
 
-Kψ is computed in advance for all pairs of values, because most of the records that come are not tuples of the window.
+Kψ is computed in advance for all pairs of values, because most incoming records are not tuples of the window.
 Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
 of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
 """
@@ -30,7 +30,8 @@ from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import accepts, salts_of
 
 PREFETCHED_PAIRS = 4
-"""Arrays are prefetched this many pairs ahead of their use, and what they are found by twice as many."""
+"""How many pairs ahead of their use arrays are prefetched. The data that locate them are prefetched twice as far
+ahead."""
 PREFETCHED_DISTANCES = 24
 """Distances are prefetched this many values ahead of their use."""
 PREFETCHED_CANDIDATES = 8
@@ -153,7 +154,8 @@ def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix
 
 @part
 def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
-    """The index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is none."""
+    """Return the index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is
+    none."""
     while low < high:
         middle = (low + high) >> 1
         if numbers[middle] < bound:
@@ -165,7 +167,7 @@ def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
 
 @part
 def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
-    """The index of tuple (a, b), −1 if there is none."""
+    """Return the index of tuple (a, b), −1 if there is none."""
     k = first_not_less(partners, offsets[a], offsets[a + 1], b)
     return k if k < offsets[a + 1] and partners[k] == b else int64(-1)
 
@@ -249,7 +251,7 @@ def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int
 def draw_pairs(
     channel: PairChannel, a: Int32Array, b: Int32Array, words_a: UInt64Array, words_b: UInt64Array
 ) -> tuple[Int32Array, Int32Array]:
-    """(n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
+    """Return (n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
     for i in range(a.size):
@@ -265,7 +267,8 @@ def draw_pairs(
 
 @kernel
 def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int32Array:
-    """(n,) int32: the indices of the masked values of one attribute, whose second attribute has a single value."""
+    """Return (n,) int32: the indices of the masked values of one attribute, whose second attribute has a single
+    value."""
     new = np.full(a.size, -1, np.int32)
     for i in range(a.size):
         if a[i] >= 0:

@@ -23,7 +23,7 @@ PREFETCHED_CODES = 16
 
 
 class SquareDistances:
-    """sd² of the values of one attribute. It keeps the last matrix, so that another one costs its new values only."""
+    """sd² of the values of one attribute. The last matrix is kept, so that the next one costs only its new values."""
 
     def __init__(self, distance: Distance) -> None:
         self.distance = distance
@@ -36,7 +36,7 @@ class SquareDistances:
         return np.asarray(preorder_of(first_parents_of(tau.parent_offsets, tau.parents)))
 
     def of(self, positions: Int32Array) -> Float64Matrix:
-        """(k, k) float64: sd² of the values at k positions, ascending."""
+        """Return (k, k) float64: sd² of the values at k positions, ascending."""
         last = self._last
         if last is None or not np.array_equal(last[0], positions):
             last = (positions, self._computed(positions, last))
@@ -86,14 +86,14 @@ class Values:
 
     @classmethod
     def of(cls, distance: Distance, positions: Int32Array, counts: Int64Array) -> Values:
-        """Create the domain of values and their counts."""
+        """Create the values with their counts."""
         index_of = np.full(len(distance.taxonomy), -1, np.int32)
         index_of[positions] = np.arange(positions.size, dtype=np.int32)
         return cls(distance, positions, counts, index_of)
 
     @classmethod
     def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
-        """Create the domain of the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
+        """Select the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
         chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
         kept = cls.of(distance, column.keys[chosen].astype(np.int32), column.counts[chosen])
         if chosen.size == column.keys.size:
@@ -106,7 +106,8 @@ class Values:
         return self.positions.size
 
     def indices(self, codes: Int32Array) -> Int32Array:
-        """(n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new codes."""
+        """Return (n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new
+        codes."""
         found = np.empty(codes.size, np.int32)
         if look_up(self.index_of, codes, found):
             new = np.unique(codes[(found < 0) & (codes >= 0)])

@@ -85,7 +85,7 @@ class CandidateCache(NamedTuple):
 
 
 def new_candidate_cache(concepts: int, max_groups: int, size: int) -> CandidateCache:
-    """Return an empty cache for ``size`` levels of values, of which none has more than ``max_groups`` groups.
+    """Return an empty cache for ``size`` levels of values, none of which has more than ``max_groups`` groups.
 
     Memory is committed as it is filled: about 120 bytes for each level.
     """

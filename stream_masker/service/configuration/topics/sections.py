@@ -73,7 +73,7 @@ class TopicsSection(Section):
         return str(self.input)
 
     def is_input(self, topic: str) -> bool:
-        """Whether a topic is an input topic."""
+        """Return whether a topic is an input topic."""
         if (expression := self.expression) is not None:
             return re.fullmatch(expression, topic) is not None
         return topic in self.names

@@ -144,7 +144,7 @@ def number_rows(
 
     * ``rows``: (k, l) float64. ``numbers``: (k, l) int32, filled with the number of each distance.
     * ``slots``, ``slot_numbers``: a hash table with a power of two of slots; a free slot is −1.
-    * ``distances``: the distances by number, of which the first ``count`` are known.
+    * ``distances``: the distances by number; the first ``count`` are known.
     """
     mask = slots.size - 1
     for i in range(rows.shape[0]):

@@ -28,9 +28,6 @@ BROKER_PROBE_SECONDS = 3.0
 READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
 
-FETCH_WAIT_MS = 100
-"""The default time that a broker waits for new records at the end of a partition, which delays the end of a read."""
-
 
 FETCH_WAIT_MS = 50
 """The time that a broker waits for records before it answers that there are none, in milliseconds."""
@@ -55,8 +52,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "isolation.level": "read_committed",
         "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
-    defaults = {"fetch.wait.max.ms": FETCH_WAIT_MS}
-    consumer = connect_consumer(defaults | confluent_properties(configuration) | overrides)
+    consumer = connect_consumer(confluent_properties(configuration) | overrides)
     try:
         yield consumer
     finally:

@@ -35,8 +35,8 @@ class FakeSession:
         self.skipped = self.urgent = 0
         self.published = 0
         self.samples: list[Any] = []
-        self.settings_differ = False
-        self.settings_published = 0
+        self.settings_differ = self.begins_sampling = False
+        self.settings_published = self.sampling_published = 0
         self.crossed: tuple[str, ...] = ()
         self.withholds = False
         self.components: list[Any] = []
@@ -70,6 +70,10 @@ class FakeSession:
     def publish_settings(self) -> None:
         self.settings_differ = False
         self.settings_published += 1
+
+    def publish_sampling(self) -> None:
+        self.begins_sampling = False
+        self.sampling_published += 1
 
     def publish_sample(self, counts: Any) -> None:
         if counts == "useless":
@@ -136,6 +140,7 @@ class EngineBench:
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
+        monkeypatch.setattr(engine, "SETTLE_SECONDS", 0.0)
         components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),

@@ -171,19 +171,25 @@ class CalibrationSession:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the latest waiting window may not wait: it differs much from the published statistics, or there are
-        more records than it holds and workers still count all.
-        """
+        """Whether the latest waiting window may not wait: it differs much from the published statistics."""
         latest, window = self.history.latest, self._pending[-1] if self._pending else None
         if window is not self._urgency[0]:
             self._urgency = window, latest is not None and window is not None and self._may_not_wait(window, latest)
         return self._urgency[1]
 
     def _may_not_wait(self, window: Window, latest: StatisticsMessage) -> bool:
-        if self._planner.begins_sampling(window):
-            return True
         settings, taxonomies = self._components.settings, self._components.subject.taxonomies
         return divergence(window, latest.statistics, taxonomies, settings.rollup_depth) >= settings.urgent_divergence
+
+    @property
+    def begins_sampling(self) -> bool:
+        """Whether there are more records than the window holds, and workers still count all of them."""
+        return bool(self._pending) and self._planner.begins_sampling(self._pending[-1])
+
+    def publish_sampling(self) -> None:
+        """Publish the latest statistics again, with the level from which workers count records from now on."""
+        with self._measured():
+            self._send(self._planner.on_sampling(self._pending[-1], now_milliseconds()))
 
     def publish_next(self, *, urgent: bool = False) -> None:
         """Compute and publish the version of the oldest waiting window; ``urgent``: before the pace allows it."""
@@ -254,6 +260,10 @@ class CalibrationSession:
         if self.crossed and self.withholds:
             self._metrics.add("statistics_withheld_total")
             return
+        self._send(publish)
+
+    def _send(self, publish: Publish) -> None:
+        """Publish a version."""
         chunks = self._components.publisher.publish(publish)
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False

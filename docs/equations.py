@@ -81,7 +81,7 @@ EQUATIONS = (
 
 
 def name_of(thing: Any) -> str:
-    """The full name of a function, class or method, without the package's own."""
+    """Return the full name of a function, class or method, without the package's own."""
     module = thing.__module__.removeprefix("stream_masker.")
     return f"{module}.{thing.__qualname__}"
 

@@ -34,12 +34,12 @@ def on_page_markdown(markdown: str, **_: Any) -> str:
 
 
 def filled(text: str) -> str:
-    """The page with every generated part in its place. Raises KeyError for a part that does not exist."""
+    """Return the page with every generated part in its place. Raises KeyError for a part that does not exist."""
     return MARK.sub(lambda mark: PARTS[mark[1]](), text)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
+    """Return a Markdown table."""
     lines = [head, ["---"] * len(head), *rows]
     return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |\n" for cells in lines)
 
@@ -48,7 +48,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 
 def configuration_example() -> str:
-    """The complete example, which shows every key."""
+    """Return the complete example, which shows every key."""
     return f"```yaml\n{EXAMPLE.read_text().strip()}\n```\n"
 
 
@@ -59,7 +59,7 @@ def configuration_keys() -> str:
 
 
 def mechanism_parameters() -> str:
-    """The parameters of every mechanism."""
+    """Return the parameters of every mechanism."""
     schema = code.configuration_schema()
     sections = [_resolved(option, schema) for option in schema["properties"]["mechanism"]["oneOf"]]
     return "\n".join(_mechanism(section, schema) for section in sections)
@@ -85,7 +85,7 @@ def _section(name: str, given: Schema, schema: Schema) -> str:
 
 
 def _alternatives(given: Schema, schema: Schema) -> str:
-    sections = [_resolved(option, schema) for option in given["anyOf"]]
+    sections = [_resolved(option, schema) for option in given.get("anyOf", [given])]
     return "\n".join(f"{_described(s)}\n\n{_keys(s['properties'], s, schema)}" for s in sections)
 
 
@@ -148,7 +148,7 @@ def command_summary() -> str:
 
 
 def command_reference() -> str:
-    """The help of every command."""
+    """Return the help of every command."""
     return "\n".join(_command(path, command) for path, command in _commands())
 
 
@@ -204,12 +204,12 @@ def reasons() -> str:
 
 
 def message(name: str) -> Callable[[], str]:
-    """A function that describes the message of a schema."""
+    """Return a function that describes the message of a schema."""
     return lambda: _message(code.load_schema(name))
 
 
 def masked_event_headers() -> str:
-    """The headers that stream-masker adds to a masked record."""
+    """Return the headers that stream-masker adds to a masked record."""
     schema = code.load_schema("masked-event")
     return _fields(schema["properties"]["headers"], schema)
 
@@ -252,7 +252,7 @@ def _first_sentence(folder: Path) -> str:
 
 
 def worker_states() -> str:
-    """The state machine of the worker, from the docstring of its module; indented tables become blocks."""
+    """Return the state machine of the worker, from the docstring of its module; indented tables become blocks."""
     paragraphs = _docstring(PACKAGE / "service" / "worker" / "states.py").split("\n\n")[1:]
     return "\n\n".join(_block(text) if text.startswith("    ") else text.replace("``", "`") for text in paragraphs)
 
@@ -266,13 +266,13 @@ def _docstring(module: Path) -> str:
 
 
 def chart_values() -> str:
-    """The values of the chart, from the table in its README, which ``deploy/generate.py`` writes."""
+    """Return the values of the chart, from the table in its README, which ``deploy/generate.py`` writes."""
     text = (ROOT / "deploy" / "chart" / "README.md").read_text()
     return text.partition("<!-- values -->\n")[2].partition("<!-- end of values -->")[0]
 
 
 def alert_table() -> str:
-    """The alerts of the chart, from the file that ``deploy/generate.py`` writes."""
+    """Return the alerts of the chart, from the file that ``deploy/generate.py`` writes."""
     (group,) = yaml.safe_load((ROOT / "deploy" / "chart" / "files" / "alerts.yaml").read_text())["groups"]
     rows = [
         (f"`{rule['alert']}`", rule["labels"]["severity"], rule["for"], f"`{rule['expr']}`") for rule in group["rules"]

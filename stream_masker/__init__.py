@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
     from stream_masker.core.numeric import Numeric
-    from stream_masker.core.ontology import Ontology, Taxonomy
+    from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
     from stream_masker.core.statistics import (
         Statistics,
         distance_correlation,
@@ -33,11 +33,14 @@ if TYPE_CHECKING:
         semantic_mean,
         semantic_variance,
     )
+    from stream_masker.core.utility import Utility
     from stream_masker.frames import mask_frame
+    from stream_masker.measures import measure_utility
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "ConceptMap",
     "DataSwapping",
     "DistributionalRankSwapping",
     "Exponential",
@@ -54,6 +57,7 @@ __all__ = [
     "SemanticTransport",
     "Statistics",
     "Taxonomy",
+    "Utility",
     "Vicus",
     "WuPalmer",
     "__version__",
@@ -61,6 +65,7 @@ __all__ = [
     "distance_covariance",
     "distance_variance",
     "mask_frame",
+    "measure_utility",
     "semantic_mean",
     "semantic_variance",
 ]
@@ -80,7 +85,7 @@ _MODULES = {
     "core.mechanisms.transition.vicus.mechanism": ("Vicus",),
     "core.mechanisms.transport.mechanism": ("SemanticTransport",),
     "core.numeric": ("Numeric",),
-    "core.ontology": ("Ontology", "Taxonomy"),
+    "core.ontology": ("ConceptMap", "Ontology", "Taxonomy"),
     "core.statistics": (
         "Statistics",
         "distance_correlation",
@@ -89,7 +94,9 @@ _MODULES = {
         "semantic_mean",
         "semantic_variance",
     ),
+    "core.utility": ("Utility",),
     "frames": ("mask_frame",),
+    "measures": ("measure_utility",),
 }
 
 

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import isnan
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, Value
+from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value
 from stream_masker.core.mechanisms import mechanism as mechanism_type
-from stream_masker.core.mechanisms.defaults import default_mechanism, noise_defaults
+from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
+from stream_masker.core.table import WrappedTable
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 AnyFrame = TypeVar("AnyFrame")
@@ -68,7 +66,7 @@ def mask_frame(
     masker = mechanism_type(chosen)(
         taxonomies,
         **({"numeric": numeric} if numeric else {}),
-        **_completed(chosen, options, taxonomies, arrays, numeric=bool(numeric)),
+        **_completed(chosen, options, attributes, taxonomies, arrays, numeric=bool(numeric)),
         window=max(1, table.size),
         seed=seed,
     )
@@ -80,52 +78,28 @@ def mask_frame(
 
 
 def _completed(
-    mechanism: str, options: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy], arrays: list[str], *, numeric: bool
+    mechanism: str,
+    options: Mapping[str, Any],
+    attributes: Mapping[str, Vocabulary],
+    taxonomies: Mapping[str, Taxonomy],
+    arrays: list[str],
+    *,
+    numeric: bool,
 ) -> Mapping[str, Any]:
-    """The options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
-    if mechanism == SemanticNoise.name:
-        return {**noise_defaults(taxonomies, arrays, options, numeric=numeric), **options}
+    """Return the options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
+    if mechanism in (SemanticNoise.name, Exponential.name):
+        candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
+        noise = noise_defaults(taxonomies, arrays, options, numeric=numeric) if mechanism == SemanticNoise.name else {}
+        return {"candidates": candidates, **noise, **options}
     if mechanism == SemanticTransport.name and "alpha" in options and "target" not in options:
         return {**{k: v for k, v in options.items() if k != "alpha"}, "target": {"alpha": options["alpha"]}}
     return options
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
-    """A table that narwhals wraps, with its module."""
+class _Table(WrappedTable):
+    """A table from which masked tables of the same kind are made."""
 
-    narwhals: Any
-    frame: Any
-
-    @classmethod
-    def of(cls, frame: object) -> _Table:
-        try:
-            narwhals = importlib.import_module("narwhals.stable.v2")
-        except ModuleNotFoundError:
-            raise ParameterError("mask_frame needs narwhals: pip install 'stream-masker[frames]'") from None
-        try:
-            wrapped = narwhals.from_native(frame, eager_only=True)
-        except TypeError:
-            raise ParameterError(
-                f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
-            ) from None
-        return cls(narwhals, narwhals.maybe_reset_index(wrapped))
-
-    @property
-    def columns(self) -> list[str]:
-        return list(self.frame.columns)
-
-    @property
-    def size(self) -> int:
-        return len(self.frame)
-
-    def values(self, name: str) -> list[Any]:
-        """The values of a column; None where one is missing."""
-        column = self.frame[name]
-        return [
-            None if missing or _is_nan(value) else value
-            for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
-        ]
+    __slots__ = ()
 
     def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Value]]) -> Any:
         """Return a native table of the kept and the masked columns, in the order of this one."""
@@ -140,7 +114,7 @@ class _Table:
         return self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
 
     def _type(self, values: Sequence[Value]) -> Any:
-        """The type of a column of values; pandas has none for lists."""
+        """Return the type of a column of values; pandas has none for lists."""
         kinds = set(map(type, values))
         if list in kinds:
             pandas = self.frame.implementation.is_pandas_like()
@@ -151,10 +125,6 @@ class _Table:
 
     def _nullable(self, kinds: set[type]) -> Any:
         return self.narwhals.Float64 if int in kinds else self.narwhals.String
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and isnan(value)
 
 
 def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str], key: str | None) -> None:
@@ -180,7 +150,7 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
 
 
 def _ids(name: str, values: Sequence[Any], concepts: ConceptMap | None) -> list[Value]:
-    """The concept ids of a column of codes; a column of numbers as it is (``concepts`` is None)."""
+    """Return the concept ids of a column of codes; a column of numbers unchanged (``concepts`` is None)."""
     if concepts is None:
         return list(values)
     return [_id(name, row, value, concepts) for row, value in enumerate(values)]

@@ -1,6 +1,7 @@
 """All alerts: their expressions, and the rules that Prometheus reads.
 
-The result of each expression has the label ``job``, so two installations in one Prometheus have alerts of their own.
+The result of each expression has the labels ``job`` and ``population``, so two installations in one Prometheus have
+alerts of their own, and so have the populations of one installation. Without populations there is no such label.
 """
 
 from __future__ import annotations
@@ -61,14 +62,14 @@ def alerts(at: Thresholds) -> tuple[Alert, ...]:
 def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
     records, rejected = _rate("records_in_total", at), _rate("records_rejected_total", at)
     lag = _sum("consumer_lag_assigned")
-    trend = f"sum by (job) (deriv({metric('consumer_lag_assigned')}[{at.lag_window}]))"
-    truncated = f"sum by (job, attribute) (rate({metric('truncations_total')}[{at.window}]))"
+    trend = f"sum by (job, population) (deriv({metric('consumer_lag_assigned')}[{at.lag_window}]))"
+    truncated = f"sum by (job, population, attribute) (rate({metric('truncations_total')}[{at.window}]))"
     return (
         Alert(
             "NotMasking",
             "critical",
             "5m",
-            f"max by (job) ({metric('held')}) == 1 or ({records} == 0 and {lag} > 0)",
+            f"max by (job, population) ({metric('held')}) == 1 or ({records} == 0 and {lag} > 0)",
             "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
         ),
         Alert("NoWorker", "critical", "5m", f"absent({metric('held')})", "Prometheus sees no worker."),
@@ -90,17 +91,19 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
             "TruncationRate",
             "warning",
             "15m",
-            f"{truncated} / on (job) group_left {_rate('records_masked_total', at)} > {at.truncated:g}",
+            f"{truncated} / on (job, population) group_left {_rate('records_masked_total', at)} > {at.truncated:g}",
             "The noise of {{ $labels.attribute }} is often greater than any distance, so it is truncated.",
         ),
     )
 
 
 def _statistics_alerts(at: Thresholds) -> tuple[Alert, ...]:
-    age = f"max by (job) ({metric('statistics_age_seconds')}) > {at.stale_seconds:g}"
-    arriving = f"sum by (job) (rate({metric('records_in_total')}[{at.idle_window}])) > 0"
-    divergence = f"max by ({', '.join(('job', *by('drift_divergence', 'attribute', 'against')))})"
-    actual, target = (f"max by (job, attribute) ({metric('rmse', kind=kind)})" for kind in ("actual", "target"))
+    age = f"max by (job, population) ({metric('statistics_age_seconds')}) > {at.stale_seconds:g}"
+    arriving = f"sum by (job, population) (rate({metric('records_in_total')}[{at.idle_window}])) > 0"
+    divergence = f"max by ({', '.join(('job', 'population', *by('drift_divergence', 'attribute', 'against')))})"
+    actual, target = (
+        f"max by (job, population, attribute) ({metric('rmse', kind=kind)})" for kind in ("actual", "target")
+    )
     return (
         Alert(
             "StatisticsStale",
@@ -139,7 +142,7 @@ def _protection_alerts(at: Thresholds) -> tuple[Alert, ...]:
             "RiskOverLimit",
             "critical",
             "0s",
-            f"max by (job) ({metric('risk_limits_crossed')}) > 0",
+            f"max by (job, population) ({metric('risk_limits_crossed')}) > 0",
             "The disclosure risk of the last statistics version is beyond a limit.",
         ),
         Alert(
@@ -160,15 +163,15 @@ def _protection_alerts(at: Thresholds) -> tuple[Alert, ...]:
 
 
 def _sum(name: str) -> str:
-    return f"sum by (job) ({metric(name)})"
+    return f"sum by (job, population) ({metric(name)})"
 
 
 def _rate(name: str, at: Thresholds) -> str:
-    return f"sum by (job) (rate({metric(name)}[{at.window}]))"
+    return f"sum by (job, population) (rate({metric(name)}[{at.window}]))"
 
 
 def _increased(name: str, at: Thresholds) -> str:
-    return f"sum by (job) (increase({metric(name)}[{at.window}])) > 0"
+    return f"sum by (job, population) (increase({metric(name)}[{at.window}])) > 0"
 
 
 def rules(found: tuple[Alert, ...]) -> Mapping[str, Any]:

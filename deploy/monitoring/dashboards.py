@@ -15,7 +15,7 @@ from grafana_foundation_sdk.builders.dashboard import Row
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import DashboardCursorSync
 from panels import COLUMNS, Panel, Query, built_panel, variables
-from queries import OF_THE_JOB, aggregated, metric, quantile, rate
+from queries import SELECTED_SERIES, aggregated, metric, quantile, rate
 
 SHARE, SECONDS = "percentunit", "s"
 
@@ -284,7 +284,7 @@ CALIBRATOR = Dashboard(
         "Window and versions": [
             _one("Records in the window", "", aggregated("max", "window_records")),
             _one("Blocks in the window", "", aggregated("max", "window_blocks")),
-            _one("Version", "In use by calibrators.", f"max ({metric('statistics_version', OF_THE_JOB)})"),
+            _one("Version", "In use by calibrators.", f"max ({metric('statistics_version', SELECTED_SERIES)})"),
             _one("Privacy budget spent", "Since the start.", aggregated("sum", "publication_epsilon_total")),
         ],
         "Work": [

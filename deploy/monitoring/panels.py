@@ -70,12 +70,17 @@ def _with_queries(built: PanelBuilder, panel: Panel, *, instant: bool) -> PanelB
     return built
 
 
-def variables() -> tuple[dashboard.DatasourceVariable, dashboard.QueryVariable]:
-    """Return the variables of every dashboard: the data source, and the jobs of Prometheus that scrape the service."""
+def variables() -> tuple[dashboard.DatasourceVariable, dashboard.QueryVariable, dashboard.QueryVariable]:
+    """Return the variables of every dashboard: the data source, the jobs of Prometheus that scrape the service, and the
+    named populations. All populations include the one without a name."""
     source = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
-    jobs = dashboard.QueryVariable("job").label("Job").datasource(DATASOURCE).multi(True).include_all(True)
-    return source, (
-        jobs.query(f"label_values({metric('statistics_version')}, job)")
+    return source, _label_variable("job", "Job"), _label_variable("population", "Population")
+
+
+def _label_variable(label: str, title: str) -> dashboard.QueryVariable:
+    chosen = dashboard.QueryVariable(label).label(title).datasource(DATASOURCE).multi(True).include_all(True)
+    return (
+        chosen.query(f"label_values({metric('statistics_version')}, {label})")
         .refresh(dashboard_models.VariableRefresh.ON_DASHBOARD_LOAD)
         .all_value(".*")
         .current(dashboard_models.VariableOption(selected=True, text=["All"], value=["$__all"]))

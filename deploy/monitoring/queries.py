@@ -9,8 +9,8 @@ DEFINITIONS = {definition.name: definition for definition in METRIC_DEFINITIONS}
 RATE_INTERVAL = "$__rate_interval"
 """Grafana's variable for the shortest range over which a rate is correct."""
 
-OF_THE_JOB = 'job=~"$job"'
-"""The matcher of all panels: the dashboards have a variable ``job``."""
+SELECTED_SERIES = 'job=~"$job", population=~"$population"'
+"""The matchers of all panels: the dashboards have the variables ``job`` and ``population``."""
 
 
 def metric(name: str, *matchers: str, **labels: str) -> str:
@@ -33,12 +33,12 @@ def by(name: str, *labels: str) -> tuple[str, ...]:
 
 def aggregated(operator: str, name: str, *labels: str, **selected: str) -> str:
     """Return the panels' expression ``OPERATOR by (labels) (metric)``."""
-    return f"{operator}{_by(by(name, *labels))} ({metric(name, OF_THE_JOB, **selected)})"
+    return f"{operator}{_by(by(name, *labels))} ({metric(name, SELECTED_SERIES, **selected)})"
 
 
 def rate(name: str, *labels: str, **selected: str) -> str:
     """Return the panels' expression for the rate per second of a counter, summed by labels."""
-    ranged = f"{metric(name, OF_THE_JOB, **selected)}[{RATE_INTERVAL}]"
+    ranged = f"{metric(name, SELECTED_SERIES, **selected)}[{RATE_INTERVAL}]"
     return f"sum{_by(by(name, *labels))} (rate({ranged}))"
 
 
@@ -47,7 +47,7 @@ def quantile(share: float, name: str) -> str:
     definition = DEFINITIONS[name]
     if definition.kind != "histogram":
         raise ValueError(f"{name} is a {definition.kind}, not a histogram")
-    buckets = f"{definition.full_name}_bucket{_braces(definition, (OF_THE_JOB,), {})}"
+    buckets = f"{definition.full_name}_bucket{_braces(definition, (SELECTED_SERIES,), {})}"
     return f"histogram_quantile({share:g}, sum by (le) (rate({buckets}[{RATE_INTERVAL}])))"
 
 

@@ -110,7 +110,7 @@ def errors_reported() -> Iterator[None]:
 
 
 def kafka_failure(error: Exception) -> ServiceError:
-    """The error of a Kafka client as a message with its remedy; other exceptions are raised again."""
+    """Return the error of a Kafka client as a message with its remedy; other exceptions are raised again."""
     package = type(error).__module__.partition(".")[0]
     if package in {"cimpl", "confluent_kafka"}:
         from stream_masker.service.observability.logs import describe
@@ -122,7 +122,7 @@ def kafka_failure(error: Exception) -> ServiceError:
 
 
 def unwritten_output(error: OSError) -> ServiceError:
-    """The error of an output that cannot be written; other operating system errors are raised again."""
+    """Return the error of an output that cannot be written; other operating system errors are raised again."""
     if error.errno not in WRITE_ERRORS:
         raise error
     discard_unwritten_output()

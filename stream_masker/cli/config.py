@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import json
 import secrets
+import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_population, topic_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.secret import read_secret, topic_seal
-
-if TYPE_CHECKING:
-    from stream_masker.core.mechanisms.base import Mechanism
-    from stream_masker.pipeline.plan import Plan
+from stream_masker.service.observability.population_context import named_text
 
 SAMPLE_EVENTS = 10_000
 """The number of events that ``check`` and ``init`` read."""
@@ -46,7 +44,8 @@ def command() -> None:
     metavar="FILE",
     help="Events of any format that mask reads; show what happens to each of their fields.",
 )
-def check(config: Path, events: str) -> None:
+@topic_option
+def check(config: Path, events: str, topic: str) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
@@ -64,36 +63,51 @@ def check(config: Path, events: str) -> None:
       stream-masker config check --config discharges.yaml --events last-month.jsonl.gz
       STREAM_MASKER__TOPICS__INPUT=admissions stream-masker config check -c discharges.yaml
     """
-    from stream_masker.service.configuration.build import build_mechanism, build_plan
-    from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
+    from stream_masker.service.observability.activity import shown_activity
 
     configuration = load_configuration(config)
     check_properties(confluent_properties(configuration))
-    plan, mechanism = build_plan(configuration), build_mechanism(configuration)
-    for attribute in plan.attributes:
-        click.echo(f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts")
-    for number in plan.numeric:
-        click.echo(f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]")
-    click.echo(mechanism_line(configuration))
-    if mechanism.needs_group:
-        least, most = mechanism.group_minimum, configuration.groups.records
-        click.echo(f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition")
+    with shown_activity(sys.stderr) as show:
+        show("loading the ontologies")
+        for name, population in configuration.by_population.items():
+            for line in _population_lines(population):
+                click.echo(named_text(name, line))
     for line in _secret_lines(configuration):
         click.echo(line)
     if events:
-        _show_coverage(configuration, plan, mechanism, events)
+        _show_coverage(for_population(configuration, topic), events)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
 
 
-def _show_coverage(configuration: Configuration, plan: Plan, mechanism: Mechanism, events: str) -> None:
+def _population_lines(configuration: Configuration) -> Iterator[str]:
+    """Yield how a population is masked: a line for each attribute, and the mechanism."""
+    from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.configuration.parameters.defaults import mechanism_line
+
+    plan, mechanism = build_plan(configuration), build_mechanism(configuration)
+    for attribute in plan.attributes:
+        yield f"{attribute.name}: {attribute.path} masked within {len(attribute.concepts.taxonomy)} concepts"
+    for number in plan.numeric:
+        yield f"{number.name}: {number.path} masked as a number in [{number.kind.lower:g}, {number.kind.upper:g}]"
+    yield mechanism_line(configuration)
+    if mechanism.needs_group:
+        least, most = mechanism.group_minimum, configuration.groups.records
+        yield f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition"
+
+
+def _show_coverage(configuration: Configuration, events: str) -> None:
     from stream_masker.pipeline.masker import RecordMasker
+    from stream_masker.service.configuration.build import build_mechanism, build_plan
     from stream_masker.service.local.coverage import coverage_report
     from stream_masker.service.local.tables import open_lines
+    from stream_masker.service.observability.activity import shown_activity
 
-    masker = RecordMasker(plan, mechanism, secrets.token_bytes(32))
-    with open_lines(events, configuration.produce) as (lines, _):
+    plan = build_plan(configuration)
+    masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32))
+    with shown_activity(sys.stderr) as show, open_lines(events, configuration.event_files) as (lines, _):
+        show(f"reading {Path(events).name}")
         for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
             click.echo(line)
 
@@ -174,6 +188,12 @@ def show(config: Path) -> None:
     metavar="NAME=SOURCE",
     help="An ontology to look for, besides icd10cm; repeatable.",
 )
+@click.option("--registry", default="", metavar="URL", help="The schema registry, if --topic is in its wire format.")
+@click.option(
+    "--registry-credentials", default="", metavar="FILE", help="A file with user:password for the schema registry."
+)
+@click.option("--descriptors", default="", metavar="FILE", help="The descriptor set of a Protobuf file of --events.")
+@click.option("--message", default="", metavar="NAME", help="The message type of a Protobuf file of --events.")
 @click.option("-o", "--output", default="-", metavar="FILE", help="File for the configuration; default: the screen.")
 def init(
     events: str,
@@ -181,6 +201,10 @@ def init(
     bootstrap_servers: str,
     properties: tuple[str, ...],
     sources: tuple[str, ...],
+    registry: str,
+    registry_credentials: str,
+    descriptors: str,
+    message: str,
     output: str,
 ) -> None:
     """Propose a configuration for your events.
@@ -195,23 +219,33 @@ def init(
       stream-masker config init --events last-month.jsonl.gz -o stream-masker.yaml
       stream-masker config init --events visits.csv --ontology icd9=icd9.csv
       stream-masker config init --topic discharges --bootstrap-servers kafka:9092
+      stream-masker config init --topic discharges --registry https://registry:8081
+      stream-masker config init --events visits.pb --descriptors visits.desc --message example.Visit
     """
     from stream_masker.service.files.outputs import refuse_same_file, write_text
     from stream_masker.service.local.proposal import proposed_configuration
     from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
+    from stream_masker.service.observability.activity import shown_activity
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")
+    if bool(descriptors) != bool(message):
+        raise click.UsageError("use --descriptors and --message together")
     refuse_same_file({"--events": events}, {"--output": output})
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
-    numbers: list[str] = []
     if events:
-        lines, numbers = file_sample(events, SAMPLE_EVENTS)
+        protobuf = {"descriptors": descriptors, "message": message} if descriptors or message else None
+        sample = file_sample(events, SAMPLE_EVENTS, protobuf)
+    elif topic:
+        access: dict[str, Any] = {"credentials": {"file": registry_credentials}} if registry_credentials else {}
+        sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
     else:
-        lines = topic_sample(kafka, topic, SAMPLE_EVENTS) if topic else simulated_sample(SAMPLE_EVENTS // 10)
-    used = {key: value for key, value in kafka.items() if value} if topic else None
+        sample = simulated_sample(SAMPLE_EVENTS // 10)
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
-    write_text(output, proposed_configuration(lines, ontologies, kafka=used, topic=topic, numbers=numbers))
+    with shown_activity(sys.stderr) as show:
+        show("comparing the fields with the ontologies")
+        proposal = proposed_configuration(sample.events, ontologies, sample.sections)
+    write_text(output, proposal)
     if output != "-":
         click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import click
@@ -22,6 +23,7 @@ from stream_masker.service.configuration.build import (
 )
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.local.tables import open_lines
+from stream_masker.service.observability.activity import shown_activity
 
 ALL_NAMES = "all"
 
@@ -29,10 +31,11 @@ ALL_NAMES = "all"
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
-    masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
-    with open_lines(source, configuration.produce) as (lines, _):
-        batches = list(masker.encode(line for _, line in lines))
-    whole = joined(batches)
+    with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
+        show("loading the ontologies")
+        masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
+        show(f"reading {Path(source).name}")
+        whole = joined(list(masker.encode(line for _, line in lines)))
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
     return DataSet(
@@ -45,7 +48,7 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
 
 
 def configured_candidate(configuration: Configuration) -> Candidate:
-    """The configured mechanism as a candidate."""
+    """Return the configured mechanism as a candidate."""
     options = {name: value for name, value in mechanism_parameters(configuration).items() if name != "numeric"}
     return Candidate(configuration.mechanism.name, "as configured", "", options)
 

@@ -15,7 +15,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_population, topic_option
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
@@ -58,6 +58,7 @@ from stream_masker.service.observability.progress import task_progress
 @records_option
 @repeats_option
 @processes_option
+@topic_option
 @click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 def command(
     config: Path,
@@ -70,11 +71,12 @@ def command(
     records: int,
     repeats: int,
     processes: int,
+    topic: str,
     source: str,
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
 
-    FILE has JSON lines, a JSON array, CSV, Parquet or Avro, as for `mask`. The report is one HTML page without links to
+    FILE is of any format that `mask` reads. The report is one HTML page without links to
     other files: utility against risk in one picture, the tables and figures of the five papers on these data, and
     models that learn from masked records. The same measures are written as JSON and CSV. Equal input, configuration and
     secret give equal bytes. No masked record is written.
@@ -90,7 +92,7 @@ def command(
     outputs.refuse_same_file(
         {"FILE": source, "--config": str(config)}, {"--output": str(output), "--json": json_file, "--csv": csv_file}
     )
-    configuration = load_configuration(config)
+    configuration = for_population(load_configuration(config), topic)
     data = read_dataset(configuration, source, records)
     if confidential and confidential not in data.attributes:
         raise click.BadParameter(f"{confidential!r} is not allowed: use {', '.join(data.attributes)}")

@@ -19,6 +19,7 @@ from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
+from stream_masker.service.observability.activity import shown_activity
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
@@ -64,11 +65,12 @@ def command(
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
     IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
-    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. The
-    section `produce` of the configuration says which column of a table is which field. OUT has JSON lines; of a table,
-    if its name ends in .csv, .parquet or .avro, it is a table of the same kind, without the columns that the
-    configuration drops; an Avro file keeps its schema. A name that ends in .gz or .zst is compressed. OUT appears when
-    it is complete: after an error, a file that was there before is unchanged.
+    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. It is
+    a Protobuf file (extra `registry`) if its name ends in .pb or .binpb. The section `produce` of the configuration
+    says which column of a table is which field, and the message type of a Protobuf file. OUT has JSON lines; of a
+    table, if its name ends in .csv, .parquet, .avro or .pb, it is a table of the same kind, without the columns that
+    the configuration drops; Avro and Protobuf files keep their schema. A name that ends in .gz or .zst is compressed.
+    OUT appears when it is complete: after an error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without
@@ -95,14 +97,17 @@ def command(
         {"OUT": target, "--rejected": rejected},
     )
     configuration = for_topic(load_configuration(config), topic)
-    masking = local.FileMasking(configuration)
-    if masking.needs_run_id and not run_id:
-        run_id = local.content_id(source)
-    if explain is not None:
-        _explain(masking, configuration, explain, source, run_id)
-        return
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
-        lines, table = files.enter_context(open_lines(source, configuration.produce))
+        show = files.enter_context(shown_activity(sys.stderr))
+        show("loading the ontologies")
+        masking = local.FileMasking(configuration)
+        if masking.needs_run_id and not run_id:
+            run_id = local.content_id(source)
+        if explain is not None:
+            _explain(masking, configuration, explain, source, run_id)
+            return
+        show("reading and calibrating")
+        lines, table = files.enter_context(open_lines(source, configuration.event_files))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
@@ -111,7 +116,16 @@ def command(
         write = files.enter_context(writer)
         reject = files.enter_context(open_output(rejected)).write if rejected else _standard_error()
         start = time.perf_counter()
-        totals = masking.mask(lines, source=_name(source), version=version, write=write, reject=reject, run_id=run_id)
+        show("masking")
+        totals = masking.mask(
+            lines,
+            source=_name(source),
+            version=version,
+            write=write,
+            reject=reject,
+            run_id=run_id,
+            report=lambda totals: show(f"masking, {totals.records:,} records so far"),
+        )
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
     click.echo(totals.unchanged_shares, err=True)
     click.echo(mechanism_line(configuration), err=True)
@@ -119,7 +133,7 @@ def command(
 
 
 def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
-    with open_lines(source, configuration.produce) as (lines, _):
+    with open_lines(source, configuration.event_files) as (lines, _):
         for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
             click.echo(line)
 
@@ -149,7 +163,7 @@ def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: s
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
 def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
-    """Compute the statistics of a file of events (JSON lines, a JSON array, CSV, Parquet or Avro, see `mask`).
+    """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
     --statistics`. With --publish, workers that hold their input start to mask with it; the calibrator replaces it once
@@ -163,8 +177,10 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = for_topic(load_configuration(config), topic)
-    masking = local.FileMasking(configuration)
-    with open_lines(source, configuration.produce) as (lines, _):
+    with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
+        show("loading the ontologies")
+        masking = local.FileMasking(configuration)
+        show("reading and calibrating")
         message = masking.snapshot(lines)
     if publish:
         _publish(configuration, message)

@@ -37,8 +37,10 @@ def warm_up_with_progress(config: Path) -> None:
     configure_logs("warning")
     start = time.perf_counter()
     with step_progress("compiling", stream=click.get_text_stream("stderr")) as show:
-        mechanism = warm_up(load_configuration(config), show)
+        populations = load_configuration(config).by_population.values()
+        ready = [
+            f"{one.name} over {', '.join(one.attributes)}" for one in (warm_up(each, show) for each in populations)
+        ]
     seconds = time.perf_counter() - start
-    click.echo(
-        f"{mechanism.name} over {', '.join(mechanism.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})"
-    )
+    verb = "is" if len(ready) == 1 else "are"
+    click.echo(f"{' and '.join(ready)} {verb} ready, in {seconds:.1f} s ({cache_folder()})")

@@ -26,10 +26,9 @@ def command(
 ) -> None:
     """Publish the discharge events of FILE on the input topic.
 
-    FILE has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet or Avro
-    file; its content decides which. JSON events are published unchanged. The columns of a table become fields by
-    produce.columns, by default fields of the same names. Malformed lines are reported by number and skipped. Exits with
-    1 if Kafka did not accept every record.
+    FILE is of any format that `mask` reads. JSON events are published unchanged. The columns of a table become fields
+    by produce.columns, by default fields of the same names. Malformed lines are reported by number and skipped. Exits
+    with 1 if Kafka did not accept every record.
 
     \b
     Examples:

@@ -83,7 +83,7 @@ def command(
 ) -> None:
     """Search for a mechanism, reference, rounding and noise level within limits, on the events of FILE.
 
-    FILE is a file of JSON lines or CSV (both can be gzipped), Parquet or Avro. The configuration with the recommended
+    FILE is of any format that `mask` reads. The configuration with the recommended
     mechanism is written to --output; its comments and formatting are not kept. If no setting meets the limits, the
     nearest one is explained, no configuration is written, and the exit code is 3.
 
@@ -95,7 +95,7 @@ def command(
     configure_logs("warning")
     outputs.refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": str(output), "--report": report})
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
-    data = read_dataset(load_configuration(config), source, records)
+    data = read_dataset(load_configuration(config).single_population, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
     chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, config.parent)]
     measured = _measured(data, chosen, repeats, processes).measurements
@@ -109,7 +109,7 @@ def command(
 
 
 def _is_valid(raw: Mapping[str, Any], candidate: Candidate, folder: Path) -> bool:
-    """Whether the configuration is valid with the candidate."""
+    """Return whether the configuration is valid with the candidate."""
     try:
         build_mechanism(
             parse_configuration(with_mechanism(raw, candidate.mechanism, candidate.options), folder=folder), bytes(16)

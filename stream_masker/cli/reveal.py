@@ -42,6 +42,8 @@ def command(config: Path, previous: tuple[Path, ...], source: str, target: str) 
     refuse_same_file({"IN": source, "--config": str(config)}, {"OUT": target})
     revealer = Revealer([read_encryption_secret(load_configuration(config)), *map(_read, previous)])
     with open_input(source) as file, open_output(target) as output, read_errors(file.name):
+        if file.kind in ("parquet", "avro", "protobuf"):
+            raise ServiceError(f"{file.name} is not a text: mask to a .jsonl or .csv file to reveal its fields")
         for line in file.stream:
             output.write(revealer.line(line))
     click.echo(f"revealed {revealer.revealed:,} values", err=True)

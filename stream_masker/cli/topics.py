@@ -37,7 +37,8 @@ def _parse_principals(
 
 
 def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole, str]) -> None:
-    for rule in required_access(configuration):
+    rules = [rule for population in configuration.by_population.values() for rule in required_access(population)]
+    for rule in dict.fromkeys(rules):
         click.echo(rule.command(configuration.kafka.bootstrap_servers, principals[rule.role]))
 
 
@@ -82,9 +83,9 @@ def command(
 ) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 
-    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is created and the
-    exit code is 1. If topics.input is a regular expression, the input topics are those that exist: run the command
-    again after new ones were created. With --acls, no broker is contacted.
+    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none of its population
+    is created and the exit code is 1. If topics.input is a regular expression, the input topics are those that exist:
+    run the command again after new ones were created. With --acls, no broker is contacted.
 
     \b
     Examples:
@@ -97,12 +98,16 @@ def command(
     if acls:
         _print_acls(configuration, principals)
         return
-    lines = prepare_topics(
-        configuration,
-        partitions=partitions,
-        replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
-        dry_run=dry_run,
-    )
+    lines = [
+        line
+        for population in configuration.by_population.values()
+        for line in prepare_topics(
+            population,
+            partitions=partitions,
+            replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
+            dry_run=dry_run,
+        )
+    ]
     for line in lines:
         click.echo(line)
     wrong = sum(line.status is TopicStatus.WRONG for line in lines)

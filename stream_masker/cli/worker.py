@@ -17,6 +17,7 @@ from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
+from stream_masker.service.observability.population_context import named_text
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -32,11 +33,12 @@ log = logging.getLogger(__name__)
 )
 @click.option("--log-level", type=click.Choice(LOG_LEVELS), default="info", show_default=True, help="Level of the log.")
 def command(config: Path, http_port: int | None, log_level: str) -> None:
-    """Mask the input topic, record by record, until SIGTERM or SIGINT.
+    """Mask the input topics, record by record, until SIGTERM or SIGINT.
 
     One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
     statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
-    partitions. Each needs its own transactional id, which worker.instance sets.
+    partitions. Each needs its own transactional id, which worker.instance sets. A process runs one worker for each
+    population, in a thread of its own.
 
     The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
     cannot be used. After a signal the worker ends within 25 seconds, with exit code 0 after an orderly
@@ -51,18 +53,27 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
 
     from stream_masker.service.observability.health import Health, HttpServer
     from stream_masker.service.observability.http_access import http_access
-    from stream_masker.service.worker.run import run_worker
+    from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
+    from stream_masker.service.worker.populations import run_workers
 
     configure_logs(log_level)
     configuration = load_configuration(config)
-    log.info(mechanism_line(configuration))
-    http, registry, health, stop = configuration.http, CollectorRegistry(), Health(), threading.Event()
+    populations = configuration.by_population
+    for name, population in populations.items():
+        log.info(named_text(name, mechanism_line(population)))
+    http, stop = configuration.http, threading.Event()
+    healths = {name: Health() for name in populations}
+    registries = {name: CollectorRegistry() for name in populations}
     stop_on_signals(stop)
-    port = http.port if http_port is None else http_port
-    access = http_access(configuration)
-    server = HttpServer(host=http.host, port=port, health=health, registry=registry, access=access)
+    server = HttpServer(
+        host=http.host,
+        port=http.port if http_port is None else http_port,
+        health=PopulationsHealth(healths),
+        registry=populations_registry(registries),
+        access=http_access(configuration),
+    )
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
-        run_worker(configuration, registry=registry, health=health, stop=stop)
+        run_workers(populations, registries=registries, healths=healths, stop=stop)
 
 
 @contextmanager

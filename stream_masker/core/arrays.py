@@ -27,7 +27,7 @@ def frozen_array(array: NDArray[Number]) -> NDArray[Number]:
 
 
 def offsets_from_lengths(lengths: NDArray[np.integer]) -> Int64Array:
-    """(n + 1,) int64: the offsets of n consecutive rows of the given lengths."""
+    """Return (n + 1,) int64: the offsets of n consecutive rows of the given lengths."""
     offsets = np.zeros(lengths.size + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     return offsets

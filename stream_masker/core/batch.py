@@ -94,7 +94,7 @@ class MaskedBatch:
 
 
 def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
-    """(n,) bool: whether each record has at least one value, and masking left all its values as they are."""
+    """Return (n,) bool: whether each record has at least one value, and masking changed none of its values."""
     present, changed = np.zeros(batch.size, np.int64), np.zeros(batch.size, np.int64)
     for before, after in zip(batch.columns, masked.columns, strict=True):
         present += _per_record(before.codes != ABSENT, before.offsets)
@@ -108,7 +108,7 @@ def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
 
 
 def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> NDArray[np.int64]:
-    """(n,) int64: the number of marked values of each record."""
+    """Return (n,) int64: the number of marked values of each record."""
     if offsets is None:
         return marks.astype(np.int64)
     return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[offsets])

@@ -48,7 +48,7 @@ class Drift:
     pairs: Mapping[tuple[str, str], PairDrift]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form: attributes by name, pairs as a list."""
+        """Return the JSON-serialisable form: attributes by name, pairs as a list."""
         return {
             "version": self.version,
             "since": self.since,
@@ -58,7 +58,7 @@ class Drift:
 
 
 def drift_between(new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
-    """The drift from ``old`` to ``new``. ``distances``: one per attribute, in their order.
+    """Return the drift from ``old`` to ``new``. ``distances``: one per attribute, in their order.
 
     Raises StatisticsError if the two have different attributes, or contain a concept that the taxonomy does not hold
     (of another version of the ontology).

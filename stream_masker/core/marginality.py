@@ -22,7 +22,7 @@ from stream_masker.errors import ParameterError, StatisticsError
 
 
 def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
-    """(n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
+    """Return (n,) float64: m(xⱼ) = Σ d(xⱼ, xₗ) over the sample without xⱼ itself (2013: equation 2).
 
     Other occurrences of the same value have distance 0, so frequent values are less marginal. Raises StatisticsError
     for an empty sample, UnknownConceptError for a value outside the taxonomy.
@@ -33,7 +33,7 @@ def marginality(values: ConceptsLike, d: Distance) -> Float64Array:
 
 
 def marginality_mean(values: ConceptsLike, d: Distance) -> str:
-    """The id of the least marginal value of the sample (2013: equation 3).
+    """Return the id of the least marginal value of the sample (2013: equation 3).
 
     Ties, which the paper does not resolve: the smallest depth, then the smallest id. Raises like ``marginality``.
     """
@@ -41,7 +41,7 @@ def marginality_mean(values: ConceptsLike, d: Distance) -> str:
 
 
 def numeric_marginality_mean(values: ConceptsLike, d: Distance) -> float:
-    """The least marginality in the sample (2013: equation 4). Raises like ``marginality``."""
+    """Return the least marginality in the sample (2013: equation 4). Raises like ``marginality``."""
     return float(marginality(values, d).min())
 
 
@@ -62,7 +62,8 @@ def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b:
 
 
 def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Distance]) -> Float64Array:
-    """(p, p): the covariance matrix of p columns of n values, variances on the diagonal (2013: section 2.3.2)."""
+    """Return (p, p): the covariance matrix of p columns of n values, variances on the diagonal (2013: section
+    2.3.2)."""
     p = len(columns)
     matrix = np.diag([marginality_variance(a, d) for a, d in zip(columns, distances, strict=True)])
     for i in range(p):
@@ -73,12 +74,12 @@ def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Dist
 
 
 def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Float64Array:
-    """(k,) float64: the marginality of each distinct value. Raises StatisticsError for an empty sample."""
+    """Return (k,) float64: the marginality of each distinct value. Raises StatisticsError for an empty sample."""
     return Marginal(counts, d).sums(0.0)[0]
 
 
 def marginality_mean_from_counts(counts: SparseCounts, d: Distance) -> int:
-    """The position of the least marginal value."""
+    """Return the position of the least marginal value."""
     values = Marginal(counts, d)
     return choose_mean(values.positions, values.sums(0.0)[0], d)
 
@@ -126,7 +127,7 @@ class SDistance:
         *,
         balanced: bool = False,
     ) -> SDistance:
-        """The S-distance with the variances of a data set: p columns of n values, and (n, q) ``numbers``.
+        """Return the S-distance with the variances of a data set: p columns of n values, and (n, q) ``numbers``.
 
         Raises StatisticsError for fewer than two records, or for columns of different lengths.
         """
@@ -154,7 +155,7 @@ class SDistance:
         numbers_a: Float64Array | None = None,
         numbers_b: Float64Array | None = None,
     ) -> Float64Array:
-        """(n,) float64: δ of n pairs of records, each given as p columns of positions and (n, q) numbers."""
+        """Return (n,) float64: δ of n pairs of records, each given as p columns of positions and (n, q) numbers."""
         total = np.zeros(len(a[0]) if a else len(_numbers(numbers_a)))
         for first, second, d, weight in zip(a, b, self.distances, weights(self.variances), strict=True):
             total += weight * d.pairs(first, second)

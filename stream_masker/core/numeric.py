@@ -58,11 +58,11 @@ class Numeric:
         return math.inf if self.maximum is None else float(self.maximum)
 
     def admits(self, values: Float64Array) -> BoolArray:
-        """(n,) bool: whether each number is an allowed value; NaN is not."""
+        """Return (n,) bool: whether each number is an allowed value; NaN is not."""
         return self._is_representable(values) & (values >= self.lower) & (values <= self.upper)
 
     def fit(self, values: Float64Array, uniforms: Float64Array) -> Float64Array:
-        """(n,) float64: convert masked numbers to allowed values; NaN (an absent value) stays.
+        """Return (n,) float64: convert masked numbers to allowed values; NaN (an absent value) stays.
 
         The bounds are applied first (see ``beyond``). Then the values of an integer attribute are rounded
         stochastically: z becomes ⌊z⌋ + 1 if the number in ``uniforms``, (n,) in [0, 1), is less than z − ⌊z⌋, and ⌊z⌋
@@ -109,7 +109,7 @@ class Moments:
 
     @classmethod
     def of(cls, values: Float64Array) -> Moments:
-        """The moments of (n, q) float64 values, NaN if a record has no value; in O(n·q²)."""
+        """Return the moments of (n, q) float64 values, NaN if a record has no value; in O(n·q²)."""
         present = ~np.isnan(values)
         columns = [_centred(values[:, j], present[:, j]) for j in range(values.shape[1])]
         pairs = [_pair_moments(first, second) for first in columns for second in columns]
@@ -154,7 +154,7 @@ class Moments:
         return Moments(count, mean, np.where(remaining, spread, 0.0))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form, which preserves every bit."""
+        """Return the JSON-serialisable form, which preserves every bit."""
         return {"count": self.count.tolist(), "mean": self.mean.tolist(), "products": self.products.tolist()}
 
     @classmethod
@@ -197,7 +197,7 @@ class NumericStatistics:
         return np.asarray(self.covariance / np.outer(scale, scale))
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form, which preserves every bit."""
+        """Return the JSON-serialisable form, which preserves every bit."""
         return {
             "attributes": list(self.names),
             "mean": self.mean.tolist(),
@@ -216,7 +216,8 @@ class NumericStatistics:
 
 
 def merge_moments(parts: Sequence[Moments | None]) -> Moments | None:
-    """The sum of moments; None if all parts are None. Raises StatisticsError unless all have the same attributes."""
+    """Return the sum of moments; None if all parts are None. Raises StatisticsError unless all have the same
+    attributes."""
     present = [part for part in parts if part is not None]
     if len(present) not in (0, len(parts)) or len({part.attributes for part in present}) > 1:
         raise StatisticsError("only counts of the same numeric attributes can be merged")

@@ -87,13 +87,14 @@ class ValueGraph:
 
 
 def most_frequent(column: SparseCounts, most: int) -> Int64Array:
-    """The positions, ascending, of the ``most`` most frequent values; ties: the least positions."""
+    """Return the positions, ascending, of the ``most`` most frequent values; ties: the least positions."""
     chosen = np.lexsort((column.keys, -column.counts))[:most]
     return np.sort(column.keys[chosen])
 
 
 def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], firsts: Int64Array, size: int) -> Int64Array:
-    """(links, 3) int64: vertex of attribute i, vertex of attribute j, and number of edges; for included values."""
+    """Return (links, 3) int64: vertex of attribute i, vertex of attribute j, and number of edges; for included
+    values."""
     pair = counts.pairs[i, j]
     a, b = np.divmod(pair.keys, size)
     kept = np.isin(a, values[i]) & np.isin(b, values[j])
@@ -103,7 +104,8 @@ def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], first
 
 
 def _bounds(firsts: Int64Array) -> Int64Array:
-    """(vertices, attributes + 1) int64: vertex·(n + 1) + the first vertex of each attribute, n after the last one."""
+    """Return (vertices, attributes + 1) int64: vertex·(n + 1) + the first vertex of each attribute, n after the last
+    one."""
     n = firsts[-1]
     keys: Int64Array = np.arange(n, dtype=np.int64)[:, None] * (n + 1) + firsts[None, :]
     return keys
@@ -132,7 +134,7 @@ def direct_similarity(
 
 @part
 def find_root(parent: Int64Array, c: int) -> int:
-    """The representative of the merged vertex that contains c (union-find with path halving)."""
+    """Return the representative of the merged vertex that contains c (union-find with path halving)."""
     while parent[c] != c:
         parent[c] = parent[parent[c]]
         c = parent[c]

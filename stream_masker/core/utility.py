@@ -84,7 +84,8 @@ class Utility:
     numeric_pairs: Mapping[tuple[str, str], NumericPairUtility] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form: attributes by name, pairs as a list; without numeric keys if there are none."""
+        """Return the JSON-serialisable form: attributes by name, pairs as a list; without numeric keys if there are
+        none."""
         data = {"attributes": _by_name(self.attributes), "pairs": _by_pair(self.pairs)}
         if self.numeric:
             data |= {"numeric": _by_name(self.numeric), "numeric_pairs": _by_pair(self.numeric_pairs)}
@@ -98,7 +99,7 @@ def utility(
     alpha: float | Mapping[str, float],
     distances: Sequence[Distance],
 ) -> Utility:
-    """The utility metrics of a window, from its original and masked statistics.
+    """Return the utility metrics of a window, from its original and masked statistics.
 
     ``distortions``, ``distances``: one per attribute, in their order. ``alpha``: the noise level, of all attributes or
     of each by name. Raises StatisticsError for statistics of different attributes, ParameterError if an attribute lacks

@@ -62,12 +62,12 @@ class SlidingWindow:
             self._count_pending()
 
     def counts(self) -> Counts:
-        """The counts of the records in the window."""
+        """Return the counts of the records in the window."""
         self._count_pending()
         return self._counts
 
     def __len__(self) -> int:
-        """The number of records in the window."""
+        """Return the number of records in the window."""
         return self.counts().records
 
     def _count_pending(self) -> None:
@@ -106,7 +106,7 @@ def _seconds(time: float | None, age: float | None) -> float:
 def _last(
     times: NDArray[np.float64], records: int | None, age: float | None
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """(n,) bool each: whether a record is among the last ``records``, and whether it is also not too old."""
+    """Return (n,) bool each: whether a record is among the last ``records``, and whether it is also not too old."""
     last = np.arange(len(times)) >= len(times) - (len(times) if records is None else records)
     live = last if age is None else last & (times >= times[last].max() - age)
     return last, live
@@ -150,7 +150,7 @@ def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:
 
 
 def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """The elements of an array column, and the number of elements of each record.
+    """Return the elements of an array column, and the number of elements of each record.
 
     A scalar column of absent values is an array column without elements.
     """

@@ -32,7 +32,7 @@ class MeasuredRisk:
 
     * ``vulnerability``: the share of values that the attacker guesses right, from the masked value of the attribute; at
       least the share of the most frequent value, which needs no masked record.
-    * ``vulnerability_of_record``: the share of records of which the attacker guesses all values right, from all masked
+    * ``vulnerability_of_record``: the share of records whose values the attacker guesses all right, from all masked
       values.
     * ``certain``: the share of values that the attacker guesses with a probability above 0.9.
     * ``unchanged``: the share of values that masking left as they are.
@@ -48,7 +48,7 @@ class MeasuredRisk:
     rmse: Mapping[str, float]
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form."""
+        """Return the JSON-serialisable form."""
         return asdict(self)
 
 
@@ -85,7 +85,7 @@ def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
 
 
 def _secret(secret: bytes, number: int) -> bytes:
-    """A secret of the attacker, which is not the one of the masks."""
+    """Return a secret of the attacker, which is not the one of the masks."""
     return hashlib.blake2b(b"attack %d" % number, key=secret[:64]).digest()
 
 
@@ -94,7 +94,7 @@ def _by_name(data: DataSet, shares: Sequence[BoolArray]) -> dict[str, float]:
 
 
 def _prior(column: Column) -> float:
-    """The share of the most frequent value, which an attacker guesses without any masked record."""
+    """Return the share of the most frequent value, which an attacker guesses without any masked record."""
     counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
     return float(counts.max() / max(1, counts.sum()))
 
@@ -145,7 +145,10 @@ def _best_guesses(
 def _of_records(
     original: Batch, trials: Sequence[Sequence[Column]], masked: Sequence[Column], guesses: Sequence[_Guesses]
 ) -> float:
-    """The share of records of which all values are guessed right; by value if no trial shows the masked record."""
+    """Return the share of records whose values are all guessed right.
+
+    It is computed by value if no trial shows the masked record.
+    """
     observed = np.concatenate([record_hashes(trial, original.size) for trial in trials]).view(np.int64)
     truth = record_hashes(original.columns, original.size).view(np.int64)
     asked = record_hashes(masked, original.size).view(np.int64)
@@ -157,13 +160,13 @@ def _of_records(
 
 
 def _owners(column: Column, size: int) -> Int64Array:
-    """The record of each value of a column."""
+    """Return the record of each value of a column."""
     rows = np.arange(size)
     return rows if column.offsets is None else np.repeat(rows, np.diff(column.offsets))
 
 
 def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
-    """(n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
+    """Return (n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
     result = np.zeros(size, np.uint64)
     for number, column in enumerate(columns, start=1):
         owners = _owners(column, size)
@@ -174,7 +177,7 @@ def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
 
 
 def _mixed(words: UInt64Array) -> UInt64Array:
-    """The hash of 64-bit words by splitmix64, in which every bit depends on every other."""
+    """Return the hash of 64-bit words by splitmix64, in which every bit depends on every other."""
     words = words * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

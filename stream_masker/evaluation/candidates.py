@@ -58,7 +58,7 @@ class Candidate:
         return f"{self.method}, {self.setting}" if self.setting else self.method
 
     def is_noise(self, method: str, rounding: str) -> bool:
-        """Whether this is a method of 2017 with a rounding, at any noise level."""
+        """Return whether this is a method of 2017 with a rounding, at any noise level."""
         return self.method == method and self.options.get("rounding") == rounding
 
     def build(self, data: DataSet, *, secret: bytes | None = None) -> WindowedMechanism[Any]:
@@ -87,7 +87,7 @@ def _noise(alphas: Sequence[float]) -> Iterator[Candidate]:
 
 
 def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alpha: float) -> Candidate:
-    """A method of 2017 with a rounding and a noise level."""
+    """Return a method of 2017 with a rounding and a noise level."""
     chosen = {**options, "rounding": rounding, "alpha": alpha}
     return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", chosen)
 

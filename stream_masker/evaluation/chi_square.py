@@ -45,7 +45,7 @@ class ChiSquare:
 
 
 def contingency(pair: SparseCounts, size: int) -> Int64Array:
-    """(r, c) int64: the counts of the pairs of values that two attributes have.
+    """Return (r, c) int64: the counts of the pairs of values that two attributes have.
 
     ``size``: the number of concepts in the taxonomy of the second attribute.
     """
@@ -106,7 +106,7 @@ def _series(a: float, x: float) -> float:
 
 
 def _fraction(a: float, x: float) -> float:
-    """The continued fraction of Γ(a, x)·exp(x) / xᵃ by Lentz's method; it converges fast for x ≥ a + 1."""
+    """Return the continued fraction of Γ(a, x)·exp(x) / xᵃ by Lentz's method; it converges fast for x ≥ a + 1."""
     b = x + 1.0 - a
     c, d = 1.0 / TINY, 1.0 / b
     product = d

@@ -96,7 +96,7 @@ def co_occurrence(data: DataSet, *, confidential: str, files: int = FILES, **opt
 
 
 def scalar_records(data: DataSet) -> Batch:
-    """The records that have every nominal attribute, with the first element of arrays."""
+    """Return the records that have every nominal attribute, with the first element of arrays."""
     values = np.stack([first_values(column) for column in data.whole.columns], axis=1)
     rows = values[(values >= 0).all(axis=1)][:MAX_ENTROPY_RECORDS].astype(np.int32)
     return Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(rows.shape[1])))

@@ -73,7 +73,7 @@ class DataSet:
         return self.statistics_of(self.whole)
 
     def statistics_of(self, batch: Batch) -> Statistics:
-        """The statistics of these or of masked records; numeric ones only if the batch has numbers."""
+        """Return the statistics of these or of masked records; numeric ones only if the batch has numbers."""
         names = () if batch.numeric is None else tuple(self.numeric)
         return compute_statistics(self._counts([batch]), self.attributes, self.distances, version=1, numeric=names)
 
@@ -99,7 +99,7 @@ class DataSet:
         return MaskedBatch(after.columns, tuple(distortions), after.numeric)
 
     def _batches(self, mechanism: WindowedMechanism[Any]) -> Sequence[Batch]:
-        """The batches, without the numbers if the mechanism does not mask them."""
+        """Return the batches, without the numbers if the mechanism does not mask them."""
         if mechanism.numeric_attributes:
             return self.batches
         return [replace(batch, numeric=None) for batch in self.batches]
@@ -109,14 +109,14 @@ class DataSet:
 
 
 def joined(batches: Sequence[Batch]) -> Batch:
-    """The records of several batches as one; their own noise levels are left out."""
+    """Return the records of several batches as one; their own noise levels are left out."""
     columns = tuple(_joined_column(columns) for columns in zip(*(batch.columns for batch in batches), strict=True))
     numbers = [batch.numeric for batch in batches if batch.numeric is not None]
     return Batch(sum(batch.size for batch in batches), columns, numeric=np.concatenate(numbers) if numbers else None)
 
 
 def selected(batch: Batch, rows: Int64Array) -> Batch:
-    """The records of a batch with these indices; their own noise levels are left out."""
+    """Return the records of a batch with these indices; their own noise levels are left out."""
     numbers = None if batch.numeric is None else batch.numeric[rows]
     return Batch(rows.size, tuple(_selected_column(column, rows) for column in batch.columns), numeric=numbers)
 
@@ -131,7 +131,8 @@ def _selected_column(column: Column, rows: Int64Array) -> Column:
 
 
 def sampled(batch: Batch, records: int, group_records: int) -> tuple[Batch, ...]:
-    """A random sample of the records, always the same, in groups of about equal size of at least ``group_records``.
+    """Return a random sample of the records, always the same, in groups of about equal size of at least
+    ``group_records``.
 
     ``records``: the size of the sample; 0 for all.
     """
@@ -149,7 +150,7 @@ def _joined_column(columns: Sequence[Column]) -> Column:
 
 
 def keys_of(secret: bytes, start: int, size: int) -> PositionKeys:
-    """The keys of ``size`` records of the data set, from record ``start`` on."""
+    """Return the keys of ``size`` records of the data set, from record ``start`` on."""
     return PositionKeys(secret, DATASET_NAME, 0, np.arange(start, start + size, dtype=np.int64))
 
 
@@ -161,5 +162,5 @@ def mask_whole(mechanism: WindowedMechanism[Any], batch: Batch, secret: bytes) -
 
 
 def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table with a header row."""
+    """Return a Markdown table with a header row."""
     return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows])

@@ -44,12 +44,12 @@ class NaiveBayes:
         )
 
     def predict(self, features: Sequence[Int64Array]) -> Int64Array:
-        """(n,) int64: the most probable label of each record."""
+        """Return (n,) int64: the most probable label of each record."""
         best: Int64Array = self.classes[np.argmax(self.scores(features), axis=1)]
         return best
 
     def scores(self, features: Sequence[Int64Array]) -> Float64Array:
-        """(n, c): the logarithm of the probability of each class, up to a constant of the record."""
+        """Return (n, c): the logarithm of the probability of each class, up to a constant of the record."""
         return np.asarray(self.prior + sum(t[feature] for t, feature in zip(self.chances, features, strict=True)))
 
 
@@ -103,7 +103,7 @@ def accuracy_of(
     learn: BoolArray,
     test: BoolArray,
 ) -> float:
-    """The share of right predictions.
+    """Return the share of correct predictions.
 
     learned, tested: (n,) positions of each attribute in the records to learn from and to test on. labels, truth: (n,)
     their classes. learn, test: (n,) the records of each half.
@@ -117,7 +117,7 @@ def accuracy_of(
 def ancestor_features(
     encoders: Sequence[AncestorFeatures], codes: Sequence[Int64Array], rows: BoolArray
 ) -> list[Int64Array]:
-    """The features of some records: the ancestors of each attribute's codes."""
+    """Return the features of some records: the ancestors of each attribute's codes."""
     return [
         feature for encoder, values in zip(encoders, codes, strict=True) for feature in encoder.of_codes(values[rows])
     ]
@@ -143,7 +143,8 @@ class AncestorFeatures:
 
 
 def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
-    """(m,) int64: the position of the ancestor of each concept at a depth, by first parents; -1 if there is none."""
+    """Return (m,) int64: the position of the ancestor of each concept at a depth, by first parents; -1 if there is
+    none."""
     first = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
     found = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
     for level in range(depth + 1, int(taxonomy.depth.max()) + 1):
@@ -153,12 +154,12 @@ def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
 
 
 def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:
-    """(n,) int64: the chapter of each code; -1 for the root and for absent values."""
+    """Return (n,) int64: the chapter of each code; -1 for the root and for absent values."""
     return np.asarray(np.append(ancestors_at(taxonomy, CHAPTER_DEPTH), -1)[codes])
 
 
 def first_values(column: Column) -> Int64Array:
-    """(n,) int64: the value of each record, of an array its first element; -1 if it is absent."""
+    """Return (n,) int64: the value of each record, of an array its first element; -1 if it is absent."""
     if column.offsets is None:
         return column.codes.astype(np.int64)
     result = np.full(column.offsets.size - 1, -1, np.int64)

@@ -47,7 +47,7 @@ def entropy(probabilities: Float64Array) -> Float64Array:
 
 
 def posterior(matrix: Float64Array, prior: Float64Array | None = None) -> Float64Array:
-    """(v, v): in row i and column j, the probability that i is the original of masked value j. Columns sum to 1.
+    """Return (v, v): in row i and column j, the probability that i is the original of masked value j. Columns sum to 1.
 
     matrix: (v, v), row-stochastic transition probabilities. prior: (v,) of the original values, None if all are equally
     likely. The column of a value that never results from masking is the prior.
@@ -68,7 +68,7 @@ def security(
     confidential: int,
     priors: Sequence[Float64Array] | None = None,
 ) -> Security:
-    """The average entropies over all records as targets of the intruder.
+    """Return the average entropies over all records as targets of the intruder.
 
     original, masked: (n, p) int64, the values of each attribute as indices into its matrix. matrices: (v, v) for each
     attribute, row-stochastic. known: the attributes whose original values the intruder knows. confidential: the
@@ -100,7 +100,7 @@ def _blocks(targets: int, observed: int) -> Iterator[slice]:
 
 
 def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64Array:
-    """(targets, observed): Πk P(value k of the target is the original of observed value k)."""
+    """Return (targets, observed): Πk P(value k of the target is the original of observed value k)."""
     result = origins[0][targets[:, 0]]
     for k in range(1, len(origins)):
         result *= origins[k][targets[:, k]]
@@ -110,7 +110,8 @@ def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64
 def average_security(
     mechanism: MarkovMechanism, original: Batch, masked: MaskedBatch, *, confidential: str, known: int = 1
 ) -> Security:
-    """The average over all records, and over intruders who each know the original values of ``known`` attributes.
+    """Return the average over all records, and over intruders who each know the original values of ``known``
+    attributes.
 
     Table 3 of 2012 has ``known`` = 1: each attribute except the ``confidential`` one is known in turn. For more, each
     run of attributes in their order is known in turn, where the first attribute follows the last. Attributes with a
@@ -136,7 +137,7 @@ def _choices(others: Sequence[int], known: int) -> list[list[int]]:
 
 
 def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int64Array:
-    """(n, p) int64: the values of scalar columns as indices into the transition matrices of their attributes.
+    """Return (n, p) int64: the values of scalar columns as indices into the transition matrices of their attributes.
 
     Raises ParameterError for arrays, and for values that are absent or not in the window.
     """

@@ -58,7 +58,7 @@ class Evaluation:
                 self.errors += [row for row in rows if isinstance(row, SseRow)]
 
     def of(self, mechanism: str) -> list[Measurement]:
-        """The measurements of a mechanism by name."""
+        """Return the measurements of a mechanism by name."""
         return [one for one in self.measurements if one.candidate.mechanism == mechanism]
 
 
@@ -79,7 +79,7 @@ def evaluation_tasks(
     configured: Sequence[Candidate] = (),
     repeats: int = REPEATS,
 ) -> list[Task]:
-    """The tasks that measure mechanisms by name, with the tables of the papers that concern them.
+    """Return the tasks that measure mechanisms by name, with the tables of the papers that concern them.
 
     ``configured``: further candidates, which come first. ``confidential``: the attribute of 2012's entropies.
     ``repeats``: how often the attacker masks the data.

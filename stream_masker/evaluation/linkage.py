@@ -90,7 +90,7 @@ def _compared_columns(original: Batch, masked: Batch, j: int, d: Distance) -> It
 
 
 def _padded(column: Column, size: int) -> Int32Array:
-    """(n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
+    """Return (n, k) int32 codes, where k is the number of elements of the longest record; -1 if a record has fewer."""
     if column.offsets is None:
         return np.maximum(column.codes, -1)[:, None]
     lengths = np.diff(column.offsets)
@@ -100,12 +100,12 @@ def _padded(column: Column, size: int) -> Int32Array:
 
 
 def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
-    """The index of each code in ``values``; ``values.size`` for an absent value."""
+    """Return the index of each code in ``values``; ``values.size`` for an absent value."""
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
 
 
 def _with_absent(distances: ValueDistances) -> Int32Array:
-    """The distances, with an additional row and column for absent values."""
+    """Return the distances, with an additional row and column for absent values."""
     size = len(distances.levels)
     table = np.full((size + 1, size + 1), UNIT, np.int32)
     table[:size, :size] = distances.distances
@@ -114,7 +114,7 @@ def _with_absent(distances: ValueDistances) -> Int32Array:
 
 
 def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32Array]) -> Float64Array:
-    """(n,) from the (n, columns) indices of original and masked values."""
+    """Return (n,) from the (n, columns) indices of original and masked values."""
     known, kind = np.unique(first, axis=0, return_inverse=True)
     masked, own, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
     step = max(1, LINKAGE_BLOCK // len(masked))
@@ -128,7 +128,7 @@ def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32
 
 
 def _distances(known: Int64Array, masked: Int64Array, tables: Sequence[Int32Array]) -> Int64Array:
-    """The distances of known to masked records, multiplied by the number of columns."""
+    """Return the distances of known to masked records, multiplied by the number of columns."""
     total = np.zeros((len(known), len(masked)), np.int64)
     for j, table in enumerate(tables):
         total += table[known[:, j]][:, masked[:, j]]

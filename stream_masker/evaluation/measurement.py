@@ -34,7 +34,7 @@ class Measurement:
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
-    * ``unchanged_records``: the share of records with values of which masking changed none.
+    * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
     """
@@ -66,7 +66,7 @@ class Measurement:
         return max((pair.correlation_error for pair in self.utility.pairs.values()), default=0.0)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON-serialisable form."""
+        """Return the JSON-serialisable form."""
         candidate = self.candidate
         return {
             "mechanism": candidate.mechanism,
@@ -110,14 +110,14 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
 
 
 def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, repeats: int) -> Risk | MeasuredRisk:
-    """The exact risk if it exists and is not too large to compute, otherwise the success of an attack."""
+    """Return the exact risk if it exists and is not too large to compute, otherwise the success of an attack."""
     if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
         return measured_risk(mechanism, data, masked, repeats=repeats)
     return mechanism.risk()
 
 
 def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch) -> Utility:
-    """The utility of masked records by the metrics of 2017."""
+    """Return the utility of masked records by the metrics of 2017."""
     released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
     original = data.statistics if masked.numeric is not None else data.statistics_of(data.nominal)
     alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
@@ -125,7 +125,7 @@ def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedB
 
 
 def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:
-    """The distortions by the distance of the data set, with the noise of the mechanism."""
+    """Return the distortions by the distance of the data set, with the noise of the mechanism."""
     columns = zip(data.whole.columns, masked.columns, data.distances, masked.distortions, strict=True)
     return [
         Distortion(own.values, distortion_of(before.codes, after.codes, d).squared_distance, own.squared_noise)

@@ -55,7 +55,7 @@ def _above(value: float, limit: float | None) -> float:
 
 
 def kept_correlation(one: Measurement, data: DataSet) -> float:
-    """The least share of the sdCor of any pair that is kept, in [0, 1]; 1 without pairs that are correlated."""
+    """Return the least share of the sdCor of any pair that is kept, in [0, 1]; 1 without pairs that are correlated."""
     names, shares = data.attributes, [1.0]
     for (a, b), pair in one.utility.pairs.items():
         original = float(data.statistics.correlation[names.index(a), names.index(b)])
@@ -65,7 +65,7 @@ def kept_correlation(one: Measurement, data: DataSet) -> float:
 
 
 def searched_candidates(mechanisms: Sequence[str]) -> list[Candidate]:
-    """The candidates of a search over mechanism, reference, rounding and α."""
+    """Return the candidates of a search over mechanism, reference, rounding and α."""
     return list(candidates(mechanisms, SEARCHED_ALPHAS))
 
 
@@ -83,7 +83,7 @@ class Recommendation:
     ranked: tuple[Measurement, ...]
 
     def text(self, data: DataSet) -> str:
-        """The recommendation and its reason, as a paragraph."""
+        """Return the recommendation and its reason, as a paragraph."""
         one = self.best
         figures = (
             f"RMSE {one.rmse:.3f}, vulnerability {one.vulnerability:.3f}, {kept_correlation(one, data):.0%} of the "
@@ -123,7 +123,8 @@ def _aims(one: Measurement, limits: Limits) -> tuple[float, ...]:
 
 
 def recommendation_html(found: Recommendation, data: DataSet) -> str:
-    """The recommendation as an HTML page: the paragraph, the picture with the limits, and the best candidates."""
+    """Return the recommendation as an HTML page: the paragraph, the picture with the limits, and the best
+    candidates."""
     figure = risk_figure(found.ranked, (found.limits.rmse, found.limits.vulnerability))
     header = ("method", "RMSE", "vulnerability", "correlation kept", "beyond the limits")
     rows = tuple(

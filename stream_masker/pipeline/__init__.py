@@ -1,6 +1,6 @@
 """The pipeline: records in, outcomes out, without I/O.
 
-``masker.RecordMasker`` masks the records of a partition as a ``plan.Plan`` says. On the way of a record:
+``masker.RecordMasker`` masks the records of a partition according to a ``plan.Plan``. The steps of a record:
 
 * ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` and
   ``path_trie`` say which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written, and

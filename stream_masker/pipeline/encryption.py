@@ -1,7 +1,7 @@
 """Reversible encryption of field values: deterministic authenticated encryption, AES-SIV (RFC 5297).
 
-Equal values have equal ciphertexts under one key, so that joins and counts still work; that is all that a ciphertext
-tells without the key, beside the length of the value. A ciphertext names its key by an id, so that keys can change.
+Equal values have equal ciphertexts under one key, so that joins and counts still work. Without the key, a ciphertext
+reveals only this and the length of the value. A ciphertext names its key by an id, so that keys can change.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class FieldCipher:
         return f"{PREFIX}{self.id}:{packed.decode()}"
 
     def decrypt(self, packed: bytes) -> bytes | None:
-        """The JSON value of the last part of a ciphertext; None if it is not authentic."""
+        """Return the JSON value of the last part of a ciphertext; None if it is not authentic."""
         try:
             data = base64.b64decode(packed + b"=" * (-len(packed) % 4), altchars=b"-_", validate=True)
             return self._cipher.decrypt(data, [self.id.encode()])
@@ -58,7 +58,7 @@ class Revealer:
         self.unrevealed = 0
 
     def line(self, line: bytes) -> bytes:
-        """The line with every ciphertext of a known key replaced; others stay as they are."""
+        """Return the line with every ciphertext of a known key replaced; others stay as they are."""
         return CIPHERTEXT.sub(self._value, line)
 
     def _value(self, match: re.Match[bytes]) -> bytes:

@@ -20,7 +20,7 @@ MessageKey: TypeAlias = bytes | None
 def key_treatment(
     policy: MessagePolicy, pseudonyms: Pseudonyms
 ) -> Callable[[Sequence[MessageKey]], Sequence[MessageKey]]:
-    """A function from messages' keys to masked ones. None stays None.
+    """Return a function from messages' keys to masked ones. None stays None.
 
     The pseudonym of a key is that of its bytes, so an id has the same pseudonym in a key and in a field.
     """
@@ -32,7 +32,8 @@ def key_treatment(
 
 
 def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], list[list[Header]]]:
-    """A function from records to their masked headers: those that the policy names, in their order, and a stamp."""
+    """Return a function from records to their masked headers: those that the policy names, in their order, and a
+    stamp."""
     kept = frozenset(policy.headers)
     if not kept:
         return lambda records, stamp: [stamp] * len(records)
@@ -44,7 +45,7 @@ def header_treatment(policy: MessagePolicy) -> Callable[[Inputs, list[Header]], 
 
 
 def stamp(*, statistics_version: int, mechanism: str, configuration: str) -> list[Header]:
-    """The headers that state how a record was masked."""
+    """Return the headers that state how a record was masked."""
     return [
         (VERSION_HEADER, str(statistics_version).encode()),
         (MECHANISM_HEADER, mechanism.encode()),

@@ -29,7 +29,7 @@ class Action(IntEnum):
     KEEP = 1
     PSEUDONYMIZE = 2
     TRANSFORM = 3
-    """The transform of the path replaces the value. What only stands around or beside such a path is dropped."""
+    """The transform of the path replaces the value. Other values around or next to such a path are dropped."""
     DROP = 4
     MASKED = 5
     """The value is a code, label, copy or number of an attribute: it is kept, because masking has replaced it."""
@@ -40,15 +40,16 @@ PolicyNodes: TypeAlias = tuple[PolicyTrie, ...]
 
 
 def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """A function from a decoded record with masked attributes to the record to write. It may modify its argument.
+    """Return a function from a decoded record with masked attributes to the record to write. It may modify its
+    argument.
 
     The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
-    ``Action``. If a value has another shape than the paths require (an object where a path continues into a list, or
-    a text where it continues by name), it gets the greatest action of the paths that continue from there: a value of
-    an unexpected shape is never kept by accident. In a pseudonymized object, the names of members that no path has are
-    replaced like their values. A dropped element is removed from its list, but if a path counts
-    elements (``[0]``), null takes its place. With ``unlisted: drop``, the field that a filter compares is kept
-    together with the values that the filter's path keeps.
+    ``Action``. If a value has another shape than the paths require (an object where a path continues into a list, or a
+    text where it continues by name), it gets the greatest action of the paths that continue from there: a value of an
+    unexpected shape is never kept by accident. In a pseudonymized object, the names of members that no path has are
+    replaced like their values. A dropped element is removed from its list, but if a path counts elements (``[0]``),
+    null takes its place. With ``unlisted: drop``, the field that a filter compares is kept together with the values
+    that the filter's path keeps.
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
     trie, context = policy_trie(plan), TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
@@ -61,7 +62,7 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
 def _with_keys(
     treat: FieldTreatment, keys: Mapping[Path, Callable[[dict[str, Any]], bytes]], context: TransformContext
 ) -> FieldTreatment:
-    """Reads the keys of a record, which transforms need, before anything of it is replaced."""
+    """Read the keys of a record, which transforms need, before anything of it is replaced."""
 
     def treat_with_keys(record: dict[str, Any]) -> Any:
         context.keys = {path: _key_or_none(read, record) for path, read in keys.items()}
@@ -78,7 +79,7 @@ def _key_or_none(read: Callable[[dict[str, Any]], bytes], record: dict[str, Any]
 
 
 def policy_trie(plan: Plan) -> PolicyTrie:
-    """The trie of all paths that the plan gives an action to."""
+    """Return the trie of all paths that the plan gives an action to."""
     return PathTrie.of((*_policy_paths(plan), *_filter_fields(plan)))
 
 
@@ -91,19 +92,19 @@ def _policy_paths(plan: Plan) -> Iterator[tuple[Path, Action]]:
 
 
 def _filter_fields(plan: Plan) -> Iterator[tuple[Path, Action]]:
-    """The fields that filters compare, except for a filter at the end of a path, which selects whole elements."""
+    """Yield the fields that filters compare, except for a filter at the end of a path, which selects whole elements."""
     for path, action in _policy_paths(plan):
         if action is not Action.DROP:
             yield from ((compared, Action.KEEP) for compared in path.parent.filter_fields())
 
 
 def action_of(node: PolicyTrie) -> Action | None:
-    """The action of the paths that end at a node; None if there are none."""
+    """Return the action of the paths that end at a node; None if there are none."""
     return max(node.items, default=None)
 
 
 def strongest_action(node: PolicyTrie) -> Action:
-    """The greatest action at a node or below it; masked values count as kept."""
+    """Return the greatest action at a node or below it; masked values count as kept."""
     own = action_of(node) or Action.KEEP
     return max((Action.KEEP if own is Action.MASKED else own, *map(strongest_action, node.children())))
 
@@ -128,14 +129,14 @@ class _Compiler:
         self._treatments: dict[tuple[PolicyNodes, Action], FieldTreatment] = {}
 
     def treat(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
-        """The treatment of a value that ``nodes`` select; ``inherited``: the action of the value around it."""
+        """Return the treatment of a value that ``nodes`` select; ``inherited``: the action of the value around it."""
         treatment = self._treatments.get((nodes, inherited))
         if treatment is None:
             treatment = self._treatments[nodes, inherited] = self._compile(nodes, inherited)
         return treatment
 
     def treat_object(self, nodes: PolicyNodes, own: Action, other: FieldTreatment) -> FieldTreatment:
-        """The treatment of an object: ``own`` is the action of members that no path names.
+        """Return the treatment of an object: ``own`` is the action of members that no path names.
 
         ``other``: the treatment of a value that is not an object.
         """
@@ -158,7 +159,7 @@ class _Compiler:
         return self._inner(nodes, _INNER_ACTIONS.get(own, own))
 
     def _transform(self, nodes: PolicyNodes) -> FieldTreatment:
-        """The transform of the only path that has one here; a value that several paths transform is dropped."""
+        """Return the transform of the only path that has one here; a value that several paths transform is dropped."""
         found = [self._transforms[id(node)] for node in nodes if id(node) in self._transforms]
         if len(found) != 1:
             return _drop
@@ -193,7 +194,7 @@ class _Compiler:
 
 
 def _is_single_filter(node: PolicyTrie) -> bool:
-    """Whether the paths continue only into the elements that one filter selects."""
+    """Return whether the paths continue only into the elements that one filter selects."""
     return len(node.filters) == 1 and not node.indices and node.each is None
 
 
@@ -219,7 +220,7 @@ def _without_dropped(treated: list[Any]) -> list[JsonValue]:
 
 
 def _null_dropped(treated: list[Any]) -> list[JsonValue]:
-    """The elements with null for each dropped one; dropped elements at the end are removed."""
+    """Return the elements with null for each dropped one; dropped elements at the end are removed."""
     while treated and treated[-1] is DROPPED:
         treated.pop()
     return [None if element is DROPPED else element for element in treated]
@@ -229,7 +230,7 @@ MemberTreatments: TypeAlias = Iterable[tuple[str, FieldTreatment]]
 
 
 def _changed_members(changed: MemberTreatments, other: FieldTreatment) -> FieldTreatment:
-    """Treats some members of an object in place and keeps the others."""
+    """Treat some members of an object in place, and keep the others."""
 
     def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
@@ -247,7 +248,7 @@ def _changed_members(changed: MemberTreatments, other: FieldTreatment) -> FieldT
 
 
 def _listed_members(listed: frozenset[str], some: FieldTreatment, other: FieldTreatment) -> FieldTreatment:
-    """Keeps only the listed members of an object, treated by ``some``; an object with other members is copied."""
+    """Keep only the listed members of an object, treated by ``some``; an object with other members is copied."""
     covers = listed.issuperset
 
     def treat(value: JsonValue) -> Any:
@@ -263,7 +264,7 @@ def _listed_members(listed: frozenset[str], some: FieldTreatment, other: FieldTr
 def _hidden_members(
     members: dict[str, FieldTreatment], pseudonyms: Pseudonyms, other: FieldTreatment
 ) -> FieldTreatment:
-    """Treats the members of an object that ``members`` names; pseudonyms replace the others and their names."""
+    """Treat the members of an object that ``members`` names; pseudonyms replace the others and their names."""
 
     def treat(value: JsonValue) -> Any:
         if type(value) is not dict:
@@ -280,7 +281,7 @@ def _hidden_members(
 
 
 def _list_or_scalar(elements: FieldTreatment, misshapen: FieldTreatment) -> FieldTreatment:
-    """The treatment of anything but an object: a list, null (which is kept), or a value of another shape."""
+    """Return the treatment of anything but an object: a list, null (which is kept), or a value of another shape."""
 
     def treat(value: JsonValue) -> Any:
         if type(value) is list:

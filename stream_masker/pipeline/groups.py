@@ -29,12 +29,12 @@ class GroupTooSmallError(StreamMaskerError):
 
 
 def group_header(records: Inputs) -> Header:
-    """The header that names a group by its first and last offset; the group has no gaps in its partition."""
+    """Return the header that names a group by its first and last offset; the group has no gaps in its partition."""
     return GROUP_HEADER, f"{records.offsets[0]}-{records.offsets[-1]}".encode()
 
 
 def mask_group(batch: Batch, minimum: int, mask: Callable[[], T]) -> T:
-    """Calls ``mask`` for a batch that is large enough.
+    """Call ``mask`` for a batch that is large enough.
 
     Raises GroupTooSmallError for fewer than ``minimum`` units, and if the mechanism itself finds that its data are too
     few (ParameterError).

@@ -50,7 +50,7 @@ def _entries(fields: FieldPolicy) -> Iterator[PolicyEntry]:
 
 
 def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
-    """Whether a path adds a shape to a value that drops or pseudonymizes a part of it by the other shape.
+    """Return whether a path adds a shape to a value that drops or pseudonymizes a part of it by the other shape.
 
     Where paths only continue into a list, an object gets the strictest of their actions, and the other way round. A
     path into the object ends that, for all of its members.
@@ -59,7 +59,7 @@ def _adds_shape(entries: set[PolicyEntry], path: Path) -> bool:
 
 
 def _part_by_shape(one: Path, other: Path) -> bool:
-    """Whether two paths part at a value of which one selects members, and the other elements."""
+    """Return whether two paths part at a value where one selects members and the other elements."""
     for shared, (a, b) in enumerate(zip(one.steps, other.steps, strict=False)):
         if isinstance(a, NameStep) != isinstance(b, NameStep):
             return Path(one.text, one.steps[:shared]).may_meet(Path(other.text, other.steps[:shared]))
@@ -84,5 +84,5 @@ def _strongest_by_path(entries: Iterable[PolicyEntry]) -> dict[Path, Action]:
 
 
 def _may_contain(outer: Path, inner: Path) -> bool:
-    """Whether a value that ``outer`` selects can be, or contain, one that ``inner`` selects."""
+    """Return whether a value that ``outer`` selects can be, or contain, one that ``inner`` selects."""
     return len(outer.steps) <= len(inner.steps) and outer.may_meet(inner)

@@ -112,17 +112,17 @@ class RecordMasker:
         self._counter.sample_from(level)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:
-        """Sets the learned styles of a statistics version, by attribute; at first there are none.
+        """Set the learned styles of a statistics version, by attribute; at first there are none.
 
         An attribute without a configured or learned style is written as its ontology's ids.
         """
         self._codec.set_styles(self._plan.styles(learned))
 
     def set_identities(self, identities: Mapping[str, str]) -> None:
-        """Sets what tells each topic, or file, from an earlier one of the same name; at first there is nothing.
+        """Set what distinguishes each topic or file from an earlier one of the same name; at first there is nothing.
 
-        Noise by position and sampling depend on it, so that records at the same positions of another topic have other
-        noise, and others of them are sampled.
+        Noise by position and sampling depend on it: records at the same positions of another topic have other noise,
+        and other records of it are sampled.
         """
         self._noise_keys.set_identities(identities)
 
@@ -151,12 +151,12 @@ class RecordMasker:
         statistics_version: int,
         hold: bool = False,
     ) -> Result:
-        """Masks records of one partition, in the order of their offsets.
+        """Mask records of one partition, in the order of their offsets.
 
         Every record has one outcome, in the order of the input; at most ``BLOCK_RECORDS`` records share a block. A
-        mechanism that masks groups takes all records as one group. If the group is too small, its records are
-        rejected, or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no
-        statistics, and FormatUnavailableError if the records' format cannot decode or encode them now.
+        mechanism that masks groups takes all records as one group. If the group is too small, its records are rejected,
+        or with ``hold`` GroupTooSmallError is raised. Raises StatisticsError if the mechanism has no statistics, and
+        FormatUnavailableError if the records' format cannot decode or encode them now.
         """
         run = Run(topic, partition, Inputs.of(records), statistics_version, self._stamp(statistics_version))
         if self._mechanism.needs_group and len(run.records):
@@ -164,7 +164,7 @@ class RecordMasker:
         return Result.joined([self._mask_run(part) for part in run.split()])
 
     def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
-        """Masks records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
+        """Mask records of several partitions, none of them empty; same outcomes as ``mask``, but faster.
 
         Partitions that are masked together share their distortions and numbers of values without a concept, which are
         in the first of their blocks. Raises ParameterError for a mechanism that masks groups, and like ``mask``.
@@ -187,7 +187,7 @@ class RecordMasker:
         )
 
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
-        """The counts of records' values, for a first calibration; tombstones are not counted.
+        """Return the counts of records' values, for a first calibration; tombstones are not counted.
 
         Records are rejected for the same reasons as by ``mask``, except for their alpha and noise key.
         """
@@ -195,7 +195,7 @@ class RecordMasker:
         return SampleCounts.joined(samples)
 
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
-        """The codes of the records that ``count`` counts, as batches of positions."""
+        """Yield the codes of the records that ``count`` counts, as batches of positions."""
         for records in split_values(values):
             yield self._counting_codec.read(records).batch
 
@@ -207,7 +207,7 @@ class RecordMasker:
         return SampleCounts(counts, dict(causes), tuple(decoded.styles))
 
     def _mask_runs(self, runs: Sequence[Run]) -> Sequence[Result]:
-        """Masks runs together; if that fails, one by one."""
+        """Mask runs together. If that fails, mask them one by one."""
         if len(runs) > 1:
             try:
                 records = Inputs.joined([run.records for run in runs])
@@ -221,7 +221,10 @@ class RecordMasker:
         return [self._mask_run(run) for run in runs]
 
     def _mask_run(self, run: Run) -> Result:
-        """Masks a run, again without the records that turn out to be unwritable; if that fails, record by record."""
+        """Mask a run. Mask it again without the records that turn out to be unwritable.
+
+        If that fails, mask record by record.
+        """
         try:
             return self._finish(run, self._codec, read_except(self._codec, run.records, run.unwritable))
         except NOT_OF_RECORDS:
@@ -233,8 +236,10 @@ class RecordMasker:
             return self._one_by_one(run)
 
     def _mask_group(self, run: Run, hold: bool) -> Result:
-        """Masks a group, again without the records that turn out to be unwritable, so that the others are still a
-        group; if that fails, all its records are rejected. None of them is masked without the others."""
+        """Mask a group. Mask it again without the records that turn out to be unwritable; the others are still a group.
+
+        If that fails, all its records are rejected. None of them is masked without the others.
+        """
         try:
             decoded = read_except(self._codec, run.records, run.unwritable)
             return self._attempt_group(run, self._with_units(run, decoded), hold)
@@ -260,7 +265,7 @@ class RecordMasker:
             return self._finish(run, self._codec, reject_all(decoded, run.records, Reason.GROUP_TOO_SMALL))
 
     def _with_units(self, run: Run, decoded: DecodedBatch[Any]) -> DecodedBatch[Any]:
-        """The decoded records with the unit that each is of, numbered in the order of their texts."""
+        """Return the decoded records with the unit that each is of, numbered in the order of their texts."""
         if self._unit is None:
             return decoded
         units = [self._unit(self._document(run.records.values[index] or b"")) for index in decoded.indices.tolist()]
@@ -269,7 +274,7 @@ class RecordMasker:
         return replace(decoded, batch=replace(decoded.batch, units=own))
 
     def _document(self, value: bytes) -> bytes:
-        """The JSON of a record that was decoded before."""
+        """Return the JSON of a record that was decoded before."""
         return value if self._format is None else self._format.decode(value)[0]
 
     def _one_by_one(self, run: Run) -> Result:
@@ -279,7 +284,7 @@ class RecordMasker:
         return replace(result, blocks=[merge_blocks(list(group)) for _, group in groupby(blocks, block_level)])
 
     def _mask_alone(self, run: Run) -> Result:
-        """Masks a single record; if that fails, it is rejected."""
+        """Mask a single record. If that fails, reject it."""
         try:
             return self._finish(run, self._reference, read_except(self._reference, run.records, run.unwritable))
         except NOT_OF_RECORDS:
@@ -299,7 +304,7 @@ class RecordMasker:
     def _finish_all(
         self, runs: Sequence[Run], records: Inputs, codec: RecordCodec[Any], decoded: DecodedBatch[Any]
     ) -> list[Result]:
-        """Masks and renders the records of runs that were decoded together; the result of each run."""
+        """Mask and render the records of runs that were decoded together. Return the result of each run."""
         masked = self._mask_batch(runs, decoded)
         values = _values(len(records), codec, decoded, masked)
         keys = self._masked_keys(records.keys, decoded.rejected)
@@ -370,7 +375,7 @@ class RecordMasker:
 
 
 def _values(size: int, codec: RecordCodec[Any], decoded: DecodedBatch[Any], masked: MaskedBatch) -> list[bytes | None]:
-    """The rendered values of ``size`` records; None for tombstones and rejected records."""
+    """Return the rendered values of ``size`` records; None for tombstones and rejected records."""
     values: list[bytes | None] = [None] * size
     if len(decoded.indices):
         for index, value in zip(decoded.indices.tolist(), codec.render(decoded, masked), strict=True):
@@ -384,7 +389,7 @@ def _require_equal(what: str, plan: tuple[str, ...], mechanism: tuple[str, ...])
 
 
 def _check_codes(before: Column, after: Column, size: int) -> None:
-    """Raises ValueError unless exactly the present values have been replaced, by concepts of their taxonomy."""
+    """Raise ValueError unless exactly the present values have been replaced, by concepts of their taxonomy."""
     present = before.codes >= 0
     if not np.array_equal(present, after.codes >= 0) or (after.codes >= size).any():
         raise ValueError("the mechanism did not mask every value")

@@ -23,16 +23,16 @@ class NoiseKeys:
         self._identities: Mapping[str, str] = {}
 
     def set_identities(self, identities: Mapping[str, str]) -> None:
-        """Sets what tells each topic from an earlier one of the same name; positions include it."""
+        """Set what distinguishes each topic from an earlier one of the same name; positions include it."""
         self._identities = dict(identities)
 
     def source(self, topic: str) -> str:
-        """The topic with what tells it from an earlier one of the same name."""
+        """Return the topic with what distinguishes it from an earlier one of the same name."""
         identity = self._identities.get(topic)
         return f"{topic}\0{identity}" if identity else topic
 
     def of(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> Keys:
-        """The keys of the decoded records of runs that were decoded together."""
+        """Return the keys of the decoded records of runs that were decoded together."""
         if self._by_field:
             return FieldKeys(self._secret, decoded.keys)
         keys = [

@@ -27,7 +27,7 @@ T = TypeVar("T", bound=HasRecords)
 
 
 def pack_runs(runs: Iterable[T], limit: int) -> Iterator[list[T]]:
-    """Packs of consecutive runs with at most ``limit`` records in total; a larger run is a pack of its own."""
+    """Yield packs of consecutive runs with at most ``limit`` records in total; a larger run is a pack of its own."""
     pack: list[T] = []
     size = 0
     for run in runs:

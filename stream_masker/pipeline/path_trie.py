@@ -31,14 +31,14 @@ class PathTrie(Generic[ItemT]):
 
     @classmethod
     def of(cls, entries: Iterable[tuple[Path, ItemT]]) -> PathTrie[ItemT]:
-        """The trie of paths, each with an item; a path may occur several times."""
+        """Return the trie of paths, each with an item; a path may occur several times."""
         root = cls()
         for path, item in entries:
             root.at(path).items.append(item)
         return root
 
     def at(self, path: Path) -> PathTrie[ItemT]:
-        """The node at the end of a path; it is created if there is none."""
+        """Return the node at the end of a path; it is created if there is none."""
         node = self
         for step in path.steps:
             node = node.child(step)
@@ -50,20 +50,20 @@ class PathTrie(Generic[ItemT]):
         return bool(self.indices or self.each or self.filters)
 
     def children(self) -> Iterator[PathTrie[ItemT]]:
-        """The nodes one step below."""
+        """Yield the nodes one step below."""
         yield from self.members.values()
         yield from self.indices.values()
         yield from () if self.each is None else (self.each,)
         yield from self.filters.values()
 
     def all_items(self) -> Iterator[ItemT]:
-        """The items of this node and of all nodes below it."""
+        """Yield the items of this node and of all nodes below it."""
         yield from self.items
         for child in self.children():
             yield from child.all_items()
 
     def child(self, step: Step) -> PathTrie[ItemT]:
-        """The node below a step; it is created if there is none."""
+        """Return the node below a step; it is created if there is none."""
         match step:
             case NameStep(key):
                 return self.members.setdefault(key, PathTrie())
@@ -76,6 +76,7 @@ class PathTrie(Generic[ItemT]):
                 return self.filters.setdefault(step, PathTrie())
 
     def element(self, position: int, matches: Callable[[FilterStep], bool]) -> Iterator[PathTrie[ItemT]]:
-        """The nodes for the element of a list at ``position``; ``matches``: whether a filter selects the element."""
+        """Yield the nodes for the element of a list at ``position``; ``matches``: whether a filter selects the
+        element."""
         found = (self.each, self.indices.get(position), *(node for step, node in self.filters.items() if matches(step)))
         yield from (node for node in found if node is not None)

@@ -62,7 +62,7 @@ class FilterStep:
     every: bool = False
 
     def matches(self, element: JsonValue) -> bool:
-        """Whether the filter selects ``element``."""
+        """Return whether the filter selects ``element``."""
         for key in self.field:
             if type(element) is not dict:
                 return False
@@ -108,18 +108,18 @@ class Path:
         return Path(self.text, self.steps[:-1])
 
     def filter_fields(self) -> Iterator[Path]:
-        """The paths of the fields that the path's filters compare."""
+        """Yield the paths of the fields that the path's filters compare."""
         for end, step in enumerate(self.steps, start=1):
             if isinstance(step, FilterStep):
                 yield Path(self.text, (*self.steps[:end], *map(NameStep, step.field)))
 
     def may_meet(self, other: Path) -> bool:
-        """Whether there may be a record in which one path selects the other's value, or a part of it."""
+        """Return whether there may be a record in which one path selects the other's value, or a part of it."""
         return all(_may_be_same(a, b) for a, b in zip(self.steps, other.steps, strict=False))
 
 
 def compile_path(text: str) -> Path:
-    """Parses a path. Raises ConfigurationError with the error and the character, counted from 1."""
+    """Parse a path. Raises ConfigurationError with the error and the character, counted from 1."""
     return Path(text, tuple(_Reader(text).steps()))
 
 

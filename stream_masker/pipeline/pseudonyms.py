@@ -37,7 +37,7 @@ class Pseudonyms:
         self._empty = np.frombuffer(self.of_bytes(b"").encode(), np.uint8)
 
     def of_bytes(self, value: bytes) -> str:
-        """The pseudonym of a text in UTF-8."""
+        """Return the pseudonym of a text in UTF-8."""
         state = self._start()
         state.update(value)
         return state.hexdigest()
@@ -49,7 +49,7 @@ class Pseudonyms:
         return state.digest()
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
-        """The pseudonyms of texts in UTF-8, as ASCII. None stays None."""
+        """Return the pseudonyms of texts in UTF-8, as ASCII. None stays None."""
         present = [value for value in values if value is not None]
         found = self._of_texts(present)
         if len(present) == len(values):
@@ -65,12 +65,14 @@ class Pseudonyms:
         return found
 
     def of_slices(self, data: UInt8Array, starts: NDArray[np.int64], sizes: NDArray[np.int64]) -> UInt8Array:
-        """(32 · n,) uint8: the pseudonyms of n slices of ``data``. ``PADDING`` more bytes must follow the last one."""
+        """Return (32 · n,) uint8: the pseudonyms of n slices of ``data``. ``PADDING`` more bytes must follow the last
+        one."""
         found: UInt8Array = pseudonyms_of(self._state, self._empty, data, starts, sizes)
         return found
 
     def of_value(self, value: Any) -> Any:
-        """The pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays null."""
+        """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays
+        null."""
         kind = type(value)
         if kind is str:
             return self.of_bytes(value.encode())

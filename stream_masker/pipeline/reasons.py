@@ -26,7 +26,7 @@ class Reason(StrEnum):
     SCHEMA_MISMATCH = "schema_mismatch"
     """The masked record does not fit the schema that it is written with."""
     UNLISTED_TYPE = "unlisted_type"
-    """The value is no FHIR resource, or one of a type that the configuration does not name."""
+    """The value is not a FHIR resource, or is one of a type that the configuration does not name."""
     DUPLICATE_KEY = "duplicate_key"
     """An object of the value, at any level, has a key twice."""
     TOO_LARGE = "too_large"
@@ -67,7 +67,7 @@ RejectionCauses: TypeAlias = Mapping[RejectionCause, int]
 
 
 def by_reason(causes: RejectionCauses) -> dict[str, int]:
-    """Numbers of rejected records by reason."""
+    """Return the number of rejected records by reason."""
     totals: Counter[str] = Counter()
     for (reason, _), count in causes.items():
         totals[reason] += count

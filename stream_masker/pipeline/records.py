@@ -60,7 +60,7 @@ class Inputs:
 
     @classmethod
     def joined(cls, parts: Sequence[Inputs]) -> Inputs:
-        """The records of several partitions, one partition after another."""
+        """Return the records of several partitions, one partition after another."""
         if len(parts) == 1:
             return parts[0]
         return cls(
@@ -75,7 +75,7 @@ class Inputs:
         return len(self.offsets)
 
     def part(self, start: int, end: int) -> Inputs:
-        """The records ``start`` to ``end`` (exclusive)."""
+        """Return the records ``start`` to ``end`` (exclusive)."""
         part = slice(start, end)
         return Inputs(
             offsets=self.offsets[part],
@@ -86,7 +86,7 @@ class Inputs:
         )
 
     def chosen(self, indices: Sequence[int]) -> Inputs:
-        """The records at the given indices."""
+        """Return the records at the given indices."""
         return Inputs(
             offsets=[self.offsets[index] for index in indices],
             values=[self.values[index] for index in indices],
@@ -96,7 +96,7 @@ class Inputs:
         )
 
     def record(self, index: int) -> InputRecord:
-        """The record at an index."""
+        """Return the record at an index."""
         headers = self.headers[index] if self.headers else ()
         return InputRecord(self.offsets[index], self.values[index], self.keys[index], headers, self.timestamps[index])
 
@@ -165,7 +165,7 @@ class Result:
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
     distortions: of each attribute, of all records, empty if there are no records; unchanged: the number of masked
-    records that have a value and of which masking changed none; uncounted: the number of those that no block counts
+    records that have a value, but none that masking changed; uncounted: the number of those that no block counts
     because of the weight of their noise keys.
     """
 
@@ -188,7 +188,7 @@ class Result:
 
     @classmethod
     def joined(cls, parts: Sequence[Result]) -> Result:
-        """The result of consecutive records that were masked separately."""
+        """Return the result of consecutive records that were masked separately."""
         if len(parts) == 1:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)

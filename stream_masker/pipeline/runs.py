@@ -28,11 +28,11 @@ class Run:
     unwritable: Mapping[int, Rejected] = field(default_factory=dict)
 
     def without(self, rejected: Mapping[int, Rejected]) -> Run:
-        """The run, with further records that are rejected as unwritable."""
+        """Return the run, with further records that are rejected as unwritable."""
         return replace(self, unwritable={**self.unwritable, **rejected})
 
     def split(self) -> Iterator[Run]:
-        """The run as runs of at most ``BLOCK_RECORDS`` records."""
+        """Yield the run as runs of at most ``BLOCK_RECORDS`` records."""
         size = len(self.records)
         for start in range(0, size, BLOCK_RECORDS):
             part = self.records.part(start, start + BLOCK_RECORDS) if size > BLOCK_RECORDS else self.records

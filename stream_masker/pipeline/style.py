@@ -92,12 +92,13 @@ class StyleCounts:
 
     @classmethod
     def of(cls, traits: Int64Array) -> StyleCounts:
-        """The counts of texts with the given traits, (m,) int64."""
+        """Return the counts of texts with the given traits, (m,) int64."""
         labels, *shown = (np.bincount(traits, minlength=1 << STYLE_BITS) @ _BITS).tolist()
         return cls(len(traits) - labels, labels, *shown)
 
     def majority(self, otherwise: Style) -> Style:
-        """The majority of the texts for each trait, that of the id in a tie; ``otherwise`` if there are no texts."""
+        """Return the majority of the texts for each trait, that of the id in a tie; ``otherwise`` if there are no
+        texts."""
         if not self.codes + self.labels:
             return otherwise
         return Style(
@@ -114,7 +115,7 @@ class StyleCounts:
 
 
 def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...]:
-    """The counts of each attribute, added up over all parts that have counts."""
+    """Return the counts of each attribute, added up over all parts that have counts."""
     columns = zip(*(part for part in parts if part), strict=True)
     return tuple(reduce(add, column) for column in columns)
 
@@ -136,7 +137,7 @@ COUNTED_TRAITS: Final = tuple(field.name for field in fields(StyleCounts))
 
 
 def style_of(text: str, concept: str, how: str) -> int:
-    """The traits that a text shows which stands for a concept. how: ``Match.how``."""
+    """Return the traits that are shown by a text that stands for a concept. how: ``Match.how``."""
     if how == "mapping":
         return 0
     if how == "label":

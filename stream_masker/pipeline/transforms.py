@@ -1,7 +1,7 @@
-"""Transforms of field values beside keep, drop and pseudonymize: generalized, shifted, constant and encrypted values.
+"""Transforms of field values: generalized, shifted, constant and encrypted values, and formatted pseudonyms.
 
 A transform is a function of the value and of the record's ``TransformContext``. A value that it cannot transform, such
-as a date that is no date, is dropped: nothing passes unchanged by accident. Null stays null.
+as an invalid date, is dropped: nothing passes unchanged by accident. Null stays null.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ KeyedHash: TypeAlias = Callable[[bytes], bytes]
 
 @dataclass(slots=True)
 class TransformContext:
-    """What transforms know beside the value: keyed hashes, and the keys of the record by their paths."""
+    """What transforms know besides the value: keyed hashes, and the keys of the record by their paths."""
 
     pseudonym: Callable[[bytes], str]
     offset_hash: KeyedHash
@@ -42,7 +42,7 @@ class FieldTransform(ABC):
     """A transform of the values at a path."""
 
     def prepared(self) -> FieldTransform:
-        """The transform with what it needs from outside, such as a key. Raises ConfigurationError."""
+        """Return the transform with what it needs from outside, such as a key. Raises ConfigurationError."""
         return self
 
     @property
@@ -51,12 +51,12 @@ class FieldTransform(ABC):
         return None
 
     def of_value(self, value: JsonValue, context: TransformContext) -> Any:
-        """The transformed value; ``DROPPED`` for a value that cannot be transformed."""
+        """Return the transformed value; ``DROPPED`` for a value that cannot be transformed."""
         return None if value is None else self.transform(value, context)
 
     @abstractmethod
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        """The transformed value of one that is not null; ``DROPPED`` if there is none."""
+        """Return the transformed value of one that is not null; ``DROPPED`` if there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class NumberBands(FieldTransform):
 
 
 def _number(value: JsonValue) -> float | None:
-    """A number, also from text; None if it is none."""
+    """Return a number, also from text; None if it is not a number."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     try:
@@ -103,7 +103,7 @@ class DateUnit(FieldTransform):
 
 
 def _date(value: JsonValue) -> tuple[datetime.date, str] | None:
-    """The date at the start of a text, and the time behind it; None if it is neither a date nor a time."""
+    """Return the date at the start of a text, and the time behind it; None if it is neither a date nor a time."""
     match = _DATE.fullmatch(value) if isinstance(value, str) else None
     if match is None:
         return None
@@ -151,7 +151,7 @@ class DateShift(FieldTransform):
             return DROPPED
 
     def offset(self, key: bytes, keyed_hash: KeyedHash) -> int:
-        """The number of days for a key, uniform in -days, …, -1, 1, …, days but for a bias below 2⁻⁴⁰."""
+        """Return the number of days for a key: uniform in -days, …, -1, 1, …, days, except for a bias below 2⁻⁴⁰."""
         number = int.from_bytes(keyed_hash(key)[:8]) % (2 * self.days)
         return number - self.days if number < self.days else number - self.days + 1
 

@@ -225,7 +225,7 @@ def _number(text: bytes | None) -> int:
 
 
 def _same(derived: RecordOutcome, found: Message) -> bool:
-    """Whether a masked record equals the derived one in value, key and headers."""
+    """Return whether a masked record equals the derived one in value, key and headers."""
     headers: list[Header] = list(found.headers() or ())
     return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (
         found.value(),

@@ -1,4 +1,4 @@
-"""Time to seal and open calibration blocks, beside the time to encode and decode them.
+"""Time to seal and open calibration blocks, compared with the time to encode and decode them.
 
 python tests/benchmarks/bench_sealing.py
 """

@@ -1,103 +1,85 @@
 """Semantic transport compared with semantic noise: what statistics survive, what an attacker learns, and the cost.
 
-``python tests/benchmarks/bench_transport.py [--quick] [--dag] [--mechanisms] [--only-speed]``. Needs the data files of
+``python tests/benchmarks/bench_transport.py [--quick] [--only-speed]``. Needs the data files of
 ``tests/support/data.py``.
 
 * Utility and disclosure on the real discharges and on the strong sample, at each α and at the RMSE that it gives.
   Semantic noise (reference ``pair``) has the α for which its RMSE is that of transport, found by bisection. ``V own``:
   the chance that the best guess of the principal code from its own mask is right, exact for transport, estimated from
   repeated masking for noise. ``V``: the same from the whole masked record.
-* Every other mechanism on all discharges against transport of the same RMSE: the correlation that is left, and how
-  often an attack on repeated maskings guesses the principal code (``tests/support/attacking.py``, a lower bound);
-  figures of transport are exact. ``--mechanisms``.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
-  secondary codes are arrays, cold and warm, in seconds of one core.
-* Putting a version in force, and masking of batches of 10,000 records, in µs a record, alternating with semantic noise
-  with reference ``pair``, in one run: the first batch, the mean of the first 12, and the median of the second half.
+  secondary codes are arrays, cold and warm, in seconds of one core. NumPy has one thread: others wait actively, which
+  counts as processor time.
+* Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
+  (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
+  ``ceil``), in one run, on ICD-10-CM and on a synthetic SNOMED CT release: the first batch, the mean of the first 12,
+  and the median of the second half. The last rows are the ratios.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 from bench_disclosure import added, repeated
 from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
 from measuring import SNOMED_CONCEPTS, once, table
 from strong_sample import as_batch, real_pairs, strong_sample
-from support.attacking import attacked
 from support.data import icd9cm
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism, mechanism
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.errors import StatisticsError
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
 SEED = b"a seed of sixteen bytes"
 FIRST = 12
-MASKING_HEAD = ["mechanism", "put in force, s", "first batch, µs a record", "first 12 batches", "steady"]
-GROUP = 1000
-FRONTIER_REPEATS = 6
-FRONTIER: list[tuple[str, dict[str, Any]]] = [
-    *((name, {}) for name in sorted(set(MECHANISMS) - {"semantic_noise", "semantic_transport", "exponential"})),
-    ("exponential", {"epsilon": 20.0}),
-    ("semantic_noise", {"reference": "mean"}),
-    ("semantic_noise", {"reference": "root"}),
-    *(
-        ("semantic_noise", {"reference": "pair", "rounding": rounding, "candidates": candidates})
-        for rounding in ("calibrated", "ceil")
-        for candidates in ("all", "observed")
-    ),
-]
-FRONTIER_HEAD = [
+MASKING_HEAD = [
     "mechanism",
-    "RMSE, principal",
-    "RMSE, secondary",
-    "sdCor left",
-    "guessed by own mask",
-    "guessed by record",
-    "transport: V own",
-    "V",
+    "put in force, s",
+    "mask_many: first batch, µs a record",
+    "first 12 batches",
+    "steady",
+    "mask_batch: first batch",
+    "first 12 batches",
+    "steady",
 ]
 HEAD = ["mechanism", "α", "Δ sdCor", "sd(sMean*, sMean)", "sVar* ÷ sVar", "RMSE", "target", "V own", "V", "V of record"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few repeats and batches")
-    parser.add_argument("--dag", action="store_true", help="also mask a synthetic SNOMED CT release")
-    parser.add_argument("--mechanisms", action="store_true", help="also compare with every other mechanism")
+    parser.add_argument("--quick", action="store_true", help="few repeats and batches, and a smaller synthetic release")
     parser.add_argument("--only-speed", action="store_true", help="only recalibration and masking")
     given = parser.parse_args()
     if not given.only_speed:
-        print_utility(5 if given.quick else 50, mechanisms=given.mechanisms)
+        print_utility(5 if given.quick else 50)
     icd10 = Ontology.load("icd10cm").taxonomy()
     table("recalibration, 100,000 records", ["attributes", "cold, s", "warm, s"], recalibration_rows(icd10))
     batches = 12 if given.quick else 40
-    table("masking, ICD-10-CM", MASKING_HEAD, masking_rows(icd10, batches))
-    if given.dag:
-        with tempfile.TemporaryDirectory() as folder:
-            source = synthetic_release(Path(folder), SNOMED_CONCEPTS)
-            table("masking, 350,000 concepts", MASKING_HEAD, masking_rows(Ontology.load(source).taxonomy(), batches))
+    table(f"masking, {len(icd10):,} concepts of ICD-10-CM", MASKING_HEAD, masking_rows(icd10, batches))
+    with tempfile.TemporaryDirectory() as folder:
+        source = synthetic_release(Path(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
+        graph = Ontology.load(source).taxonomy()
+        table(f"masking, {len(graph):,} concepts, a graph", MASKING_HEAD, masking_rows(graph, batches))
 
 
-def print_utility(repeats: int, *, mechanisms: bool) -> None:
+def print_utility(repeats: int) -> None:
     """Print the tables on the real discharges."""
     tau, codes = icd9cm().taxonomy(), real_pairs()
     for title, sample in (("strong sample", strong_sample(codes, tau)), ("all discharges", codes)):
         table(title, HEAD, utility_rows(tau, as_batch(sample), repeats))
-    if mechanisms:
-        table("every mechanism, all discharges", FRONTIER_HEAD, frontier_rows(tau, as_batch(codes)))
 
 
 def calibrated(made: WindowedMechanism, batch: Batch) -> WindowedMechanism:
@@ -111,8 +93,8 @@ def transport(tau: Taxonomy, alpha: float) -> SemanticTransport:
     return SemanticTransport(dict.fromkeys(NAMES, tau), target={"alpha": alpha}, seed=SEED)
 
 
-def noise(tau: Taxonomy, alpha: float) -> SemanticNoise:
-    return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", seed=SEED)
+def noise(tau: Taxonomy, alpha: float, rounding: str = "calibrated") -> SemanticNoise:
+    return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", rounding=rounding, seed=SEED)
 
 
 def utility_rows(tau: Taxonomy, batch: Batch, repeats: int) -> Iterator[list[object]]:
@@ -211,42 +193,40 @@ def with_arrays(codes: np.ndarray) -> Batch:
 def masking_rows(tau: Taxonomy, batches: int) -> Iterator[list[object]]:
     stream = events(tau)
     codes = [codes_of(tau, islice(stream, BATCH)) for _ in range(batches)]
-    made = (transport(tau, 0.3), noise(tau, 0.3))
+    names = ["transport", "noise, pair, calibrated", "noise, pair, ceil"]
     records, keys = records_of(tau, codes[0], 0)
-    for each in (transport(tau, 0.3), noise(tau, 0.3), *made):
+    for each in contenders(tau):
         each.learn_many(records)
         each.calibrate()
-        if each not in made:
-            each.mask_many(records, keys=keys)
-    in_force = [timed(partial(each.restore, each.snapshot())) for each in made]
-    times = np.empty((2, batches))
+        each.mask_many(records, keys=keys)
+    in_records, encoded = contenders(tau), contenders(tau)
+    for each in (*in_records, *encoded):
+        each.learn_many(records)
+        each.calibrate()
+    in_force = [timed(partial(each.restore, each.snapshot())) for each in in_records]
+    times = np.empty((2, len(names), batches))
     for number, batch in enumerate(codes):
         records, keys = records_of(tau, batch, number)
-        for each, row in zip(made, times, strict=True):
+        for each, row in zip(in_records, times[0], strict=True):
             row[number] = timed(partial(each.mask_many, records, keys=keys)) / BATCH * 1e6
-    figures = np.array(
-        [in_force, times[:, 0], times[:, :FIRST].mean(axis=1), np.median(times[:, batches // 2 :], axis=1)]
-    )
-    yield ["transport", *figures[:, 0].tolist()]
-    yield ["noise, pair", *figures[:, 1].tolist()]
-    yield ["transport ÷ noise", *(figures[:, 0] / figures[:, 1]).tolist()]
+        columns, field_keys = as_batch(batch), FieldKeys(SEED, keys)
+        for each, row in zip(encoded, times[1], strict=True):
+            row[number] = timed(partial(each.mask_batch, columns, field_keys)) / BATCH * 1e6
+    figures = np.array([in_force, *(figure for kind in times for figure in summarised(kind))])
+    for name, row in zip(names, figures.T.tolist(), strict=True):
+        yield [name, *row]
+    for j, name in enumerate(names[1:], start=1):
+        yield [f"transport ÷ {name}", *(figures[:, 0] / figures[:, j]).tolist()]
 
 
-def frontier_rows(tau: Taxonomy, batch: Batch) -> Iterator[list[object]]:
-    for name, parameters in FRONTIER:
-        made = mechanism(name)(dict.fromkeys(NAMES, tau), seed=SEED, **parameters)
-        other = attacked(calibrated(made, batch), batch, repeats=FRONTIER_REPEATS, group=GROUP)
-        label = ", ".join([name, *(f"{key} {value}" for key, value in parameters.items())])
-        same = SemanticTransport(
-            dict.fromkeys(NAMES, tau), target={"rmse": dict(zip(NAMES, other.rmse.tolist(), strict=True))}, seed=SEED
-        )
-        try:
-            figures = calibrated(same, batch).disclosure()
-        except StatisticsError:
-            yield [label, *other.rmse.tolist(), other.kept, other.own, other.given_record, "beyond independence", ""]
-            continue
-        own, record = figures.vulnerability[NAMES[0]], figures.given_record[NAMES[0]]
-        yield [label, *other.rmse.tolist(), other.kept, other.own, other.given_record, own, record]
+def contenders(tau: Taxonomy) -> tuple[WindowedMechanism, ...]:
+    """Create the mechanisms whose masking is compared."""
+    return (transport(tau, 0.3), noise(tau, 0.3), noise(tau, 0.3, rounding="ceil"))
+
+
+def summarised(times: np.ndarray) -> tuple[np.ndarray, ...]:
+    """(mechanisms,) each: the first time, the mean of the first ``FIRST``, and the median of the second half."""
+    return times[:, 0], times[:, :FIRST].mean(axis=1), np.median(times[:, times.shape[1] // 2 :], axis=1)
 
 
 if __name__ == "__main__":

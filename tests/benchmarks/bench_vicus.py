@@ -1,4 +1,4 @@
-"""How much association VICUS (2012) keeps for attributes of hundreds of values, beside its baseline Random.
+"""How much association VICUS (2012) keeps for attributes of hundreds of values, compared with its baseline Random.
 
 Both attributes of the real discharges have more than 700 values. The paper's data have attributes of at most twelve:
 k1·k2 is weighed against the number of values, and similarity by co-occurrence puts most of 700 values into one part.

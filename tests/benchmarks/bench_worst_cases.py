@@ -111,7 +111,7 @@ def plain() -> bytes:
 
 
 def with_raw(field: str, raw: str) -> bytes:
-    """An event of which one field is replaced by the text of a JSON value."""
+    """An event with one field replaced by the text of a JSON value."""
     return orjson.dumps({**event(), field: "@@"}).replace(b'"@@"', raw.encode())
 
 

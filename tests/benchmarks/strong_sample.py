@@ -30,7 +30,7 @@ def real_pairs() -> np.ndarray:
 
 
 def strong_sample(codes: np.ndarray, tau: Taxonomy, *, seed: int = 0) -> np.ndarray:
-    """(2, 1350) int32: records of 18 frequent pairs of related codes, of which 3 % are replaced at random.
+    """(2, 1350) int32: records of 18 frequent pairs of related codes, 3 % of which are replaced at random.
 
     Pairs are taken in order of falling frequency, ties by code, if they have at least 30 records, both codes lie in one
     chapter (child of the root), neither occurs in a pair taken before, and their chapter has less than two of these.

@@ -28,7 +28,7 @@ DAY = datetime.date(2021, 3, 4)
 
 @pytest.fixture
 def source(tmp_path, config):
-    """An Avro file of 120 events, of which the configuration keeps a date."""
+    """An Avro file of 120 events with a date that the configuration keeps."""
     content = yaml.safe_load(config.read_text())
     content["fields"] = {**content["fields"], "keep": ["id", "day"]}
     config.write_text(yaml.safe_dump(content))

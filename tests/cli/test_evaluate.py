@@ -67,6 +67,7 @@ def recommended(config, source, folder, *options, code=0):
     return run("recommend", "-c", config, *options, *FEW, *files, source, code=code)
 
 
+@pytest.mark.exhaustive
 def test_recommend_writes_a_valid_configuration_within_the_limits(tmp_path, config, source):
     done = recommended(config, source, tmp_path, "--max-vulnerability", "0.9", "--max-rmse", "0.6")
     assert " is recommended: RMSE 0." in done.stdout
@@ -104,6 +105,7 @@ def test_recommend_leaves_out_what_the_configuration_does_not_allow(tmp_path, co
     assert "k = 2" in (tmp_path / "best.yaml").read_text() or "k: 2" in (tmp_path / "best.yaml").read_text()
 
 
+@pytest.mark.exhaustive
 def test_reproduce_prints_or_writes_the_tables(tmp_path):
     done = CliRunner().invoke(main, ["reproduce", "2013"])
     assert "| x2 paranoia | 6.2" in done.stdout

@@ -8,6 +8,7 @@ from support.prepared import Prepared, event
 ODD = [b"no json", b'{"id":1,"main":"unknown"}', b'{"id":2,"age":3,"main":"t3"}', b"{}"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("codes", [2, 500])
 def test_no_other_kernel_is_called_and_no_ontology_parsed_after_it(tmp_path, ready: Prepared, codes):
     assert len(ready.kernels) > 20

@@ -138,3 +138,17 @@ def test_check_shows_what_happens_to_each_field(tmp_path):
     assert "noise_key patient.idd: in 0 of 21 events" in lines
     assert "1 of 21 events would be rejected: unknown_code at b 1" in lines
     assert not any("Ada" in line or "no code" in line for line in lines)
+
+
+def test_numbered_ids_that_look_like_codes_are_no_attributes(tmp_path):
+    events = [
+        {"visit": f"V{k % 100:02}.{k // 100}", "patient_id": f"p{100 + k % 500}", "main_code": ICD[k % 10]}
+        for k in range(1000)
+    ]
+    _, content = proposed(tmp_path, events)
+    assert content["attributes"] == {"main_code": {"path": "main_code", "ontology": "icd10cm"}}
+    assert content["fields"]["pseudonymize"] == ["visit", "patient_id"]
+    assert content["noise_key"] == "patient_id"
+    (tmp_path / "own").mkdir()
+    _, content = proposed(tmp_path / "own", [{"diagnosis_id": ICD[k % 10], "id": k} for k in range(200)])
+    assert list(content["attributes"]) == ["diagnosis_id"]

@@ -52,7 +52,7 @@ def make(kind, tau):
 
 @pytest.fixture
 def records(tau):
-    """Scalars and lists, some of them absent, in every way in which a value can be absent."""
+    """Records with scalars and lists, and with every way in which a value can be absent."""
     rng = np.random.default_rng(5)
     some = [
         {"principal": str(rng.choice(tau.ids)), "secondary": rng.choice(tau.ids, rng.integers(0, 5)).tolist()}
@@ -91,7 +91,7 @@ def restore_into_new(make, calibrated, **parameters):
     return made
 
 
-def test_the_registry_contains_it_by_name(kind):
+def test_the_registry_contains_the_mechanism_by_name(kind):
     assert issubclass(kind, Mechanism)
     assert mechanism(kind.name) is kind
 
@@ -367,7 +367,7 @@ def test_an_unknown_mechanism_is_rejected():
         mechanism("rot13")
 
 
-def test_its_method_card_is_complete(kind):
+def test_the_method_card_is_complete(kind):
     card = kind.method_card
     texts = [getattr(card, field.name) for field in fields(card) if field.name not in ("preserves", "numeric")]
     assert all(text and not text.endswith(".") for text in [*texts, *card.preserves])

@@ -65,7 +65,7 @@ def risk(calibrated) -> Risk:
 
 
 def masks_of(calibrated, records, value) -> list[str]:
-    """The masks of a value, in records that are drawn from those of the window that have it."""
+    """Return the masks of a value in records drawn from those of the window that have it."""
     rng = np.random.default_rng(7)
     holders = [record for record in records if record["a"] == value]
     if not calibrated.needs_group:
@@ -145,7 +145,7 @@ def test_masks_of_a_whole_record_disclose_at_least_as_much_as_one(calibrated, ri
 
 def test_repeated_masks_disclose_at_least_as_much_as_one(calibrated, risk):
     if calibrated.needs_group:
-        pytest.skip(f"{calibrated.name} masks groups: the masks of whole records have no known law")
+        pytest.skip(f"{calibrated.name} masks groups: the distribution of the masks of whole records is unknown")
     repeated = calibrated.risk(draws=200, repeats=8)
     for name in calibrated.attributes:
         assert repeated.given_record[name] >= risk.given_record[name] - 2 * risk.bound_of_record

@@ -1,4 +1,4 @@
-"""What mechanisms write: values alone, never a concept that no value of the data stands for."""
+"""The values that mechanisms write: always values of the data, never the root that only joins them."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_only_the_values_are_found(values, root):
 
 
 @pytest.mark.parametrize("written", [ROOT, ROOT.upper(), f" {ROOT} "])
-def test_the_root_is_no_value(written):
+def test_the_root_is_not_a_value(written):
     concepts = ConceptMap(TAU, ontology=ONTOLOGY)
     concepts.prefetch([written])
     assert concepts.find(written).position == UNKNOWN
@@ -81,7 +81,7 @@ def test_the_root_is_no_value(written):
         Microaggregation({"a": TAU}, seed=SEED).learn_one({"a": ROOT})
 
 
-def test_the_root_is_no_target_of_a_mapping_or_a_matrix():
+def test_the_root_cannot_be_a_target_of_a_mapping_or_a_matrix():
     with pytest.raises(OntologyError, match="outside the taxonomy"):
         ConceptMap(TAU, mapping={"smell": ROOT})
     matrix = {ROOT: {ROOT: 1.0}, "foul": {"foul": 1.0}}
@@ -89,7 +89,7 @@ def test_the_root_is_no_target_of_a_mapping_or_a_matrix():
         Pram({"a": TAU}, matrices={"a": matrix}, seed=SEED)
 
 
-def test_a_taxonomy_with_a_root_that_is_a_value_is_another_one():
+def test_a_taxonomy_whose_root_is_a_value_is_different():
     other = Ontology.from_edges([(value, ROOT) for value in VALUES]).taxonomy()
     assert other != TAU
     assert other.find([ROOT]) == [0]

@@ -18,10 +18,11 @@ from stream_masker.service.configuration.schema import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
 JOB = 'job="masking"'
+LABS = 'population="labs"'
 MINUTES = 90
 
 Series = Mapping[str, str]
-"""Series of a test as promtool has them: values by selector, one value a minute."""
+"""Time series of a test in promtool's notation: values by selector, one value a minute."""
 
 WORKING: Series = {
     metric("held", JOB): f"0x{MINUTES}",
@@ -39,7 +40,7 @@ WORKING: Series = {
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
     metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",
 }
-"""The series of an installation that works. Counters of earlier problems stand still."""
+"""The series of an installation without problems. Counters of earlier problems do not increase."""
 
 FIRING: Mapping[str, list[Series]] = {
     "NotMasking": [
@@ -59,7 +60,11 @@ FIRING: Mapping[str, list[Series]] = {
         for one in ("baseline", "previous")
     ],
     "UtilityOffTarget": [
-        {metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)
+        *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)),
+        {
+            metric("rmse", JOB, LABS, attribute="principal", kind="actual"): f"0.15x{MINUTES}",
+            metric("rmse", JOB, LABS, attribute="principal", kind="target"): f"0.2x{MINUTES}",
+        },
     ],
     "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
@@ -68,7 +73,7 @@ FIRING: Mapping[str, list[Series]] = {
         {metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"0x{MINUTES - 3} 1x3"}
     ],
 }
-"""What must differ from ``WORKING`` for an alert to fire; several alternatives."""
+"""The series that differ from ``WORKING`` when an alert must fire; several alternatives for each alert."""
 
 SILENT: Mapping[str, list[Series]] = {
     "NotMasking": [
@@ -85,6 +90,10 @@ SILENT: Mapping[str, list[Series]] = {
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
         {metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}", metric("records_in_total", JOB): f"9x{MINUTES}"},
+        {
+            metric("statistics_age_seconds", JOB, LABS): f"0+60x{MINUTES}",
+            metric("records_in_total", JOB, LABS): f"9x{MINUTES}",
+        },
     ],
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.09x{MINUTES}"}
@@ -95,7 +104,7 @@ SILENT: Mapping[str, list[Series]] = {
     "StatisticsWithheld": [{}],
     "MessagesRefused": [{}],
 }
-"""What may differ from ``WORKING`` without the alert."""
+"""The series that may differ from ``WORKING`` while the alert stays silent."""
 
 
 def promtool(folder: Path, series: Series, alert: Alert, expected: bool) -> str:

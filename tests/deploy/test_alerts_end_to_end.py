@@ -25,10 +25,10 @@ from stream_masker.service.runtime.warmup import warm_up
 pytestmark = pytest.mark.scheduled
 
 RECORDS, RATE = 100_000, 400
-"""Far more events than a test waits for."""
+"""Far more events than a test processes before it ends."""
 
 NOISE = {"name": "semantic_noise", "rounding": "ceil", "candidates": "leaves"}
-"""A mechanism that truncates, and whose statistics take seconds."""
+"""A mechanism whose masks are truncated and whose statistics take seconds to compute."""
 
 FIRING_SECONDS = 150
 START_SECONDS = 120
@@ -36,19 +36,19 @@ START_SECONDS = 120
 SOON = Thresholds(
     window="10s", lag_window="10s", idle_window="60s", stale_seconds=8, divergence=0.02, truncated=0.01, lag=500
 )
-"""Thresholds that a fault crosses within seconds."""
+"""Thresholds that are crossed within seconds of a fault."""
 
 
 @dataclass(frozen=True)
 class Installation:
-    """The demonstration with a fault: its processes, and the Prometheus that watches them."""
+    """The demonstration with a fault: its processes, and the Prometheus server that scrapes them."""
 
     environment: DemoEnvironment
     children: ChildProcesses
     server: prometheus.Prometheus
 
     def kill(self, name: str) -> None:
-        """Kill a process, so that it can clean up nothing."""
+        """Kill a process, so that it cannot clean up."""
         process = self.children._running.pop(name)
         process.kill()
         process.wait()
@@ -64,20 +64,20 @@ class Installation:
         assert not missing, f"not fired: {missing}"
 
     def write(self, topic: str, value: bytes) -> None:
-        """Write a message with the key of a version."""
+        """Write a message that has the key of a statistics version."""
         producer = Producer({"bootstrap.servers": self.environment.configuration.kafka.bootstrap_servers})
         producer.produce(topic, key=b"1", value=value)
         assert producer.flush(10) == 0
 
 
 def immediate() -> tuple[Alert, ...]:
-    """The alerts with these thresholds, without the time that their expressions must hold."""
+    """Return the alerts with the thresholds ``SOON``, firing as soon as their expressions hold."""
     return tuple(replace(alert, lasts="0s") for alert in alerts(SOON))
 
 
 @contextmanager
 def installation(folder: Path, changes: Mapping[str, Any]) -> Iterator[Installation]:
-    """Run calibrator, worker and simulation with a changed configuration, and a Prometheus with the alerts."""
+    """Run calibrator, worker and simulation with a changed configuration, and Prometheus with the alerts."""
     prometheus.required()
     with ExitStack() as stack:
         broker = stack.enter_context(EmbeddedBroker()).address

@@ -1,4 +1,4 @@
-"""The Helm chart: what it renders for many values, and the values that it refuses."""
+"""The Helm chart: the objects that it renders for many values, and the values that it rejects."""
 
 from __future__ import annotations
 
@@ -31,6 +31,8 @@ CHOICES = {
     "strimzi": [{}, {"cluster": "kafka", "topics": True, "users": True}, {**CERTIFIED, "topics": True, "replicas": 1}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
+    "encryptionSecret": [{}, {"existingSecret": "encryption", "key": "k"}],
+    "schemaRegistry": [{}, {"existingSecret": "registry", "login": "token", "certificates": "registry-tls"}],
     "http": [{}, {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}}],
     "kafka": [{}, {"existingSecret": "kafka", "properties": ["sasl_username", "sasl_password"], "certificates": "tls"}],
     "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
@@ -43,7 +45,7 @@ pytestmark = NEEDS_HELM
 
 
 def pairwise_cases():
-    """Values in which every two choices of different sections meet, plus one case of the defaults."""
+    """Yield values in which any two choices of different sections occur together."""
     sections = list(CHOICES)
     for first, second in itertools.combinations(sections, 2):
         for one, other in itertools.product(CHOICES[first], CHOICES[second]):
@@ -51,7 +53,7 @@ def pairwise_cases():
 
 
 def cases():
-    """The fewest of the pairwise cases, merged greedily, that contain every pair of choices."""
+    """Merge the pairwise cases greedily into few cases that contain every pair of choices."""
     merged = []
     for case in pairwise_cases():
         fits = next((m for m in merged if all(m.get(key, value) == value for key, value in case.items())), None)
@@ -121,6 +123,8 @@ def test_documented_values_render():
     assert {"PodMonitor", "PrometheusRule"} <= watched
     assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
     assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    policy = rendered(values["registry.yaml"])["NetworkPolicy", "release-stream-masker"]
+    assert {"ports": [{"port": 8085, "protocol": "TCP"}]} in policy["spec"]["egress"]
     (egress,) = (
         rule
         for rule in rendered(values["network.yaml"])["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
@@ -214,6 +218,22 @@ def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(
     assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
 
 
+def test_keda_scales_by_the_lag_of_every_population():
+    populations = {"labs": {"topics": {"input": "labs"}}, "visits": {"topics": {"input": ["a", "b"]}}}
+    values = {"configuration": {"populations": populations}, "autoscaling": {"mode": "keda"}}
+    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
+    groups = [(one["metadata"]["consumerGroup"], one["metadata"].get("topic")) for one in scaled["triggers"]]
+    assert groups == [
+        ("stream-masker.discharges", "discharges"),
+        ("stream-masker.labs", "labs"),
+        ("stream-masker.calibration.visits.workers", None),
+    ]
+    values["configuration"]["kafka"] = {"properties": {"group.id": "masking"}}
+    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
+    groups = [one["metadata"]["consumerGroup"] for one in scaled["triggers"]]
+    assert groups == ["masking", "masking.labs", "masking.visits"]
+
+
 def test_secrets_come_from_existing_secrets_only():
     objects = rendered({"kafka": CHOICES["kafka"][1]})
     assert "Secret" not in {kind for kind, _ in objects}
@@ -226,7 +246,7 @@ def test_secrets_come_from_existing_secrets_only():
 
 
 def secrets_of(objects, component):
-    """The mounted secrets of a component by path, as (Secret, key), and its environment."""
+    """Return the secrets that a component mounts, as (Secret, key) by path, and its environment."""
     pod = objects["Deployment", f"release-stream-masker-{component}"]["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     volumes = {volume["name"]: volume["secret"] for volume in pod["volumes"] if "secret" in volume}
@@ -240,7 +260,7 @@ def secrets_of(objects, component):
 
 
 def configured_secrets(tmp_path, objects, component):
-    """The files of the secrets that a component's configuration names, as a process reads it."""
+    """Return the files of the secrets that a component's configuration names, as a process reads it."""
     file = tmp_path / "stream-masker.yaml"
     file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
     found = load_configuration(file, secrets_of(objects, component)[1])
@@ -273,6 +293,19 @@ def test_internal_topics_have_secrets_of_their_own_and_calibrators_no_other(tmp_
     own, *earlier = expected
     assert configured_secrets(tmp_path, objects, "calibrator") == (None, own, earlier)
     assert configured_secrets(tmp_path, objects, "worker") == (masking, own, earlier)
+
+
+def test_only_workers_mount_the_secret_of_encrypted_fields(tmp_path):
+    configuration = {"fields": {"keep": ["age"], "pseudonymize": [], "encrypt": ["encounter_id"], "unlisted": "drop"}}
+    objects = rendered({"configuration": configuration, "encryptionSecret": {"existingSecret": "fields", "key": "k"}})
+    path = "/run/secrets/encryption/secret"
+    assert secrets_of(objects, "worker")[0][path] == ("fields", "k")
+    assert path not in secrets_of(objects, "calibrator")[0]
+    file = tmp_path / "stream-masker.yaml"
+    file.write_text(objects["ConfigMap", "release-stream-masker"]["data"]["stream-masker.yaml"])
+    for component in COMPONENTS:
+        found = load_configuration(file, secrets_of(objects, component)[1])
+        assert found.encryption_secret.file == path
 
 
 def test_dashboards_have_the_label_of_the_sidecar():

@@ -1,6 +1,6 @@
-"""What the chart renders, against stored manifests: a change of a template shows in the review of a change.
+"""Rendered manifests, compared with stored ones, so that a review shows what a change of a template does.
 
-``PYTHONPATH=tests:tests/support python tests/deploy/test_chart_snapshots.py`` stores them anew.
+``PYTHONPATH=tests:tests/support python tests/deploy/test_chart_snapshots.py`` stores them again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ CASES = {
     "least": {},
     "most": {
         "autoscaling": {"mode": "keda", "maxReplicas": 12, "authenticationRef": "kafka"},
+        "configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}},
+        "encryptionSecret": {"existingSecret": "encryption"},
         "http": {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}},
         "image": {"repository": "registry.example/stream-masker", "pullSecrets": ["registry"]},
         "internalTopics": {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old"}]},
@@ -25,6 +27,7 @@ CASES = {
         "monitoring": {"podMonitor": True, "labels": {"release": "prometheus"}},
         "networkPolicy": {"kafkaPorts": [9093], "metricsFrom": [{"namespaceSelector": {}}]},
         "ontologies": {"urls": [FILE]},
+        "schemaRegistry": {"existingSecret": "registry", "certificates": "registry-tls"},
         "strimzi": {"cluster": "kafka", "topics": True, "users": True},
         "worker": {"nodeSelector": {"pool": "masking"}, "tolerations": [{"operator": "Exists"}]},
     },

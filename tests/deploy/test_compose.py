@@ -31,12 +31,12 @@ SERVICE_KEY = "KAFKA_"
 
 
 def mounts(service: dict) -> dict[str, str]:
-    """The mounted files, folders and volumes of a service, by their path in it."""
+    """Return the sources of the mounted files, folders and volumes of a service, by their path in the container."""
     return {target: source for source, target, *_ in (one.split(":") for one in service.get("volumes", ()))}
 
 
 def mounted(service: dict, path: str) -> Path:
-    """The file of the repository that a service sees at a path."""
+    """Return the file of the repository that a service has at a path."""
     return (FOLDER / mounts(service)[path]).resolve()
 
 
@@ -162,7 +162,7 @@ def test_grafana_finds_its_source_and_the_dashboards() -> None:
 
 @pytest.mark.kafka
 def test_kafka_accepts_its_settings(tmp_path: Path) -> None:
-    """The image turns the environment into properties; Kafka's own tool reads them and formats the log folder."""
+    """The image turns the environment into properties. Kafka's own tool reads them and formats the log folder."""
     from kafka_broker import KafkaUnavailableError, find, jars
 
     environment = SERVICES["kafka"]["environment"]

@@ -17,8 +17,8 @@ from running_demo import running_demo
 DATA_SECONDS = 180
 CHECK_SECONDS = 1.0
 
-IN_THE_TEST = {"$job": ".*", "$__rate_interval": "15s"}
-"""The values of Grafana's variables in the test."""
+IN_THE_TEST = {"$job": ".*", "$population": ".*", "$__rate_interval": "15s"}
+"""The values that the test substitutes for Grafana's variables."""
 
 EVERY = {
     f"{dashboard.name}: {panel.title}: {query.legend or query.expression}": query.expression
@@ -42,12 +42,13 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus.Pro
 
 
 def has_data(server: prometheus.Prometheus, expression: str) -> bool:
-    """Whether an expression has a series whose value is a number."""
+    """Return whether an expression has a series whose value is a number."""
     for variable, value in IN_THE_TEST.items():
         expression = expression.replace(variable, value)
     return any(not math.isnan(series.value) for series in server.query(expression))
 
 
+@pytest.mark.exhaustive
 def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
     without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
     while without and time.monotonic() < deadline:
@@ -56,6 +57,7 @@ def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus)
     assert without == {}
 
 
+@pytest.mark.exhaustive
 def test_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
     found = scraped.query(metric("smean"))
     assert {series.labels["attribute"] for series in found} == {"principal", "secondary"}

@@ -1,4 +1,4 @@
-"""The Dockerfile: what hadolint says, and how the image is built and run."""
+"""The Dockerfile: hadolint's findings, and how the image is built and run."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HADOLINT = shutil.which("hadolint", path=str(Path(sys.executable).parent)) or sh
 
 
 def lint(file: Path) -> list[str]:
-    """The findings of hadolint, each with its rule."""
+    """Return the findings of hadolint, each with its rule."""
     assert HADOLINT is not None, "install the extra test: no hadolint"
     done = subprocess.run([HADOLINT, "--no-color", str(file)], capture_output=True, text=True, check=False)
     assert done.stderr == ""
@@ -61,7 +61,7 @@ def test_dependencies_are_those_of_the_lock_file() -> None:
     ]
 
 
-def test_the_image_runs_as_another_user_than_root_and_takes_the_process_as_argument() -> None:
+def test_the_image_does_not_run_as_root_and_takes_the_process_as_argument() -> None:
     final = STAGES[-1].splitlines()
     assert [line for line in final if line.startswith("USER ")] == ["USER 65532:65532"]
     assert 'ENTRYPOINT ["stream-masker"]' in final
@@ -76,7 +76,7 @@ def test_kernels_are_compiled_for_the_processor_that_the_final_stage_names() -> 
 
 
 def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -> None:
-    """The kernels and the ontology of the example's configuration are in the image."""
+    """The image contains the kernels and the ontology of the example's configuration."""
     (tmp_path / "image.yaml").write_text((ROOT / "deploy" / "image.yaml").read_text())
     example = yaml.safe_load((ROOT / "deploy" / "example-values.yaml").read_text())["configuration"]
     (tmp_path / "example.yaml").write_text(yaml.safe_dump(example, sort_keys=False))

@@ -1,7 +1,7 @@
 """The chart on a real Kubernetes control plane: install, upgrade, roll-back, scale, drain and uninstall.
 
-The tests run where ``KUBECONFIG`` names a cluster of which kwok simulates all nodes: pods are scheduled and become
-ready, and nothing runs in them. They never touch another cluster.
+The tests run only if ``KUBECONFIG`` names a cluster whose nodes are all simulated by kwok: pods are scheduled and
+become ready, but no container runs. They never touch another cluster.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def test_an_upgrade_keeps_the_number_of_workers_of_an_autoscaler(installed: Inst
 
 
 def evict(installed: Installation, name: str) -> str:
-    """Request the eviction of a pod; return why it is refused, or nothing."""
+    """Request the eviction of a pod. Return why it is refused, or an empty string."""
     path = f"/api/v1/namespaces/{installed.namespace}/pods/{name}/eviction"
     metadata = {"name": name, "namespace": installed.namespace}
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": metadata}
@@ -115,7 +115,8 @@ def evict(installed: Installation, name: str) -> str:
 
 @pytest.mark.parametrize("component", COMPONENTS)
 def test_a_drain_waits_until_the_evicted_pod_is_replaced(installed: Installation, component: str) -> None:
-    """The nodes are cordoned: the replacement of the first pod waits, and until it is ready no second one may go."""
+    """The nodes are cordoned, so the replacement of the first pod stays pending. Until it is ready, no second pod may
+    go."""
     names = {pod["spec"]["nodeName"]: pod["metadata"]["name"] for pod in installed.pods(component).values()}
     (_, first), (node, second) = list(names.items())[:2]
     drain = ("kubectl", "drain", node, f"--pod-selector=app.kubernetes.io/instance={RELEASE}", "--delete-emptydir-data")
@@ -148,7 +149,7 @@ def test_uninstall_leaves_nothing_behind(cluster: Installation) -> None:
 
 
 def test_the_documented_commands_run(cluster: Installation, tmp_path: Path) -> None:
-    """The commands of the page, in its order, in the namespace of the cluster; each must succeed."""
+    """Run the commands of the page in order, in the namespace of the cluster. Each must succeed."""
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_text(output("kubectl", "config", "view", "--flatten", "--raw"))
     kubeconfig.chmod(0o600)

@@ -12,11 +12,12 @@ from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-DEPENDENCIES = {canonicalize_name(one.name): one for one in map(Requirement, PROJECT["dependencies"])}
+DECLARED = [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["registry"]]
+DEPENDENCIES = [Requirement(one) for one in DECLARED]
 LOCKED = re.findall(r"^(\S+)==(\S+)((?: \\\n\s+--hash=\S+)+)$", (ROOT / "deploy/requirements.lock").read_text(), re.M)
 
 PRIVATELY_OVERRIDDEN = ["aiokafka", "faust-streaming", "llvmlite", "numba"]
-"""Libraries whose private names this project uses: another minor version may not have them."""
+"""Libraries whose private names this project uses. Another minor version may not have these names."""
 
 
 def test_every_locked_dependency_has_hashes():
@@ -27,12 +28,19 @@ def test_every_locked_dependency_has_hashes():
         assert hashes.count("--hash=") == hashes.count("--hash=sha256:"), name
 
 
-@pytest.mark.parametrize("name", DEPENDENCIES)
-def test_locked_version_is_within_the_bounds(name):
+@pytest.mark.parametrize("dependency", DEPENDENCIES, ids=str)
+def test_locked_version_is_within_the_bounds(dependency):
     versions = {canonicalize_name(locked): version for locked, version, _ in LOCKED}
-    assert DEPENDENCIES[name].specifier.contains(versions[name])
+    assert dependency.specifier.contains(versions[canonicalize_name(dependency.name)])
+
+
+def test_serdes_of_the_schema_registry_are_locked():
+    """The extra of the image: what the client needs for each kind of schema and for requests to the registry."""
+    locked = {name for name, _, _ in LOCKED}
+    assert {"fastavro", "avro", "jsonschema", "protobuf", "googleapis-common-protos", "httpx2", "authlib"} <= locked
 
 
 @pytest.mark.parametrize("name", PRIVATELY_OVERRIDDEN)
 def test_libraries_with_private_names_in_use_have_an_upper_bound(name):
-    assert any(one.operator in {"<", "==", "~="} for one in DEPENDENCIES[name].specifier)
+    (dependency,) = (one for one in DEPENDENCIES if canonicalize_name(one.name) == name)
+    assert any(one.operator in {"<", "==", "~="} for one in dependency.specifier)

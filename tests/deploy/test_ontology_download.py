@@ -1,4 +1,4 @@
-"""The container that downloads ontologies before a process starts: its command, as the chart renders it."""
+"""The command of the container that downloads ontologies before a process starts, as the chart renders it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RIGHT, WRONG = sha256(CONTENT).hexdigest(), sha256(b"another file").hexdigest()
 
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
-    """The address of a server that has the file ``small.csv``."""
+    """The address of a server that serves the file ``small.csv``."""
     (tmp_path / "served").mkdir()
     (tmp_path / "served" / "small.csv").write_bytes(CONTENT)
     handler = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "served"))
@@ -35,7 +35,7 @@ def address(tmp_path: Path) -> Iterator[str]:
 
 
 def download(folder: Path, address: str, checksum: str) -> subprocess.CompletedProcess[str]:
-    """Run the container's command, with another address and another folder than the cluster has."""
+    """Run the container's command with an address and a folder that differ from those in the cluster."""
     file = {"url": "https://files.example/small.csv", "sha256": checksum, "name": "terms.csv"}
     objects = rendered({"ontologies": {"urls": [file]}})
     pod = objects["Deployment", "release-stream-masker-worker"]["spec"]["template"]["spec"]

@@ -80,6 +80,7 @@ def test_every_benchmark_and_test_that_is_named_exists():
         assert all(f'"{option}"' in source for option in re.findall(r"--[a-z]+", options)), (script, options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("page", LOCAL)
 def test_the_commands_of_a_page_run(page, tmp_path):
     script = "".join(b.text for b in blocks("sh", page=page) if not b.needs_kafka and not b.runs_elsewhere)

@@ -34,6 +34,7 @@ def test_the_example_is_that_of_the_documentation(name):
     assert orjson.loads(first) == examples.documented_event(name), UPDATE
 
 
+@pytest.mark.exhaustive
 def test_the_commands_of_the_readme_run(tmp_path):
     scripts = re.findall(r"```sh\n(.*?)```", (examples.FOLDER / "README.md").read_text(), re.DOTALL)
     assert len(scripts) == 2

@@ -114,6 +114,7 @@ def discharges(disclosure):
     return disclosure.pairs()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
 def test_what_an_attacker_learns(disclosure, discharges, rounding):
     measured = disclosure.disclosure(discharges, rounding=rounding, alpha=0.3, repeats=disclosure.REPEATS)

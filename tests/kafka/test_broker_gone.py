@@ -24,6 +24,7 @@ def roles(said: Callable[[str], str]) -> set[bool]:
     return {"standby" in text for text in texts if "'ready': True" in text}
 
 
+@pytest.mark.kafka
 def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path) -> None:
     try:
         with running(tmp_path / "kafka", heap="384m") as cluster:

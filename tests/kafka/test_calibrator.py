@@ -385,6 +385,7 @@ def test_unreachable_broker_is_retried(setting: Setting) -> None:
     assert "Traceback" not in setting.processes.log("alone")
 
 
+@pytest.mark.exhaustive
 def test_calibrator_runs_on_the_mock_broker(tmp_path: Path) -> None:
     with mock_broker() as bootstrap, Processes(tmp_path) as processes:
         names = {name: name for name in ("input", "calibration", "statistics", "drift")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,8 +34,9 @@ VERSIONS = [1, 2, 3, 4]
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    """Blocks without published statistics."""
+def here(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
+    """Blocks without published statistics. No request is sent twice, however slow the broker is."""
+    monkeypatch.setattr(publisher, "retry_delay", lambda _: math.inf)
     made = setting(kafka, tmp_path)
     made.data["calibration"] = CALIBRATION
     prepare_topics(made.configuration(), partitions=1)

@@ -125,6 +125,7 @@ def test_unknown_topics_are_named_with_the_command_that_creates_them(
     assert found.endswith("`stream-masker topics` creates them")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("arguments", [COMMANDS[0], COMMANDS[1], COMMANDS[4]], ids=lambda arguments: arguments[0])
 def test_a_broker_that_is_down_is_one_message(tmp_path: Path, arguments: Sequence[str]) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"

@@ -145,6 +145,7 @@ def test_covariance_variance_and_correlation(sample):
     assert 0.0 <= distance_correlation(*sample) <= 1.0
 
 
+@pytest.mark.exhaustive
 @given(sample=samples(taxonomies(), taxonomies()))
 def test_covariance_against_dcor(sample):
     import dcor  # compiles for half a minute when it is new

@@ -113,7 +113,7 @@ def test_a_record_with_very_many_codes_weighs_no_more_than_a_bounded_number_of_o
 
 
 def test_noise_by_position_depends_on_the_identity_of_the_topic(bench):
-    """A topic that is made anew, with equal records at equal positions, has other noise."""
+    """A topic that is created again, with equal records at equal positions, has other noise."""
     on_bench = bench(CODE)
 
     def words(identities):

@@ -164,7 +164,7 @@ def test_a_forged_version_changes_nothing_in_a_worker(
 def test_a_worker_refuses_an_authentic_version_whose_noise_hides_nothing(
     configuration: Configuration, genuine: list[StatisticsMessage]
 ) -> None:
-    """A defective calibrator cannot take the noise away, whatever its own limits are."""
+    """A defective calibrator cannot remove the noise, regardless of its own limits."""
     version = genuine[-1].version + 1
     forged = loosened(genuine[-1], configuration)
     statistics = replace(forged.statistics, version=version)

@@ -13,7 +13,7 @@ from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 
 CORRELATIONS = 3
-"""The number of repetitions of which the correlation is computed."""
+"""The number of repetitions from which the correlation is computed."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Attacked:
     * ``rmse``: (2,) √E[sd²]. ``kept``: the share of sdCor that is left.
     * ``own``, ``given_record``: the share of values of the first attribute that are guessed right, from their own mask
       and from both masks of the record. Guesses are learned from one half of the repetitions and counted in the other,
-      so both figures are, but for sampling errors, lower bounds of the vulnerability.
+      so both figures are, apart from sampling errors, lower bounds of the vulnerability.
     """
 
     rmse: np.ndarray

@@ -35,6 +35,7 @@ class FakeSession:
         self.skipped = self.urgent = 0
         self.published = 0
         self.samples: list[Any] = []
+        self.assessed: list[tuple[int, int, int]] = []
         self.settings_differ = self.begins_sampling = False
         self.settings_published = self.sampling_published = 0
         self.crossed: tuple[str, ...] = ()
@@ -62,6 +63,9 @@ class FakeSession:
             hash(())
         self.pending_windows -= 1
         self.published += 1
+
+    def assess_risk(self) -> None:
+        self.assessed.append((self.published, self.settings_published, len(self.samples)))
 
     def reconfigure(self, components: Any) -> None:
         self.components.append(components)

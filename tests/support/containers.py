@@ -40,7 +40,8 @@ def why_no_image() -> str:
 
 @dataclass
 class Pod:
-    """What a pod mounts, beside what the chart renders: the bytes of its secrets, and the folder of its claim."""
+    """What a pod mounts in addition to what the chart renders: the bytes of its secrets, and the folder of its
+    claim."""
 
     folder: Path
     objects: Objects

@@ -18,7 +18,7 @@ LEAVES = TAU.encode([child for child, _ in LINKS if len(child) == 4])
 
 
 def dataset(records: int = 240, *, groups: int = 2, arrays: bool = False, numeric: bool = True) -> DataSet:
-    """Records of which the second code lies mostly in the chapter of the first one."""
+    """Records whose second code is mostly in the chapter of the first one."""
     rng = np.random.default_rng(3)
     first = rng.integers(0, LEAVES.size, records)
     same = rng.random(records) < 0.7

@@ -260,7 +260,10 @@ class Audit:
 
 
 def committed(configuration: Configuration, partitions: int, isolation: str = "read_committed") -> list[int]:
-    """Return the group's committed offsets; without ``read_committed``, beside commits of open transactions."""
+    """Return the group's committed offsets.
+
+    ``isolation``: with any value but ``read_committed``, open transactions that commit offsets do not delay the answer.
+    """
     consumer = Consumer(
         {
             "bootstrap.servers": configuration.kafka.bootstrap_servers,

@@ -96,7 +96,7 @@ class Load:
         self._go.set()
 
     def burst(self, records: int) -> None:
-        """Publish this many records beside the others, at once."""
+        """Publish this many additional records at once."""
         self._more += records
 
     def _run(self) -> None:

@@ -28,7 +28,7 @@ class LateRequests(Forwarder):
 
     ``hold`` makes the next request of a key late: it stays here, and its connection breaks, so that the client sends it
     again on another one. ``repeat``: it is also delivered at once, but its answer is lost. ``release`` delivers the
-    late requests, the last one first, each on a connection of its own, behind whatever the client has sent since.
+    late requests, the last one first, each on a connection of its own, after all that the client has sent since.
     """
 
     def __init__(self, ports: Mapping[int, int]) -> None:

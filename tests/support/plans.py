@@ -29,7 +29,8 @@ def paths(draw: st.DrawFn, *, array: bool = False) -> str:
 
 
 class _Paths:
-    """Paths of one plan that do not contradict each other: a path that is not allowed beside the others is left out."""
+    """Paths of one plan that do not contradict each other: a path that is not allowed together with the others is left
+    out."""
 
     def __init__(self, draw: st.DrawFn) -> None:
         self._draw = draw
@@ -126,7 +127,7 @@ def _with_value(draw: st.DrawFn, value: Any, steps: tuple[Step, ...]) -> Any:
 
 
 def _matching(elements: list[Any], position: int, step: FilterStep) -> list[Any]:
-    """Elements that are objects, of which a filter selects the one at ``position``."""
+    """Elements that are objects; a filter selects the one at ``position``."""
     wanted: Any = step.value if step.quoted or step.value == "x" else int(step.value)
     for key in reversed(step.field[1:]):
         wanted = {key: wanted}

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from kafka_broker import die_with_parent
+from kafka_broker import die_with_parent, free_ports
 
 RECORDS, RATE = 40_000, 400
 ENDPOINT = re.compile(r"^(calibrator|worker): http://127\.0\.0\.1:(\d+)/metrics")
@@ -31,6 +31,8 @@ def running_demo(folder: Path) -> Iterator[Mapping[str, int]]:
         str(RECORDS),
         "--rate",
         str(RATE),
+        "--port",
+        str(free_ports(1)[0]),
     ]
     with (folder / "demo.log").open("wb") as errors:
         demo = subprocess.Popen(

@@ -81,13 +81,16 @@ capabilities: {drop: [ALL]}
 
 {{/*
 Secrets that a process mounts at /run/secrets/NAME/secret, as a YAML list. Takes (list context component). A calibrator
-needs no masking secret if the internal topics have one of their own.
+needs no masking secret if the internal topics have one of their own, and only a worker encrypts fields.
 */}}
 {{- define "stream-masker.secrets" -}}
 {{- with index . 0 }}
 {{- $own := .Values.internalTopics.existingSecret }}
 {{- if not (and $own (eq (index $ 1) "calibrator")) }}
 - {name: stream-masker, secret: {{ .Values.secret.existingSecret }}, key: {{ .Values.secret.key }}}
+{{- end }}
+{{- if and .Values.encryptionSecret.existingSecret (eq (index $ 1) "worker") }}
+- {name: encryption, secret: {{ .Values.encryptionSecret.existingSecret }}, key: {{ .Values.encryptionSecret.key }}}
 {{- end }}
 {{- if $own }}
 - {name: internal-topics, secret: {{ $own }}, key: {{ .Values.internalTopics.key }}}
@@ -97,6 +100,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- if .Values.http.token.existingSecret }}
 - {name: http-token, secret: {{ .Values.http.token.existingSecret }}, key: {{ .Values.http.token.key }}}
+{{- end }}
+{{- if .Values.schemaRegistry.existingSecret }}
+- {name: registry, secret: {{ .Values.schemaRegistry.existingSecret }}, key: {{ .Values.schemaRegistry.key }}}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -113,7 +119,9 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__INTERNAL_TOPICS__SECRET__FILE, value: {{ $file }}}
 {{- else if eq .name "http-token" }}
 - {name: STREAM_MASKER__HTTP__TOKEN__FILE, value: {{ $file }}}
-{{- else }}
+{{- else if eq .name "registry" }}
+- {name: STREAM_MASKER__FORMAT__REGISTRY__{{ upper (index $ 0).Values.schemaRegistry.login }}__FILE, value: {{ $file }}}
+{{- else if ne .name "encryption" }}
 {{- $previous = append $previous (dict "file" $file) }}
 {{- end }}
 {{- end }}
@@ -121,6 +129,10 @@ needs no masking secret if the internal topics have one of their own.
 - {name: STREAM_MASKER__INTERNAL_TOPICS__PREVIOUS_SECRETS, value: {{ toJson . | quote }}}
 {{- end }}
 {{- with index . 0 }}
+{{- /* All processes check that encrypted fields have a secret, and only workers read it. */}}
+{{- if .Values.encryptionSecret.existingSecret }}
+- {name: STREAM_MASKER__ENCRYPTION_SECRET__FILE, value: /run/secrets/encryption/secret}
+{{- end }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
 {{- if .Values.http.tls.existingSecret }}
@@ -171,6 +183,10 @@ needs no masking secret if the internal topics have one of their own.
 - name: certificates
   secret: {secretName: {{ . }}, defaultMode: 0440}
 {{- end }}
+{{- with .Values.schemaRegistry.certificates }}
+- name: registry-certificates
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
 {{- if include "stream-masker.hasCertificate" . }}
 - name: kafka-user
   secret: {secretName: {{ include "stream-masker.kafkaUser" $ }}, defaultMode: 0440}
@@ -202,6 +218,9 @@ needs no masking secret if the internal topics have one of their own.
 {{- if .Values.kafka.certificates }}
 - {name: certificates, mountPath: /etc/stream-masker/tls, readOnly: true}
 {{- end }}
+{{- if .Values.schemaRegistry.certificates }}
+- {name: registry-certificates, mountPath: /etc/stream-masker/registry, readOnly: true}
+{{- end }}
 {{- if include "stream-masker.hasCertificate" . }}
 - {name: kafka-user, mountPath: /run/secrets/kafka-user, readOnly: true}
 {{- end }}
@@ -209,6 +228,27 @@ needs no masking secret if the internal topics have one of their own.
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/* The ports of the schema registry as JSON, for the NetworkPolicy: those of the URLs if records have its format. */}}
+{{- define "stream-masker.registryPorts" -}}
+{{- $ports := .Values.networkPolicy.registryPorts -}}
+{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
+{{- $own := get $configuration "format" | default dict -}}
+{{- $formats := list $own -}}
+{{- range get $configuration "populations" | default dict }}{{ $formats = append $formats (merge dict (.format | default dict) $own) }}{{ end -}}
+{{- $urls := list -}}
+{{- range $formats -}}
+{{- if eq (.value | default "json") "confluent" }}{{ $urls = append $urls (dig "registry" "url" "http://localhost:8081" .) }}{{ end -}}
+{{- end -}}
+{{- if not $ports -}}
+{{- range $urls | join "," | splitList "," | compact -}}
+{{- $url := urlParse . -}}
+{{- $default := eq $url.scheme "https" | ternary "443" "80" -}}
+{{- $ports = append $ports (regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default $default | int) -}}
+{{- end -}}
+{{- end -}}
+{{- $ports | uniq | toJson -}}
 {{- end }}
 
 {{/* Containers that fetch ontologies before a process starts. */}}
@@ -231,46 +271,69 @@ needs no masking secret if the internal topics have one of their own.
 {{- end }}
 {{- end }}
 
-{{/* The names of the topics of a role, one for each input topic, as JSON. Takes (list context role). */}}
-{{- define "stream-masker.topics" -}}
-{{- $section := dict -}}
-{{- if kindIs "map" (index . 0).Values.configuration -}}
-{{- $section = get (index . 0).Values.configuration "topics" | default dict -}}
-{{- end -}}
+{{/*
+The topics of each population by role, its name, and what their settings depend on, as JSON: first those of the
+configuration itself, whose name is empty. Roles have templates, input has a list. Takes the context.
+*/}}
+{{- define "stream-masker.populations" -}}
+{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
 {{- $defaults := dict "input" "discharges" "output" "{topic}.masked" "rejected" "{topic}.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
-{{- $inputs := get $section "input" | default $defaults.input -}}
-{{- if kindIs "string" $inputs }}{{ $inputs = list $inputs }}{{ end -}}
-{{- $name := eq (index . 1) "input" | ternary "{topic}" (get $section (index . 1) | default (get $defaults (index . 1))) -}}
+{{- $window := dig "calibration" "window_age" "24h" $configuration -}}
+{{- $bytes := dig "limits" "record_bytes" 1048576 $configuration -}}
+{{- $own := merge (dict "name" "" "window_age" $window "record_bytes" $bytes) (get $configuration "topics" | default dict) $defaults -}}
+{{- $all := list $own -}}
+{{- range $name, $sections := get $configuration "populations" | default dict -}}
+{{- $internal := dict -}}
+{{- range list "calibration" "statistics" "drift" }}{{ $_ := set $internal . (printf "%s.%s" (get $own .) $name) }}{{ end -}}
+{{- $limits := dict "window_age" (dig "calibration" "window_age" $window $sections) "record_bytes" (dig "limits" "record_bytes" $bytes $sections) -}}
+{{- $all = append $all (merge (dict "name" $name) $limits $sections.topics $internal $own) -}}
+{{- end -}}
+{{- range $all }}{{ if kindIs "string" .input }}{{ $_ := set . "input" (list .input) }}{{ end }}{{ end -}}
+{{- $all | toJson -}}
+{{- end }}
+
+{{/* The names of the topics of a role of a population, one for each input topic, as JSON. Takes (list population role). */}}
+{{- define "stream-masker.topicsOf" -}}
+{{- $population := index . 0 -}}
+{{- $template := eq (index . 1) "input" | ternary "{topic}" (get $population (index . 1)) -}}
 {{- $names := list -}}
-{{- range $inputs }}{{ $names = append $names (replace "{topic}" . $name) }}{{ end -}}
+{{- range $population.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end -}}
 {{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* The name of a topic that the input topics share. Takes (list context role). */}}
-{{- define "stream-masker.topic" -}}
-{{- include "stream-masker.topics" . | fromJsonArray | first -}}
+{{/* The names of the topics of a role of all populations, as JSON. Takes (list context role). */}}
+{{- define "stream-masker.topics" -}}
+{{- $role := index . 1 -}}
+{{- $names := list -}}
+{{- range include "stream-masker.populations" (index . 0) | fromJsonArray -}}
+{{- $names = concat $names (include "stream-masker.topicsOf" (list . $role) | fromJsonArray) -}}
+{{- end -}}
+{{- $names | uniq | toJson -}}
 {{- end }}
 
-{{/* The greatest age of the window in milliseconds: a number of seconds, or a text with a unit. */}}
-{{- define "stream-masker.windowMilliseconds" -}}
-{{- $age := include "stream-masker.configured" (list . "calibration" "window_age" "24h") -}}
-{{- $unit := regexFind "(ms|s|m|h|d)$" $age -}}
+{{/* A duration in milliseconds: a number of seconds, or a text with a unit. */}}
+{{- define "stream-masker.milliseconds" -}}
+{{- $unit := regexFind "(ms|s|m|h|d)$" (toString .) -}}
 {{- $scale := get (dict "" 1000 "ms" 1 "s" 1000 "m" 60000 "h" 3600000 "d" 86400000) $unit -}}
-{{- round (mulf (trimSuffix $unit $age | float64) $scale) 0 | int64 -}}
+{{- round (mulf (trimSuffix $unit (toString .) | float64) $scale) 0 | int64 -}}
 {{- end }}
 
 {{/*
-The input topic, empty if there are several, and the consumer group of the workers, for a scaler that reads the lag.
+The input topic of a population, empty if there are several, and the consumer group of its workers, for a scaler that
+reads the lag. Take (list context population).
 */}}
 {{- define "stream-masker.inputTopic" -}}
-{{- $topics := include "stream-masker.topics" (list . "input") | fromJsonArray -}}
-{{- $topic := default (first $topics) .Values.autoscaling.topic -}}
-{{- if and (eq (len $topics) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
+{{- $population := index . 1 -}}
+{{- $topic := first $population.input -}}
+{{- if not $population.name }}{{ $topic = default $topic (index . 0).Values.autoscaling.topic }}{{ end -}}
+{{- if and (eq (len $population.input) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
 {{- end }}
 
 {{- define "stream-masker.consumerGroup" -}}
-{{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
-{{- $group := printf "%s.workers" (include "stream-masker.topic" (list . "calibration")) -}}
+{{- $population := index . 1 -}}
+{{- $properties := include "stream-masker.configured" (list (index . 0) "kafka" "properties" dict) | fromYaml -}}
+{{- $group := printf "%s.workers" $population.calibration -}}
 {{- with include "stream-masker.inputTopic" . }}{{ $group = printf "stream-masker.%s" . }}{{ end -}}
-{{- default $group (get $properties "group.id") -}}
+{{- with get $properties "group.id" }}{{ $group = empty $population.name | ternary . (printf "%s.%s" . $population.name) }}{{ end -}}
+{{- $group -}}
 {{- end }}

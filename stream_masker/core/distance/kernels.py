@@ -22,19 +22,20 @@ PREFETCH_TARGETS = 8
 
 @inlined
 def wu_palmer(depth: int, links: int) -> float:
-    """Wu–Palmer (2017: equations 11 and 12), from the depth of the subsumer and the links of both paths to it."""
+    """Return the Wu–Palmer distance (2017: equations 11 and 12), from the depth of the subsumer and the links up to
+    it."""
     return 1.0 - (2.0 * depth) / (2.0 * depth + links)
 
 
 @inlined
 def log_taxonomic(union: int, common: int) -> float:
-    """The logarithmic distance (2013: equation 1), from the numbers of all ancestors and of common ancestors."""
+    """Return the logarithmic distance (2013: equation 1), from the numbers of all ancestors and of common ancestors."""
     return math.log2(1.0 + (union - common) / union)
 
 
 @kernel
 def tree_distance(kind: int, lcs_depth: int, depth_a: int, depth_c: int) -> float:
-    """The distance of two concepts of a tree, from their depths and that of their least common subsumer."""
+    """Return the distance of two concepts of a tree, from their depths and that of their least common subsumer."""
     if kind == WU_PALMER:
         return wu_palmer(lcs_depth, depth_a + depth_c - 2 * lcs_depth)
     return log_taxonomic(depth_a + depth_c - lcs_depth, lcs_depth)
@@ -50,7 +51,7 @@ def tree_pairs(
     depth: Int32Array,
     result: Float64Array,
 ) -> None:
-    """For each i in ``chosen``, set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree."""
+    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``."""
     for i in chosen:
         lcs = a[i]
         other = b[i]
@@ -64,7 +65,7 @@ def tree_pairs(
 
 @kernel
 def tree_to_all(kind: int, a: int, parent: Int32Array, depth: Int32Array) -> Float64Array:
-    """(m,) float64: the distance of position ``a`` to every concept of a tree, in one pass, parents first."""
+    """Return (m,) float64: the distance of position ``a`` to every concept of a tree, in one pass, parents first."""
     m = parent.size
     lcs_depth = np.zeros(m, np.int32)
     c = a
@@ -91,10 +92,10 @@ def dag_pairs(
     paths: Int32Array,
     result: Float64Array,
 ) -> None:
-    """For each i in ``chosen``, set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a DAG.
+    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a DAG, for each i in ``chosen``.
 
-    Merges the ancestors of both concepts, which are descending, so that the deepest common ancestors come first. Rows
-    of ancestors are prefetched.
+    The ancestors of both concepts are merged in descending order, so the deepest common ancestors come first. Rows of
+    ancestors are prefetched.
     """
     for j in range(chosen.size):
         if j + 2 * PREFETCH_TARGETS < chosen.size:
@@ -142,7 +143,8 @@ def dag_wu_palmer_to_all(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> Float64Array:
-    """(m,) float64: the Wu–Palmer distance of position ``a`` to every concept of a DAG, in one pass over its links.
+    """Return (m,) float64: the Wu–Palmer distance of position ``a`` to every concept of a DAG, in one pass over its
+    links.
 
     A concept that subsumes a is its own least common subsumer with a. The common ancestors of any other concept and a
     are those of its parents and a, one link farther. So the depth of the subsumer is the greatest over the parents, and
@@ -168,7 +170,7 @@ def dag_wu_palmer_to_all(
 
 @kernel
 def dag_log_taxonomic_to_all(a: int, offsets: Int64Array, ancestors: Int32Array) -> Float64Array:
-    """(m,) float64: the logarithmic taxonomic distance of position ``a`` to every concept of a DAG."""
+    """Return (m,) float64: the logarithmic taxonomic distance of position ``a`` to every concept of a DAG."""
     m = offsets.size - 1
     is_ancestor = np.zeros(m, np.bool_)
     for k in range(offsets[a], offsets[a + 1]):

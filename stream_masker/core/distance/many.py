@@ -40,7 +40,7 @@ BY_COUNTS = 2
 """The method for LogTaxonomic in a DAG: keys are numbers of common ancestors. Other methods are kinds of distances."""
 
 TILE = 256
-"""The number of targets whose distances are held at once to compute sums: they stay in the cache of the processor."""
+"""The number of targets whose distances are held at once to compute sums; they fit into the cache of the processor."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +58,7 @@ class Sources:
 
     @classmethod
     def of(cls, tau: Taxonomy, positions: Int32Array) -> Sources:
-        """The concepts at the given positions."""
+        """Return the concepts at the given positions."""
         if tau.is_tree:
             sizes = tau.depth[positions].astype(np.int64)
             offsets = offsets_from_lengths(sizes)
@@ -96,7 +96,7 @@ class Targets:
             yield start, stop, block
 
     def sums(self, sources: Sources, weights: Float64Array, shift: float = 0.0) -> tuple[Float64Array, Float64Array]:
-        """For each of k sources, Σ w·x and Σ w·x² over the weighted targets, where x = sd(source, target) - shift."""
+        """Return Σ w·x and Σ w·x² over the weighted targets for each of k sources; x = sd(source, target) - shift."""
         result = np.zeros((2, len(sources)))
         for start, stop, keys in self._keys(sources):
             lanes = _lane_sizes(sources, start, stop)
@@ -105,7 +105,7 @@ class Targets:
         return result[0], result[1]
 
     def weighted(self, sources: Sources, weights: Float64Array, shift: float = 0.0) -> Float64Array:
-        """(l,) float64: for each target Σ w·x over the weighted sources, where x = sd(source, target) - shift."""
+        """Return (l,) float64: Σ w·x over the weighted sources for each target; x = sd(source, target) - shift."""
         result = np.full(self._positions.size, -shift * float(weights.sum()))
         for start, stop, block in self.blocks(sources):
             result += block[:, : stop - start] @ weights[start:stop]
@@ -185,13 +185,13 @@ class Targets:
 
 
 def _lane_sizes(sources: Sources, start: int, stop: int) -> Int64Array:
-    """(32,) int64: the numbers of ancestors of the sources in the lanes."""
+    """Return (32,) int64: the numbers of ancestors of the sources in the lanes."""
     return sources.sizes[np.minimum(np.arange(start, start + VECTOR_LANES), stop - 1)]
 
 
 @kernel
 def ancestor_rows(positions: Int32Array, offsets: Int64Array, parent: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """The ancestors of each position in a tree, itself first, and the number of links up to each ancestor."""
+    """Return the ancestors of each position in a tree, itself first, and the number of links up to each ancestor."""
     ancestors = np.empty(offsets[-1], np.int32)
     paths = np.empty(offsets[-1], np.int32)
     for i in range(positions.size):
@@ -292,7 +292,7 @@ def lane_sums(
     weights: Float64Array,
     shift: float,
 ) -> Float64Matrix:
-    """(2, 32): for each lane Σ w·x and Σ w·x² over the targets, where x = distance - shift.
+    """Return (2, 32): for each lane Σ w·x and Σ w·x² over the targets, where x = distance - shift.
 
     Summation is by tiles, which keeps rounding errors small.
     """

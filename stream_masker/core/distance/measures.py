@@ -38,18 +38,18 @@ class Distance(ABC):
     kind: ClassVar[int]
 
     def __init__(self, taxonomy: Taxonomy) -> None:
-        """The distance depends on the taxonomy, because depths count from its root."""
+        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root."""
         self.taxonomy = taxonomy
 
     def __call__(self, c1: str, c2: str) -> float:
-        """The distance of two concepts."""
+        """Return the distance of two concepts."""
         return float(self.pairs([c1], [c2])[0])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.taxonomy!r})"
 
     def encode(self, concepts: ConceptsLike) -> Int32Array:
-        """(n,) int32: the positions of concept ids; positions are returned after a range check."""
+        """Return (n,) int32: the positions of concept ids; positions are returned after a range check."""
         if not isinstance(concepts, np.ndarray):
             return self.taxonomy.encode(concepts)
         if concepts.size and not 0 <= concepts.min() <= concepts.max() < len(self.taxonomy):
@@ -58,14 +58,14 @@ class Distance(ABC):
         return np.ascontiguousarray(concepts, dtype=np.int32)
 
     def pairs(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
-        """(n,) float64: sd(a[i], b[i]). Raises ParameterError if the lengths differ."""
+        """Return (n,) float64: sd(a[i], b[i]). Raises ParameterError if the lengths differ."""
         first, second = self.encode(a), self.encode(b)
         if first.shape != second.shape:
             raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
         return self._pairs(first, second)
 
     def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
-        """(k, l) float64: the distance of each of k concepts to each of l concepts."""
+        """Return (k, l) float64: the distance of each of k concepts to each of l concepts."""
         first, second = self.encode(a), self.encode(b)
         if first.size * second.size * CONCEPTS_PER_CELL < len(self.taxonomy):
             pairs = np.repeat(first, second.size), np.tile(second, first.size)
@@ -76,7 +76,7 @@ class Distance(ABC):
         return result
 
     def matrix(self, concepts: ConceptsLike) -> Float64Array:
-        """(k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
+        """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
         return self.between(concepts, concepts)
 
     def targets(self, concepts: ConceptsLike) -> Targets:
@@ -89,7 +89,7 @@ class Distance(ABC):
 
     @abstractmethod
     def to_all(self, position: int) -> Float64Array:
-        """(m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
+        """Return (m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
 
     def _pairs(self, a: Int32Array, b: Int32Array) -> Float64Array:
         if "_pair_index" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_INDEX:
@@ -128,7 +128,7 @@ class WuPalmer(Distance):
     kind = kernels.WU_PALMER
 
     def to_all(self, position: int) -> Float64Array:
-        """(m,) float64: the distance of the concept at ``position`` to every concept, in O(links)."""
+        """Return (m,) float64: the distance of the concept at ``position`` to every concept, in O(links)."""
         tau = self.taxonomy
         if tau.is_tree:
             return self._tree_to_all(position)
@@ -146,7 +146,7 @@ class LogTaxonomic(Distance):
     kind = kernels.LOG_TAXONOMIC
 
     def to_all(self, position: int) -> Float64Array:
-        """(m,) float64: the distance of the concept at ``position`` to every concept, in O(ancestors of all)."""
+        """Return (m,) float64: the distance of the concept at ``position`` to every concept, in O(ancestors of all)."""
         if self.taxonomy.is_tree:
             return self._tree_to_all(position)
         up = self.taxonomy.closure
@@ -157,7 +157,8 @@ DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer,
 
 
 def distance_by_name(name: str, taxonomy: Taxonomy) -> Distance:
-    """The distance with this name in the configuration, on a taxonomy. Raises ParameterError for another name."""
+    """Return the distance with this name in the configuration, on a taxonomy. Raises ParameterError for another
+    name."""
     if name not in DISTANCES:
         raise ParameterError(f"distance={name!r} is not allowed: use {' or '.join(DISTANCES)}")
     return DISTANCES[name](taxonomy)

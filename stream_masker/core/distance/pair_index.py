@@ -79,21 +79,21 @@ class PairIndex:
         return cls(rows, depths, _levels(depths))
 
     def pairs(self, kind: int, a: Int32Array, b: Int32Array) -> tuple[NDArray[np.float64], Int32Array]:
-        """(n,) float64: the distances of n pairs of positions, and the indices of the unresolved pairs."""
+        """Return (n,) float64: the distances of n pairs of positions, and the indices of the unresolved pairs."""
         result, unresolved = np.empty(a.size), np.empty(a.size, np.int32)
         size = row_distances(kind, a, b, self.rows, self.depths, self.levels, result, unresolved)
         return result, unresolved[:size]
 
 
 def descendant_counts(tau: Taxonomy) -> NDArray[np.int64]:
-    """(m,) int64: the number of concepts that each concept subsumes, including itself."""
+    """Return (m,) int64: the number of concepts that each concept subsumes, including itself."""
     if tau.is_tree:
         return np.asarray(subtree_sizes(tau.tree.parent))
     return np.bincount(tau.closure.ancestors, minlength=len(tau))
 
 
 def _top_bits(tau: Taxonomy, bit: Int32Array, below: NDArray[np.int64]) -> Int32Array:
-    """(m,) int32: the bit of each top, -1 for other concepts.
+    """Return (m,) int32: the bit of each top, -1 for other concepts.
 
     Neighbours share a bit, such that the tops of each bit have about equally many descendants.
     """
@@ -112,14 +112,14 @@ def _ancestor_counts(tau: Taxonomy) -> NDArray[np.int64]:
 
 
 def _levels(depths: NDArray[np.int64]) -> UInt64Array:
-    """(64,) uint64: for each bit the mask of all bits with the same depth."""
+    """Return (64,) uint64: for each bit the mask of all bits with the same depth."""
     powers = ONE_BIT << np.arange(INDEXED_HUBS, dtype=np.uint64)
     return np.asarray(((depths[:, None] == depths) * powers).sum(axis=1, dtype=np.uint64))
 
 
 @kernel
 def subtree_sizes(parent: Int32Array) -> Int64Array:
-    """(m,) int64: the number of concepts in the subtree of each concept of a tree."""
+    """Return (m,) int64: the number of concepts in the subtree of each concept of a tree."""
     sizes = np.ones(parent.size, np.int64)
     for c in range(parent.size - 1, 0, -1):
         sizes[parent[c]] += sizes[c]
@@ -128,7 +128,7 @@ def subtree_sizes(parent: Int32Array) -> Int64Array:
 
 @inlined
 def links_in(word: np.uint64, bit: np.uint64) -> int:
-    """The number of links to the hub of a bit, from the word that contains it; at most ``MAX_COUNTED_LINKS``."""
+    """Return the number of links to the hub of a bit, from the word that contains it; at most ``MAX_COUNTED_LINKS``."""
     return int64((word >> ((bit & NIBBLE) << TWO)) & NIBBLE)
 
 

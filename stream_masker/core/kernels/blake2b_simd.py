@@ -63,7 +63,7 @@ IrValues: TypeAlias = list[Any]
 
 @intrinsic
 def mix_last_blocks(_typing: Any, state: Any, words: Any, lengths: Any) -> Any:
-    """Updates the states of eight messages, (8 · 8,), with their last blocks.
+    """Update the states of eight messages, (8 · 8,), with their last blocks.
 
     words: (16 · 8,) the blocks. lengths: (8,) bytes of each message up to the end of its last block.
     """
@@ -111,7 +111,7 @@ def _compress(builder: Any, state: _Rows, words: IrValues, length: Any) -> None:
 
 
 def _mix(builder: Any, v: IrValues, places: tuple[int, ...], x: Any, y: Any) -> None:
-    """The mixing function G (RFC 7693: section 3.1)."""
+    """Apply the mixing function G (RFC 7693: section 3.1)."""
     a, b, c, d = places
     for word, first, second in ((x, 32, 24), (y, 16, 63)):
         v[a] = builder.add(builder.add(v[a], v[b]), word)
@@ -121,6 +121,6 @@ def _mix(builder: Any, v: IrValues, places: tuple[int, ...], x: Any, y: Any) -> 
 
 
 def _rotated(builder: Any, vector: Any, bits: int) -> Any:
-    """Each lane, rotated to the right by a number of bits."""
+    """Rotate each lane to the right by ``bits`` bits."""
     right = builder.lshr(vector, _constant(bits))
     return builder.or_(right, builder.shl(vector, _constant(64 - bits)))

@@ -24,7 +24,7 @@ An entry is an ancestor's position << ``PATH_BITS`` | the links of the path up t
 ancestor.
 """
 PATH_BITS = 8
-"""The lowest bits of an entry: the links of the path."""
+"""The number of low bits of an entry that hold the links of the path."""
 
 BYTE, MARK_PAIR, ENTRY, WORD = (ir.IntType(bits) for bits in (8, 16, 32, 64))
 SIGNATURE = ir.VectorType(WORD, SIGNATURE_WORDS)
@@ -34,7 +34,7 @@ MARKS = ir.VectorType(BYTE, 2 * ANCESTOR_LINE)
 
 @intrinsic
 def has_common_bit(_typing: Any, words: Any, _at: Any, mask: Any) -> Any:
-    """Whether ``words[at : at + 8] & mask[:8]`` has any bit set; bool.
+    """Return whether ``words[at : at + 8] & mask[:8]`` has any bit set; bool.
 
     words, mask: contiguous uint64 arrays; at: int64.
     """
@@ -51,10 +51,10 @@ def has_common_bit(_typing: Any, words: Any, _at: Any, mask: Any) -> Any:
 
 @intrinsic
 def marked_on_line(_typing: Any, lines: Any, _at: Any, marks: Any) -> Any:
-    """The marks of the ancestors on a line; uint64: bit 2 · i + side is set if ``marks[2 * x + side] != 0``.
+    """Return the marks of the ancestors on a line; uint64: bit 2 · i + side is set if ``marks[2 * x + side] != 0``.
 
-    x is the position in the i-th entry. lines: a contiguous int32 array, of which the line starts at index ``at``
-    (int64); marks: a contiguous uint8 array with two bytes for each concept, one for each side.
+    x is the position in the i-th entry. lines: a contiguous int32 array; the line starts at index ``at`` (int64).
+    marks: a contiguous uint8 array with two bytes for each concept, one for each side.
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -76,7 +76,7 @@ def marked_on_line(_typing: Any, lines: Any, _at: Any, marks: Any) -> Any:
 
 
 def _load(context: Any, builder: Any, kind: Any, array: Any, at: Any, vector: Any) -> Any:
-    """The vector that starts at index ``at`` of an array; the data need only be aligned to 4 bytes."""
+    """Load the vector that starts at index ``at`` of an array; the data need only be aligned to 4 bytes."""
     data = context.make_array(kind)(context, builder, array).data
     return builder.load(builder.bitcast(builder.gep(data, [at]), vector.as_pointer()), align=4)
 

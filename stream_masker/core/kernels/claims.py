@@ -1,7 +1,7 @@
-"""Claims of processes on kernels, so that no two of them compile the same kernel at the same time.
+"""Locks that keep two processes from compiling the same kernel at the same time.
 
-All processes lock byte ranges of one file in the folder of the compiled kernels: the byte at the position that a
-kernel's name determines. The system releases the locks of a process that ends, however it ends.
+All processes lock byte ranges of one file in the folder of the compiled kernels: the byte at a position derived from
+the kernel's name. The system releases the locks of a process when it ends, even if it is killed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import BinaryIO
 CLAIMS_FILE = "claims"
 CLAIM_POLL_SECONDS = 0.02
 MAX_CLAIM_WAIT_SECONDS = 120.0
-"""The longest wait for another process, which may be stopped; longer than any kernel takes."""
+"""The longest wait for another process. It exceeds the compile time of any kernel; the other process may be stopped."""
 
 POSITION_BYTES = 7
 
@@ -28,8 +28,8 @@ POSITION_BYTES = 7
 def claimed(kernel: Path) -> Iterator[None]:
     """Claim a kernel until the block ends, unless its file exists.
 
-    Waits while another process holds the claim: the file exists when that process is done. No claim is made if the
-    folder cannot be written, or if the wait ends.
+    While another process holds the claim, wait until it is done; the file then exists. No claim is made if the folder
+    cannot be written or the wait times out.
     """
     claims = None if kernel.exists() else _claims_file(kernel.parent)
     if claims is None:
@@ -46,7 +46,7 @@ def claimed(kernel: Path) -> Iterator[None]:
 
 @cache
 def _claims_file(folder: Path) -> BinaryIO | None:
-    """The open file; closing it would release all claims of this process."""
+    """Return the open file; closing it would release all claims of this process."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         return (folder / CLAIMS_FILE).open("ab")
@@ -59,7 +59,7 @@ def _position(kernel: Path) -> int:
 
 
 def _wait(claims: BinaryIO, position: int) -> bool:
-    """Whether the byte was locked before the wait ended."""
+    """Return whether the byte was locked before the wait timed out."""
     end = time.monotonic() + MAX_CLAIM_WAIT_SECONDS
     while time.monotonic() < end:
         try:

@@ -61,7 +61,7 @@ class KernelCache:
         return str(kernels_folder())
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """The compiled form for these argument types, or None if the disk has none that can be read."""
+        """Return the compiled form for these argument types, or None if the disk has none that can be read."""
         target_context.refresh()
         try:
             content = pickle.loads(self.path(sig, target_context.codegen()).read_bytes())  # noqa: S301 - as trusted as code
@@ -92,14 +92,14 @@ class KernelCache:
             _report(path.parent, error.strerror)
 
     def path(self, sig: Any, codegen: Any) -> Path:
-        """The file of the compiled form for these argument types."""
+        """Return the file of the compiled form for these argument types."""
         key = repr((COMPILER, codegen.magic_tuple(), str(sig), _field_names(sig), fingerprint(self._kernel)))
         digest = hashlib.sha256(key.encode()).hexdigest()
         return kernels_folder() / f"{self._kernel.py_func.__name__}-{digest}{SUFFIX}"
 
 
 def kernels_folder() -> Path:
-    """``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder."""
+    """Return ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder."""
     configured = os.environ.get("NUMBA_CACHE_DIR")
     return Path(configured) if configured else cache_folder() / "kernels"
 
@@ -110,7 +110,7 @@ def _report(folder: Path, reason: str) -> None:
 
 
 def _field_names(kinds: Any) -> tuple[Any, ...]:
-    """The field names of the named tuples among argument types; their text does not contain them."""
+    """Return the field names of the named tuples among argument types. The text of a type does not contain them."""
     return tuple(
         (getattr(kind, "fields", ()), _field_names(kind.types)) for kind in kinds if isinstance(kind, types.BaseTuple)
     )

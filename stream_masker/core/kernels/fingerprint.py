@@ -1,4 +1,4 @@
-"""Fingerprints of kernels: what their machine code comes from.
+"""Fingerprints of kernels, which identify the sources of their machine code.
 
 A fingerprint covers the bytecode of a kernel and of all kernels that it calls, and the values that they refer to. A new
 comment, docstring or modification time leaves it unchanged.
@@ -27,7 +27,8 @@ LIBRARIES = ("builtins", "math", "numpy")
 
 @cache
 def fingerprint(kernel: Any) -> str:
-    """SHA-256 of a kernel, of all kernels that it calls, directly or not, and of all values that they refer to.
+    """Return the SHA-256 of a kernel, of all kernels that it calls, directly or not, and of all values that they refer
+    to.
 
     Raises TypeError if one of them refers to a value that has no fingerprint.
     """
@@ -44,7 +45,7 @@ def fingerprint(kernel: Any) -> str:
 
 @cache
 def build_digest() -> str:
-    """SHA-256 of the files of this package, the versions of Python, NumPy and numba, and the processor."""
+    """Return the SHA-256 of this package's files, the versions of Python, NumPy and numba, and the processor."""
     digest = hashlib.sha256(
         repr(
             (
@@ -63,7 +64,7 @@ def build_digest() -> str:
 
 @cache
 def _description(kernel: Any) -> tuple[bytes, tuple[Any, ...]]:
-    """The digest of one kernel, and the kernels that it calls."""
+    """Return the digest of one kernel, and the kernels that it calls."""
     function = kernel.py_func
     referred = dict(_references(function))
     values = {name: _content(value, function) for name, value in referred.items()}
@@ -75,7 +76,7 @@ def _description(kernel: Any) -> tuple[bytes, tuple[Any, ...]]:
 
 
 def _references(function: FunctionType) -> Iterator[tuple[str, Any]]:
-    """The global and enclosing names that a function may read, with their values."""
+    """Yield the global and enclosing names that a function may read, with their values."""
     for code in _nested(function.__code__):
         for name in code.co_names:
             if name in function.__globals__:
@@ -101,7 +102,7 @@ def _code(code: CodeType, docstring: str | None = None) -> object:
 
 
 def _content(value: Any, function: FunctionType) -> object:
-    """The part of a value's content that the machine code of a kernel depends on."""
+    """Return the part of a value's content that the machine code of a kernel depends on."""
     if isinstance(value, Dispatcher):
         return value.py_func.__module__, value.py_func.__qualname__
     if isinstance(value, SCALARS):
@@ -116,7 +117,7 @@ def _content(value: Any, function: FunctionType) -> object:
 
 
 def _definition(value: Any, function: FunctionType) -> object:
-    """The part of a module, a class or a function that machine code depends on."""
+    """Return the part of a module, a class or a function that machine code depends on."""
     module = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", "")
     if module.partition(".")[0] in LIBRARIES and hasattr(value, "__name__"):
         return module, value.__name__
@@ -129,7 +130,10 @@ def _definition(value: Any, function: FunctionType) -> object:
 
 @cache
 def _folder_content(module: str) -> bytes:
-    """SHA-256 of the Python files beside a module: intrinsics generate machine code with functions of these files."""
+    """Return the SHA-256 of the Python files beside a module.
+
+    Intrinsics generate machine code with functions of these files.
+    """
     digest = hashlib.sha256()
     for file in sorted(Path(str(sys.modules[module].__file__)).parent.glob("*.py")):
         digest.update(file.read_bytes())

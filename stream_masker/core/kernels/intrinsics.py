@@ -17,7 +17,7 @@ if sys.byteorder != "little":
     raise ImportError("the kernels need a little-endian processor")
 
 READ, KEEP, DATA = 0, 3, 1
-"""Arguments of ``llvm.prefetch``: for reading, with high locality, of data (not instructions)."""
+"""Arguments of ``llvm.prefetch``: read access, high locality, data cache (not instructions)."""
 
 LINE_BYTES = 64
 """Bytes of a cache line."""
@@ -26,9 +26,9 @@ IrType = TypeVar("IrType", bound=np.generic)
 
 
 def on_lines(size: int, kind: type[IrType], fill: int = 0) -> NDArray[IrType]:
-    """(size,) equal numbers, aligned to a cache line.
+    """Return (size,) equal numbers, aligned to a cache line.
 
-    NumPy allocates large arrays on huge pages, which a kernel does not.
+    NumPy allocates large arrays on huge pages; kernels do not.
     """
     spare = LINE_BYTES // np.dtype(kind).itemsize
     memory = np.empty(size + spare, kind)
@@ -39,7 +39,8 @@ def on_lines(size: int, kind: type[IrType], fill: int = 0) -> NDArray[IrType]:
 
 @intrinsic
 def word_at(_typing: Any, data: Any, _at: Any) -> Any:
-    """The 8 bytes ``data[at : at + 8]`` as a little-endian uint64. data: uint8; at: int64, with any alignment."""
+    """Return the 8 bytes ``data[at : at + 8]`` as a little-endian uint64. data: uint8; at: int64, with any
+    alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         return builder.load(_word_of(context, builder, signature, arguments), align=1)
@@ -49,7 +50,7 @@ def word_at(_typing: Any, data: Any, _at: Any) -> Any:
 
 @intrinsic
 def put_word(_typing: Any, data: Any, _at: Any, _word: Any) -> Any:
-    """Writes a uint64 to the 8 bytes ``data[at : at + 8]``, little-endian. data: uint8; at: int64, any alignment."""
+    """Write a uint64 to the 8 bytes ``data[at : at + 8]``, little-endian. data: uint8; at: int64, any alignment."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         builder.store(arguments[2], _word_of(context, builder, signature, arguments)).align = 1
@@ -59,14 +60,14 @@ def put_word(_typing: Any, data: Any, _at: Any, _word: Any) -> Any:
 
 
 def _word_of(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    """A pointer to the word at index ``arguments[1]`` of the array of bytes ``arguments[0]``."""
+    """Return a pointer to the word at index ``arguments[1]`` of the array of bytes ``arguments[0]``."""
     start = context.make_array(signature.args[0])(context, builder, arguments[0]).data
     return builder.bitcast(builder.gep(start, [arguments[1]]), ir.IntType(64).as_pointer())
 
 
 @intrinsic
 def lowest_bit(_typing: Any, _word: Any) -> Any:
-    """The index, 0 … 63, of the lowest set bit of a uint64 that is not 0; int64."""
+    """Return the index, 0 … 63, of the lowest set bit of a uint64 that is not 0; int64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -76,7 +77,7 @@ def lowest_bit(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def multiply_high(_typing: Any, _one: Any, _other: Any) -> Any:
-    """The upper 64 bits of the product of two uint64; uint64."""
+    """Return the upper 64 bits of the product of two uint64; uint64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         wide = ir.IntType(128)
@@ -88,7 +89,7 @@ def multiply_high(_typing: Any, _one: Any, _other: Any) -> Any:
 
 @intrinsic
 def popcount(_typing: Any, _word: Any) -> Any:
-    """The number of set bits of a uint64; uint64."""
+    """Return the number of set bits of a uint64; uint64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         return builder.ctpop(arguments[0])
@@ -98,7 +99,7 @@ def popcount(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def highest_bit(_typing: Any, _word: Any) -> Any:
-    """The index, 0 … 63, of the highest set bit of a uint64 that is not 0; uint64."""
+    """Return the index, 0 … 63, of the highest set bit of a uint64 that is not 0; uint64."""
 
     def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
         zeros = builder.ctlz(arguments[0], ir.Constant(ir.IntType(1), 1))
@@ -109,7 +110,7 @@ def highest_bit(_typing: Any, _word: Any) -> Any:
 
 @intrinsic
 def prefetch(_typing: Any, array: Any, _index: Any) -> Any:
-    """Prefetches the cache line of ``array[index]``. array: contiguous, one-dimensional; index: int64."""
+    """Prefetch the cache line of ``array[index]``. array: contiguous, one-dimensional; index: int64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -120,7 +121,7 @@ def prefetch(_typing: Any, array: Any, _index: Any) -> Any:
 
 
 def prefetch_line(builder: Any, address: Any) -> None:
-    """Generates the prefetch of the cache line of an address."""
+    """Generate the prefetch of the cache line of an address."""
     byte = ir.IntType(8).as_pointer()
     numbers = [ir.Constant(ir.IntType(32), value) for value in (READ, KEEP, DATA)]
     kind = ir.FunctionType(ir.VoidType(), [byte, *(number.type for number in numbers)])

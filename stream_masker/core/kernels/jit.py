@@ -27,16 +27,16 @@ P = ParamSpec("P")
 
 int32 = cast(Callable[[Any], int], np.int32)
 int64 = cast(Callable[[Any], int], np.int64)
-"""NumPy's scalar types under the type that signatures give to integers of any width."""
+"""NumPy's int64, typed as the ``int`` that signatures use for integers of any width."""
 
 
 def kernel(function: F) -> F:
-    """A kernel that Python or other kernels call."""
+    """Compile a kernel that Python or other kernels call."""
     return _compiled(function, KernelDispatcher)
 
 
 def borrowing(function: F) -> F:
-    """A kernel that Python calls and that creates no array.
+    """Compile a kernel that Python calls and that creates no array.
 
     Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
     """
@@ -44,7 +44,7 @@ def borrowing(function: F) -> F:
 
 
 def reduction(function: F) -> F:
-    """A kernel whose sums may be added in any order, which lets the compiler vectorise them.
+    """Compile a kernel whose sums may be added in any order, so that the compiler can vectorise them.
 
     The last bits of its results depend on the processor.
     """
@@ -52,21 +52,21 @@ def reduction(function: F) -> F:
 
 
 def part(function: F) -> F:
-    """A function that only kernels and parts call and that creates no array. Python cannot call it.
+    """Compile a function that only kernels and parts call and that creates no array. Python cannot call it.
 
-    It does not count references to the arrays that it receives. Counting them would cost several times what most parts
-    do.
+    It does not count references to the arrays that it receives. For most parts, counting would take several times as
+    long as the part itself.
     """
     return _compiled(function, PartDispatcher)
 
 
 def inlined(function: F) -> F:
-    """A part whose machine code is inserted at each call."""
+    """Compile a part whose machine code is inserted at each call."""
     return _compiled(function, PartDispatcher, forceinline=True)
 
 
 def intrinsic(function: Callable[Concatenate[Any, P], Any]) -> Callable[P, Any]:
-    """A function for kernels that generates its own machine code, as ``numba.extending.intrinsic`` describes.
+    """Define a function for kernels that generates its own machine code (see ``numba.extending.intrinsic``).
 
     Kernels call it without its first parameter, the typing context.
     """

@@ -1,4 +1,4 @@
-"""The code of a part: LLVM's intermediate code, to be contained in the machine code of kernels."""
+"""The code of a part: LLVM intermediate code, which is linked into the machine code of kernels."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from numba.core.compiler import CompileResult, compile_result
 class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
     """A library that is optimised, but not translated to machine code; other libraries link it.
 
-    numba knows a function by its entry point and the environment of that entry point. A part has no machine code to
-    enter, so that its entry point is null and its environment is set when a kernel that contains it is compiled.
+    numba identifies a function by its entry point and the environment of that entry point. A part has no machine code
+    and therefore a null entry point. Its environment is set when a kernel that contains it is compiled.
     """
 
     def finalize(self) -> None:
-        """Link the parts that this one calls, and optimise: kernels are slower by 5 % if only they are optimised."""
+        """Link the parts that this one calls, and optimise. If only kernels were optimised, they would be 5 %
+        slower."""
         self._raise_if_finalized()
         for library in dict.fromkeys(self._linking_libraries):
             self._reload_init.update(library._reload_init)
@@ -29,19 +30,19 @@ class PartLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     @property
     def codegen(self) -> Any:
-        """This library, which numba tells the environment of the entry point."""
+        """This library itself, which receives the environment of the entry point from numba."""
         return self
 
     def set_env(self, name: str, environment: Any) -> None:
-        """Leave the environment to the kernels that contain this part."""
+        """Do nothing: kernels that contain this part set the environment."""
 
     def get_pointer_to_function(self, name: str) -> int:
-        """Return 0: no function has an entry point."""
+        """Return 0: a part has no entry points."""
         self._ensure_finalized()
         return 0
 
     def set_intermediate_code(self, code: bytes) -> None:
-        """Take over what ``serialize_using_object_code`` returned."""
+        """Load what ``serialize_using_object_code`` returned."""
         self._final_module = binding.parse_bitcode(code)
         self._final_module.verify()
         self._finalize_dynamic_globals()
@@ -65,7 +66,7 @@ def restored_part(
     reload_init: Any,
     environments: Any,
 ) -> CompileResult:
-    """Return a part from what ``CompileResult._reduce`` returned for it."""
+    """Return a part from the values that ``CompileResult._reduce`` returned for it."""
     for load in reload_init:
         load()
     name, intermediate_code = library_content

@@ -21,7 +21,7 @@ VECTOR_BYTES = 64
 
 @intrinsic
 def raise_lanes(_typing: Any, array: Any, _at: Any, _above: Any) -> Any:
-    """``array[at + i] = max(array[at + i], array[above + i] - 1)`` for all lanes i; integers."""
+    """Set ``array[at + i] = max(array[at + i], array[above + i] - 1)`` for all lanes i; integers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Vector(context, builder, signature.args[0], arguments[0])
@@ -34,7 +34,7 @@ def raise_lanes(_typing: Any, array: Any, _at: Any, _above: Any) -> Any:
 
 @intrinsic
 def add_lanes(_typing: Any, array: Any, _at: Any, _other: Any) -> Any:
-    """``array[at + i] += array[other + i]`` for all lanes i; integers."""
+    """Add ``array[other + i]`` to ``array[at + i]`` for all lanes i; integers."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         lanes = Vector(context, builder, signature.args[0], arguments[0])
@@ -45,7 +45,7 @@ def add_lanes(_typing: Any, array: Any, _at: Any, _other: Any) -> Any:
 
 @intrinsic
 def add_scaled_lanes(_typing: Any, array: Any, _at: Any, other: Any, _from: Any, _factor: Any, _shift: Any) -> Any:
-    """``array[at + i] += factor * (other[from + i] - shift)`` for all lanes i; float64."""
+    """Add ``factor * (other[from + i] - shift)`` to ``array[at + i]`` for all lanes i; float64."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         own = Vector(context, builder, signature.args[0], arguments[0])
@@ -61,7 +61,10 @@ def add_scaled_lanes(_typing: Any, array: Any, _at: Any, other: Any, _from: Any,
 def add_product_lanes(
     _typing: Any, array: Any, _at: Any, one: Any, _first: Any, other: Any, _second: Any, _factor: Any, _shift: Any
 ) -> Any:
-    """``array[at + i] += one[first + i] * factor * (other[second + i] - shift)`` for all lanes i; float64."""
+    """Add ``one[first + i] * factor * (other[second + i] - shift)`` to ``array[at + i]`` for all lanes i.
+
+    All numbers are float64.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         own, one, other = (Vector(context, builder, signature.args[k], arguments[k]) for k in (0, 2, 4))
@@ -75,7 +78,7 @@ def add_product_lanes(
 
 @intrinsic
 def prefetch_lanes(_typing: Any, array: Any, _at: Any) -> Any:
-    """Prefetches the cache lines of the lanes."""
+    """Prefetch the cache lines of the lanes."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, arguments[0]).data
@@ -101,12 +104,12 @@ class Vector:
         return self._builder.load(self._pointer(at), align=self._align)
 
     def store(self, lanes: Any, at: Any) -> Any:
-        """Stores lanes. Returns the result of an intrinsic that returns None."""
+        """Store lanes. Return the result of an intrinsic that returns None."""
         self._builder.store(lanes, self._pointer(at), align=self._align)
         return self._context.get_dummy_value()
 
     def repeat(self, number: Any) -> Any:
-        """A vector with the same number in all lanes."""
+        """Return a vector with the same number in all lanes."""
         nothing, index = ir.Constant(self._type, ir.Undefined), ir.IntType(32)
         first = self._builder.insert_element(nothing, number, ir.Constant(index, 0))
         return self._builder.shuffle_vector(

@@ -12,6 +12,7 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DataFrame
 
 Value: TypeAlias = str | list[str] | float | None
 Record: TypeAlias = Mapping[str, Value]
@@ -25,7 +26,8 @@ class Mechanism(ABC):
     masked record, alone or in a batch of any size.
 
     A record maps each nominal attribute to a concept id, to a list of concept ids (array attribute; may be empty) or to
-    None (absent), and each numeric attribute to a number or None.
+    None (absent), and each numeric attribute to a number or None. Where a sequence of records is expected, a pyarrow
+    Table, a pandas DataFrame or a polars DataFrame does too (extra ``frames``): a row is a record.
     """
 
     name: ClassVar[str]
@@ -61,7 +63,7 @@ class Mechanism(ABC):
         """The statistics in force. Raises StatisticsError before the first ``calibrate`` or ``restore``."""
 
     @abstractmethod
-    def encode(self, records: Sequence[Record]) -> Batch:
+    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions.
 
         Raises UnknownConceptError, whose ``position`` is the record's index.
@@ -76,7 +78,7 @@ class Mechanism(ABC):
         """Add a record to the calibration window; ``time``: its time in seconds, for windows bounded by age."""
 
     @abstractmethod
-    def learn_many(self, records: Iterable[Record], *, time: float | None = None) -> None:
+    def learn_many(self, records: Iterable[Record] | DataFrame, *, time: float | None = None) -> None:
         """Add records to the calibration window, in order."""
 
     @abstractmethod
@@ -95,7 +97,7 @@ class Mechanism(ABC):
         """Mask one record with the random words of ``key``."""
 
     @abstractmethod
-    def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key."""
 
     @abstractmethod
@@ -114,7 +116,7 @@ class Mechanism(ABC):
         """Return the transition probabilities P(a* | a) of one value of an attribute, by concept id.
 
         They include the value itself, are averaged over the window's law of the record's other values, and sum to 1.
-        Concepts of probability 0 other than the value are left out.
+        Other concepts of probability 0 are left out.
 
         Raises ParameterError for an unknown attribute, UnknownConceptError for an unknown value, and StatisticsError
         without statistics, or if the probabilities depend on counts that this object does not have (see ``risk``).
@@ -127,8 +129,8 @@ class Mechanism(ABC):
         * ``draws``: the number of records drawn for the figures of whole records.
         * ``repeats``: how often a record's masks were seen, each time with independent random words.
 
-        Raises StatisticsError without statistics, or if they come from a snapshot: it does not hold the window's
-        counts, which the object that calibrated has.
+        Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
+        window's counts; only the object that calibrated has them.
         """
 
     def snapshot(self) -> dict[str, Any]:

@@ -1,25 +1,30 @@
-"""The default mechanism: the best one that can serve the attributes and parameters that are given.
+"""The default mechanism: the best one for the given attributes and parameters.
 
-Semantic transport is the default, because at an equal distance between originals and masks it preserves the joint law
-of the attributes and tells an attacker less than every other mechanism that masks records one by one. Semantic noise
-takes its place where transport cannot be used. Its own parameters then follow 2017's Table 9.
+Semantic transport is the default. At an equal distance between originals and masks, it preserves the joint law of the
+attributes and tells an attacker less than every other mechanism that masks records one by one. Where transport cannot
+be used, semantic noise is the default, with parameters according to 2017's Table 9.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from functools import cache
 from inspect import signature
-from typing import Any
 
+from stream_masker.core.mechanisms.noise.defaults import noise_defaults
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
+
+__all__ = ["BUILT_IN_CODES", "DefaultMechanism", "default_candidates", "default_mechanism", "noise_defaults"]
+
+BUILT_IN_CODES = "icd10cm"
+"""The built-in ontology, whose inner concepts (chapters, blocks and categories) are no codes that can be billed."""
 
 
 @dataclass(frozen=True, slots=True)
 class DefaultMechanism:
-    """The mechanism for what is given, and the reason why it is not semantic transport, empty if it is."""
+    """The default mechanism, and the reason why it is not semantic transport; empty if it is."""
 
     name: str
     reason: str = ""
@@ -34,10 +39,10 @@ def default_mechanism(
 ) -> DefaultMechanism:
     """Return the mechanism for these parameters and attributes.
 
-    * ``parameters``: the names of the mechanism's parameters that are given.
-    * ``arrays``: the attributes that are arrays. Transport masks them too, but calibrating it takes seconds.
+    * ``parameters``: the names of the given parameters of the mechanism.
+    * ``arrays``: the attributes that are arrays. Transport can mask them, but its calibration then takes seconds.
     * ``numeric``: the numeric attributes.
-    * ``record_alpha``: whether records bring their own noise level.
+    * ``record_alpha``: whether records have their own noise levels.
     """
     of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
     of_transport = set(parameters) & (_parameters(SemanticTransport) - _parameters(SemanticNoise))
@@ -54,31 +59,12 @@ def default_mechanism(
     return DefaultMechanism(SemanticNoise.name, reason)
 
 
-def noise_defaults(
-    taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any], *, numeric: bool = False
-) -> dict[str, Any]:
-    """Return ``correlated`` and ``reference`` of semantic noise, those that are given and otherwise the best (2017).
+def default_candidates(built_in: Iterable[bool]) -> str:
+    """Return ``candidates`` of semantic noise and the exponential mechanism: ``leaves`` or ``all``.
 
-    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
-    (2017: Table 9). The noise of several arrays is not correlated.
-
-    * ``taxonomies``: what identifies the taxonomy of each nominal attribute.
-    * ``arrays``: the attributes that are arrays.
-    * ``given``: the parameters that are given, with their values.
-    * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
+    ``built_in``: whether each attribute has the codes of ``BUILT_IN_CODES``; one of them suffices for ``leaves``.
     """
-    alone = len(taxonomies) == 1 and not numeric
-    chosen = {"correlated": not alone and len(arrays) < 2, "reference": _reference(taxonomies, arrays, given)}
-    return {name: given.get(name, value) for name, value in chosen.items()}
-
-
-def _reference(taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]) -> str:
-    if given.get("pairs") is not None:
-        return "pair"
-    if len(taxonomies) == 1:
-        return "mean"
-    one_taxonomy = len(set(taxonomies.values())) == 1
-    return "pair" if len(taxonomies) == 2 and one_taxonomy and len(arrays) < 2 else "root"
+    return "leaves" if any(built_in) else "all"
 
 
 @cache

@@ -45,7 +45,7 @@ def encode_numbers(records: Sequence[Record], numeric: Mapping[str, Numeric]) ->
 
 
 def read_numbers(name: str, values: Sequence[Value], attribute: Numeric) -> Float64Array:
-    """(n,) float64: the values of one attribute, NaN for None. Raises ParameterError as ``encode_numbers``."""
+    """Return (n,) float64: the values of one attribute, NaN for None. Raises ParameterError as ``encode_numbers``."""
     types = set(map(type, values))
     if not types <= {int, float, type(None)}:
         index = next(i for i, value in enumerate(values) if type(value) not in (int, float, type(None)))

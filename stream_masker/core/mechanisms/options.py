@@ -17,10 +17,10 @@ from stream_masker.errors import ParameterError
 REFERENCES = ("mean", "pair", "root")
 
 MIN_ALPHA = 0.01
-"""The smallest noise level α that is allowed, also of a record; less would leave nearly all values as they are."""
+"""The smallest allowed noise level α, also of a record. Less noise would leave nearly all values unchanged."""
 
 MAX_ALPHA = 10.0
-"""The largest noise level α that is allowed."""
+"""The largest allowed noise level α."""
 
 ALPHA_RANGE = f"[{MIN_ALPHA:g}, {MAX_ALPHA:g}]"
 """The allowed noise levels, for messages."""

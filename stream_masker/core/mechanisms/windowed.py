@@ -6,9 +6,11 @@ It encodes and decodes records, keeps the window, computes statistics, and write
 from __future__ import annotations
 
 import copy
+import reprlib
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
 
 import numpy as np
@@ -18,26 +20,20 @@ from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
+from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.floor import (
-    MAX_CHECKED_CELLS,
-    MAX_CHECKED_VALUES,
-    check_changed,
-    check_channel,
-    required_change,
-)
-from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples, value_law
-from stream_masker.core.risk.reduction import reduced_counts, without_mode
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.window_statistics import IncrementalStatistics
+from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
@@ -67,6 +63,28 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     snapshot_format: ClassVar[int] = 1
     """The format number of ``snapshot``; a snapshot of another format is rejected."""
+
+    _given: Mapping[str, Any]
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Give the class the signature of its constructor, which ``__new__`` would hide."""
+        super().__init_subclass__(**options)
+        own = signature(cls.__init__)
+        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+
+    def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
+        """Remember the given parameters, for ``repr``."""
+        self = super().__new__(cls)
+        self._given = {name: value for name, value in parameters.items() if name not in ("taxonomies", "seed")}
+        return self
+
+    def __repr__(self) -> str:
+        """Return the attributes, the given parameters without the seed, and the statistics in force."""
+        given = [f"{name}={reprlib.repr(value)}" for name, value in self._given.items()]
+        shown = self._statistics
+        state = "no statistics" if shown is None else f"statistics version {shown.version} of {shown.records:,} records"
+        nominal = ", ".join(f"{name!r}: {tau!r}" for name, tau in self._taxonomies.items())
+        return f"<{type(self).__name__}({', '.join([f'{{{nominal}}}', *given])}), {state}>"
 
     def __init__(
         self,
@@ -126,17 +144,21 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise StatisticsError(NO_STATISTICS)
         return self._statistics
 
-    def encode(self, records: Sequence[Record]) -> Batch:
+    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records as columns of positions; fields that are not attributes are ignored.
 
         Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises
         ParameterError for a nominal value that is not a concept id, a list of them, or None, and for a numeric value
         that is neither None nor a number that the attribute allows.
         """
+        records = self._as_records(records)
         batch = encoding.encode(records, self._taxonomies)
         return (
             replace(batch, numeric=numeric_encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
         )
+
+    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
+        return as_records(records, (*self._attributes, *self._numeric))
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
@@ -146,8 +168,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def learn_one(self, record: Record, *, time: float | None = None) -> None:
         self.learn_many([record], time=time)
 
-    def learn_many(self, records: Iterable[Record], *, time: float | None = None) -> None:
-        self._window.add(self.encode(list(records)), time)
+    def learn_many(self, records: Iterable[Record] | DataFrame, *, time: float | None = None) -> None:
+        self._window.add(self.encode(self._as_records(records)), time)
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""
@@ -219,9 +241,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Return the law of the masks of some attributes, given their values.
 
         The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
-        that masks groups has none: None.
+        that masks groups returns None.
 
-        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each.
+        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each
+          attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
@@ -231,12 +254,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
         return self.mask_many([record], keys=[key])[0]
 
-    def mask_many(self, records: Sequence[Record], *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+    def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.
 
         Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
         ParameterError if the numbers of keys and records differ, and the errors of ``encode`` and ``mask_batch``.
         """
+        records = self._as_records(records)
         return self._mask_many(records, self.encode(records), keys)
 
     def snapshot_of(self, statistics: Statistics) -> dict[str, Any]:
@@ -262,10 +286,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
-        """Return what masking with the statistics needs. Raises StatisticsError if they cannot be used for masking."""
+        """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        """Return what masking needs of the window beyond its statistics, JSON-serialisable (``Statistics.model``).
+        """Return what masking needs from the window beyond its statistics, JSON-serialisable (``Statistics.model``).
 
         ``statistics``: those of the window, without a model.
         """
@@ -274,40 +298,14 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def _check_masking(self, counts: Counts) -> None:
         """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``).
 
-        A mechanism that masks groups is not checked: its channel is only an estimate. Neither is an attribute with a
-        single value, which an attacker knows without masks.
+        A mechanism that masks groups is not checked: its channel is only an estimate.
         """
-        for j, name in enumerate(() if self.needs_group else self._attributes):
-            values, prior = value_law(counts.values[j])
-            if values.size > 1 and not self._surely_changes(j, counts, required_change(prior)):
-                check_channel(name, self.attribute_channel(j, values, counts), prior)
+        for j in range(0 if self.needs_group else len(self._attributes)):
+            self._check_floor(FloorCheck(self, j, counts))
 
-    def _check_others(self, j: int, name: str, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too few of the values other than the most frequent one.
-
-        ``changed_at_least`` must be a bound for every value, not only on average.
-        """
-        others = without_mode(counts, j)
-        values, prior = value_law(others.values[j])
-        if values.size > 1 and not self._surely_changes(j, others, required_change(prior)):
-            changed = float(prior @ (1.0 - self.attribute_channel(j, values, counts).unchanged))
-            check_changed(f"{name}, apart from its most frequent value", changed, prior)
-
-    def _surely_changes(self, j: int, counts: Counts, required: float) -> bool:
-        """Return whether masking changes enough of many values, by a cheap bound or by the most frequent values."""
-        if counts.values[j].keys.size <= MAX_CHECKED_VALUES:
-            return False
-        if self.changed_at_least(j, counts) >= required:
-            return True
-        sizes = [len(d.taxonomy) for d in self._distances]
-        limits = [max(MAX_CHECKED_VALUES, MAX_CHECKED_CELLS // size) for size in sizes]
-        frequent, left_out = reduced_counts(counts, sizes, limits)
-        values, prior = value_law(frequent.values[j])
-        if not left_out or not values.size:
-            return False
-        share = frequent.values[j].rows / counts.values[j].rows
-        changed = prior @ (1.0 - self.attribute_channel(j, values, frequent).unchanged)
-        return bool(share * changed >= required)
+    def _check_floor(self, check: FloorCheck) -> None:
+        """Raise StatisticsError if masking changes too little of an attribute, or determines its originals."""
+        check.check()
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
         if statistics.attributes != self._attributes:

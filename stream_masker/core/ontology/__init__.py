@@ -4,6 +4,7 @@
 * ``data`` checks a draft with ``links`` and ``graph``, and orders it: the result is a ``taxonomy`` and ``names``.
 * ``storage`` writes that result to a file of arrays, and maps it again.
 * ``ontology`` is the public class over it. ``mapping`` finds the concepts of data values.
+* ``preorder``: an order in which concepts that are near each other are neighbours.
 * ``text_table``, ``text_hash`` and ``lookup`` store texts as arrays and find them.
 """
 

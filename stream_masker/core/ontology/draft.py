@@ -87,7 +87,7 @@ def indexed_draft(
 
 
 def _indexed_links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
-    """The indices of the child and of the parent of each link."""
+    """Return the indices of the child and of the parent of each link."""
     if not ids:
         raise EmptyOntologyError("the ontology holds no concept")
     if "" in parents:

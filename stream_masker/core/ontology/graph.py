@@ -15,7 +15,7 @@ from stream_masker.core.kernels.jit import kernel
 
 @kernel
 def longest_depths(parent_counts: Int64Array, child_offsets: Int64Array, children: Int32Array) -> Int32Array:
-    """(m,) int32: the number of nodes on the longest path from a root to each concept.
+    """Return (m,) int32: the number of nodes on the longest path from a root to each concept.
 
     It is 1 for roots, and 0 for concepts in or below a cycle. Every concept enters the queue after its last parent
     (Kahn's algorithm).
@@ -48,7 +48,8 @@ def longest_depths(parent_counts: Int64Array, child_offsets: Int64Array, childre
 
 @kernel
 def breadth_first(depth: Int32Array, child_offsets: Int64Array, children: Int32Array) -> Int64Array:
-    """(m,) int64: the concepts ordered by depth, then by the rank of their first parent in this order, then by index.
+    """Return (m,) int64: the concepts ordered by depth, then by the rank of their first parent in this order, then by
+    index.
 
     ``depth``: the result of ``longest_depths``, for one root. All parents of a concept have smaller depths, so they are
     visited before it, in the resulting order: the first visit of a concept comes from its first parent.
@@ -74,7 +75,7 @@ def breadth_first(depth: Int32Array, child_offsets: Int64Array, children: Int32A
 
 @kernel
 def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) -> BoolArray:
-    """(m,) bool: whether each concept is ``start`` or one of its descendants."""
+    """Return (m,) bool: whether each concept is ``start`` or one of its descendants."""
     m = child_offsets.size - 1
     below = np.zeros(m, np.bool_)
     stack = np.empty(m, np.int64)
@@ -95,7 +96,8 @@ def descendants_of(start: int, child_offsets: Int64Array, children: Int32Array) 
 
 @kernel
 def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """The ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest paths.
+    """Return the ancestors of every concept, including itself: offsets (m + 1,), positions (descending), shortest
+    paths.
 
     The ancestors of a concept are itself, at 0 links, and the ancestors of its parents, one link farther. Parents come
     first, so their rows are complete.
@@ -140,10 +142,11 @@ def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array
 
 @kernel
 def level_ranges(parent: Int32Array) -> tuple[Int64Array, Int32Array, Int32Array]:
-    """The ranges of positions of the descendants k levels below s, for every concept s of a tree, k = 0 … height of s.
+    """Return the ranges of positions of the descendants k levels below s, for every concept s of a tree, k = 0 … height
+    of s.
 
     Concepts are ordered by depth, then by the position of their parent, so these descendants are contiguous.
-    ``parent``: (m,) int32, -1 for the root. Returns compressed rows: offsets (m + 1,), first positions, and ends (half
+    ``parent``: (m,) int32, -1 for the root. Return compressed rows: offsets (m + 1,), first positions, and ends (half
     open).
     """
     m = parent.size

@@ -47,7 +47,7 @@ def order_links(ids: Sequence[str], children: Int64Array, parents: Int64Array) -
 def build_taxonomy(
     ids: TextTable, labels: TextTable, children: Int64Array, parents: Int64Array
 ) -> tuple[Taxonomy, Int64Array]:
-    """The taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
+    """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
 
     Arguments and errors are those of ``order_links``; ``labels``: (m,), by index.
     """
@@ -73,7 +73,7 @@ def _check(ids: Sequence[str], by_id: Int64Array, depth: Int32Array, rows: Int64
 
 
 def _cycle(depth: Int32Array, rows: Int64Array, columns: Int64Array) -> list[int]:
-    """The ranks of the concepts of one cycle.
+    """Return the ranks of the concepts of one cycle.
 
     ``longest_depths`` leaves the depth 0 for concepts in or below a cycle. Each of them has a parent of depth 0, so
     following such parents upwards reaches some concept a second time.

@@ -21,7 +21,7 @@ JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
 """Appended to joined texts: the separator after the last text, and padding for reads of whole words."""
 
 MANY_MATCHES = 500
-"""The least texts to look up at once for which the hash table of short texts is used."""
+"""The smallest number of texts looked up at once for which the hash table of short texts is used."""
 
 INVALID_UTF8 = b"\xff"
 """Replaces values that are not texts. It is not valid UTF-8, so it equals no text of a table."""
@@ -41,12 +41,12 @@ class TextLookup:
         self._short_table: UInt64Array | None = None
 
     def find(self, text: object) -> int:
-        """The index of a text, or -1."""
+        """Return the index of a text, or -1."""
         index = self._cache.get(text)
         return self._search(text) if index is None else index
 
     def find_all(self, texts: Sequence[object]) -> Int32Array:
-        """(n,) int32: the index of each text, or -1."""
+        """Return (n,) int32: the index of each text, or -1."""
         if len(texts) < MANY_MATCHES:
             return self._find_each(texts)
         try:
@@ -55,7 +55,7 @@ class TextLookup:
             return self._find_each(texts)
 
     def find_texts(self, texts: Sequence[str]) -> Int32Array:
-        """Like ``find_all``, but faster for many texts. Raises TypeError if a value is not a text."""
+        """Return the same as ``find_all``, but faster for many texts. Raises TypeError if a value is not a text."""
         joined = np.frombuffer(encoded(TEXT_SEPARATOR.join(texts) + JOINED_END), np.uint8)
         if self._short_table is None:
             self._short_table = self._build_short_table()
@@ -94,7 +94,7 @@ def _slots(texts: TextTable) -> Int32Array:
 
 
 def _concatenated(texts: Sequence[object]) -> tuple[UInt8Array, Int64Array, int]:
-    """The bytes of all texts, the offset of each, and the number of bytes between two texts.
+    """Return the bytes of all texts, the offset of each, and the number of bytes between two texts.
 
     The texts are joined with zero bytes, which is fast. If a text contains a zero byte, or a value is not a text, they
     are encoded one by one and concatenated without a gap.
@@ -138,7 +138,7 @@ class FoldedIndex:
         return cls(joined[order], np.concatenate(owners)[order])
 
     def candidates(self, text: str) -> set[int]:
-        """The owners of every entry with the hash of a folded text.
+        """Return the owners of every entry with the hash of a folded text.
 
         All owners of the text are among them. Others are rare: those of a text with the same 64-bit hash.
         """

@@ -54,6 +54,9 @@ class ConceptMap:
     the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
     """
 
+    def __repr__(self) -> str:
+        return f"ConceptMap({self.taxonomy!r}, unknown={self.unknown!r})"
+
     def __init__(
         self,
         taxonomy: Taxonomy,
@@ -76,12 +79,13 @@ class ConceptMap:
         self._cache: dict[str, Match] = {}
 
     def find(self, value: str) -> Match:
-        """The concept of a value; cached."""
+        """Return the concept of a value; cached."""
         match = self._cache.get(value)
         return self._find(value) if match is None else match
 
     def ambiguous(self, value: str) -> list[str]:
-        """The ids of the concepts that share a normalised code or a name with a value that finds none of them."""
+        """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
+        them."""
         if self.find(value).how not in {"unknown", "ancestor"}:
             return []
         found = (self._names.codes_of(key) for key in value_keys(value))
@@ -96,7 +100,8 @@ class ConceptMap:
                 self._remember(value, Match(position, "exact"))
 
     def resolve(self, value: str) -> tuple[int, bool]:
-        """The position of the concept, or ``UNKNOWN``; and whether the whole value was found, not only a prefix."""
+        """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not only a
+        prefix."""
         match = self.find(value)
         return match.position, match.how not in ("ancestor", "unknown")
 
@@ -148,21 +153,22 @@ class _NameSearch:
         self._data = data
 
     def find_code(self, key: str) -> int | None:
-        """The position of the concept with this key (``code_keys``), UNKNOWN if there are several, None if none."""
+        """Return the position of the concept with this key (``code_keys``), UNKNOWN if there are several, None if
+        none."""
         return self._only(self.codes_of(key))
 
     def codes_of(self, key: str) -> Sequence[int]:
-        """The positions of the concepts with a key."""
+        """Return the positions of the concepts with a key."""
         candidates = self._data.indexes.codes.candidates(fold_code(key))
         return self._inside({c for c in candidates if key in code_keys(self._data.taxonomy.ids[c])})
 
     def find_name(self, name: str) -> int:
-        """The position of the only concept with this case-folded label or synonym, otherwise UNKNOWN."""
+        """Return the position of the only concept with this case-folded label or synonym, otherwise UNKNOWN."""
         found = self._only(self.named(name))
         return UNKNOWN if found is None else found
 
     def named(self, name: str) -> Sequence[int]:
-        """The positions of the concepts with a case-folded label or synonym."""
+        """Return the positions of the concepts with a case-folded label or synonym."""
         candidates = self._data.indexes.names.candidates(name) if name else set()
         return self._inside({c for c in candidates if self._has_name(c, name)})
 
@@ -176,7 +182,7 @@ class _NameSearch:
         return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
-        """The positions, in the taxonomy, of those values of the whole ontology that it holds."""
+        """Return the positions, in the taxonomy, of those values of the whole ontology that it holds."""
         if not concepts:
             return ()
         if self._taxonomy is self._data.taxonomy:
@@ -186,7 +192,7 @@ class _NameSearch:
 
 
 def code_keys(concept: str) -> set[str]:
-    """The keys by which a code is found: in capitals, and if it has a dot, also without the dot.
+    """Return the keys by which a code is found: in capitals, and if it has a dot, also without the dot.
 
     A code without a dot has a second key that starts with ``NO_DOT``.
     """
@@ -195,7 +201,7 @@ def code_keys(concept: str) -> set[str]:
 
 
 def value_keys(value: str) -> tuple[str, ...]:
-    """The keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
+    """Return the keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
 
     A value with a dot then looks up codes that have no dot, after its own dot is removed.
     """
@@ -206,7 +212,8 @@ def value_keys(value: str) -> tuple[str, ...]:
 
 
 def pad_icd9(code: str) -> str:
-    """A code in capitals, with the leading zeros of ICD-9 added to its category (38 → 038, V1 → V01, E1 → E001)."""
+    """Return a code in capitals, with the leading zeros of ICD-9 added to its category (38 → 038, V1 → V01, E1 →
+    E001)."""
     category, dot, rest = code.partition(".")
     match = re.fullmatch(r"([VE]?)(\d+)", category)
     if match is None:

@@ -28,11 +28,11 @@ class Synonyms(Mapping[str, tuple[str, ...]]):
 
     @classmethod
     def none(cls, taxonomy: Taxonomy) -> Synonyms:
-        """No synonyms for any concept of the taxonomy."""
+        """Return an empty mapping: no concept of the taxonomy has a synonym."""
         return cls(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), TextTable.of(()))
 
     def at(self, position: int) -> tuple[str, ...]:
-        """The synonyms of the concept at a position."""
+        """Return the synonyms of the concept at a position."""
         return self.texts[self.offsets[position] : self.offsets[position + 1]]
 
     @property

@@ -78,7 +78,7 @@ class Ontology:
 
     @classmethod
     def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:
-        """Build a flat ontology: values directly below a root that is no value itself.
+        """Build a flat ontology: values directly below a root that is not a value itself.
 
         The root is not found as a value, and no mechanism writes it. Raises ParameterError if it is one of the values,
         and like ``from_edges``.
@@ -120,15 +120,15 @@ class Ontology:
         return f"Ontology(root={self.root!r}, concepts={len(self)})"
 
     def label(self, concept: str) -> str:
-        """The preferred label of a concept, empty if it has none. Raises UnknownConceptError."""
+        """Return the preferred label of a concept, empty if it has none. Raises UnknownConceptError."""
         return self.data.taxonomy.label(concept)
 
     def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
-        """τ: a concept and all its descendants.
+        """Return τ: a concept and all its descendants.
 
         The concept is ``root``, or the least common subsumer of the concepts in ``domain`` (2017: equation 10), or the
-        root of the ontology if neither is given. Depths count from the root of the taxonomy. Raises ParameterError for
-        both or an empty domain, UnknownConceptError for a concept that the ontology does not hold.
+        root of the ontology if neither is given. Depths count from the root of the taxonomy. Raises ParameterError if
+        both are given or the domain is empty, and UnknownConceptError for a concept that the ontology does not contain.
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
@@ -141,7 +141,7 @@ class Ontology:
         return self._subtaxonomy(0 if root is None else whole.position(root))
 
     def to_networkx(self) -> nx.DiGraph[str]:
-        """The hierarchy as a directed graph with child → parent edges, and labels as node attributes."""
+        """Return the hierarchy as a directed graph with child → parent edges, and labels as node attributes."""
         import networkx as nx
 
         network: nx.DiGraph[str] = nx.DiGraph()
@@ -162,7 +162,7 @@ class Ontology:
 
 
 def _subtaxonomy(tau: Taxonomy, position: int) -> Taxonomy:
-    """The taxonomy of a concept and its descendants, with the links between them."""
+    """Return the taxonomy of a concept and its descendants, with the links between them."""
     below = graph.descendants_of(position, tau.child_offsets, tau.children)
     kept = np.flatnonzero(below)
     children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))

@@ -55,7 +55,7 @@ def load_data(source: str | Path) -> OntologyData:
 def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path, OntologyData]:
     """Parse a source, write its compiled form to a file, by default in the cache folder, and open that file.
 
-    Returns the path and the opened ontology. Raises OntologyError, also if the file cannot be written.
+    Return the path and the opened ontology. Raises OntologyError, also if the file cannot be written.
     """
     if is_compiled(source):
         raise OntologyError(f"{source} is compiled already: give the source that it was compiled from")
@@ -71,12 +71,12 @@ def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path
 
 
 def is_compiled(source: str | Path) -> bool:
-    """Whether the name of a source is that of a compiled ontology."""
+    """Return whether the name of a source is that of a compiled ontology."""
     return Path(source).suffix == compiled.COMPILED_SUFFIX
 
 
 def resolve_source(source: str | Path) -> ResolvedSource:
-    """The source that a name, a file or a folder stands for. Raises OntologyError if there is none."""
+    """Return the source that a name, a file or a folder stands for. Raises OntologyError if there is none."""
     if str(source) in NAMED:
         return NAMED[str(source)]()
     path = Path(source)

@@ -26,7 +26,7 @@ class Suggestions:
         self._ontology = ontology
 
     def of(self, value: str) -> list[str]:
-        """The ids of at most ``SUGGESTIONS_MAX`` concepts, the most similar ones first."""
+        """Return the ids of at most ``SUGGESTIONS_MAX`` concepts, the most similar ones first."""
         code = fold_code(value.strip())
         codes = {fold_code(concept): concept for concept in self._codes.get(code[:CODE_START], ())}
         similar = [codes[one] for one in get_close_matches(code, codes, n=SUGGESTIONS_MAX, cutoff=0.6)]

@@ -180,14 +180,14 @@ class Taxonomy:
         return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
 
     def position(self, concept: str) -> int:
-        """The position of a concept. Raises UnknownConceptError."""
+        """Return the position of a concept. Raises UnknownConceptError."""
         found = self._lookup.find(concept)
         if found < 0:
             raise UnknownConceptError("the taxonomy holds no such concept")
         return found
 
     def encode(self, values: Iterable[str]) -> Int32Array:
-        """(n,) int32: the positions of n concept ids.
+        """Return (n,) int32: the positions of n concept ids.
 
         Raises UnknownConceptError, with the index of the first unknown id, if the taxonomy does not hold all of them.
         """
@@ -199,7 +199,8 @@ class Taxonomy:
         return positions
 
     def find(self, values: Sequence[object]) -> Int32Array:
-        """(n,) int32: the positions of n values, -1 for those that are not concepts, or a root that is no value."""
+        """Return (n,) int32: the positions of n values, -1 for those that are not concepts, or a root that is no
+        value."""
         return self._values_only(self._lookup.find_all(values))
 
     def find_texts(self, values: Sequence[str]) -> Int32Array:
@@ -210,37 +211,38 @@ class Taxonomy:
         return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
 
     def is_value(self, position: int) -> bool:
-        """Whether a value of the data can stand for the concept at a position."""
+        """Return whether a value of the data can stand for the concept at a position."""
         return position > 0 or self.root_is_value
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
-        """The concept ids at the given positions."""
+        """Return the concept ids at the given positions."""
         return self.ids.decode_array(positions) if isinstance(positions, np.ndarray) else self.ids.decode(positions)
 
     def label(self, concept: str) -> str:
-        """The label of a concept, empty if it has none. Raises UnknownConceptError."""
+        """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
         return self.labels[self.position(concept)]
 
     def depth_of(self, concept: str) -> int:
-        """The number of nodes on the longest path from the root to a concept; that of the root is 1."""
+        """Return the number of nodes on the longest path from the root to a concept; that of the root is 1."""
         return int(self.depth[self.position(concept)])
 
     def parents_of(self, concept: str) -> tuple[str, ...]:
-        """The direct generalisations of a concept."""
+        """Return the direct generalisations of a concept."""
         c = self.position(concept)
         return tuple(self.decode(self.parents[self.parent_offsets[c] : self.parent_offsets[c + 1]]))
 
     def children_of(self, concept: str) -> tuple[str, ...]:
-        """The direct specialisations of a concept."""
+        """Return the direct specialisations of a concept."""
         c = self.position(concept)
         return tuple(self.decode(self.children[self.child_offsets[c] : self.child_offsets[c + 1]]))
 
     def ancestors_of(self, concept: str) -> dict[str, int]:
-        """The concept and all its subsumers, deepest first, with the number of links on the shortest path to each."""
+        """Return the concept and all its subsumers, deepest first, with the number of links on the shortest path to
+        each."""
         return {self.ids[s]: path for s, path in self._ancestors(self.position(concept)).items()}
 
     def path(self, concept: str, ancestor: str) -> int:
-        """The number of links on the shortest is-a path from a concept up to an ancestor.
+        """Return the number of links on the shortest is-a path from a concept up to an ancestor.
 
         Raises UnknownConceptError if ``ancestor`` does not subsume ``concept``.
         """
@@ -250,11 +252,13 @@ class Taxonomy:
         return links
 
     def lcs(self, c1: str, c2: str) -> str:
-        """The least common subsumer: the deepest, then the one with the least sum of paths, then the smallest id."""
+        """Return the least common subsumer: the deepest, then the one with the least sum of paths, then the smallest
+        id."""
         return self.ids[self.common_subsumer([self.position(c1), self.position(c2)])]
 
     def common_subsumer(self, positions: Sequence[int]) -> int:
-        """The position of the least common subsumer of one or more concepts (2017: equation 9); ties as in ``lcs``."""
+        """Return the position of the least common subsumer of one or more concepts (2017: equation 9); ties as in
+        ``lcs``."""
         common = self._ancestors(positions[0])
         for other in positions[1:]:
             paths = self._ancestors(other)

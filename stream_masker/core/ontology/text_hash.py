@@ -32,7 +32,7 @@ def text_hash(data: UInt8Array, start: int, end: int) -> np.uint64:
 
 @kernel
 def text_hashes(data: UInt8Array, offsets: Int64Array, gap: int) -> UInt64Array:
-    """(n,) uint64: the hashes of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
+    """Return (n,) uint64: the hashes of the texts ``data[offsets[i]:offsets[i + 1] - gap]``."""
     hashes = np.empty(offsets.size - 1, np.uint64)
     for i in range(hashes.size):
         hashes[i] = text_hash(data, offsets[i], offsets[i + 1] - gap)
@@ -54,7 +54,8 @@ def piece_offsets(data: UInt8Array, most: int) -> tuple[Int64Array, int]:
 
 @kernel
 def fill_slots(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> Int32Array:
-    """(size,) int32: the index of the text in each slot, -1 for an empty slot. ``size``: a power of two above n."""
+    """Return (size,) int32: the index of the text in each slot, -1 for an empty slot. ``size``: a power of two
+    above n."""
     slots = np.full(size, -1, np.int32)
     mask = np.uint64(size - 1)
     for i in range(starts.size):
@@ -67,7 +68,7 @@ def fill_slots(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array
 
 @kernel
 def same_text(data: UInt8Array, start: int, end: int, other: UInt8Array, first: int, last: int) -> bool:
-    """Whether ``data[start:end]`` and ``other[first:last]`` are equal."""
+    """Return whether ``data[start:end]`` and ``other[first:last]`` are equal."""
     if end - start != last - first:
         return False
     same = True
@@ -80,7 +81,7 @@ def same_text(data: UInt8Array, start: int, end: int, other: UInt8Array, first: 
 def find_text(
     wanted: UInt8Array, first: int, last: int, slots: Int32Array, data: UInt8Array, starts: Int64Array, ends: Int64Array
 ) -> int:
-    """The index of the text that equals ``wanted[first:last]``, or -1."""
+    """Return the index of the text that equals ``wanted[first:last]``, or -1."""
     mask = np.uint64(slots.size - 1)
     slot = text_hash(wanted, first, last) & mask
     while slots[slot] >= 0:
@@ -101,7 +102,7 @@ def find_text_indices(
     starts: Int64Array,
     ends: Int64Array,
 ) -> Int32Array:
-    """(k,) int32: the index of each of k texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, or -1."""
+    """Return (k,) int32: the index of each of k texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, or -1."""
     found = np.empty(offsets.size - 1, np.int32)
     for i in range(found.size):
         found[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
@@ -110,14 +111,15 @@ def find_text_indices(
 
 @inlined
 def short_slot(low: np.uint64, high: np.uint64, mask: np.uint64) -> np.uint64:
-    """The first slot to probe for a short text, given as two words."""
+    """Return the first slot to probe for a short text, given as two words."""
     value = (low ^ (high * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
     return (value ^ (value >> np.uint64(32))) & mask
 
 
 @inlined
 def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
-    """The bytes from ``at`` up to the next zero byte as a little-endian word, and their number; at most 8 bytes."""
+    """Return the bytes from ``at`` up to the next zero byte as a little-endian word, and their number; at most 8
+    bytes."""
     word = word_at(data, at)
     zeros = (word - LOW_BITS) & ~word & HIGH_BITS
     if zeros == np.uint64(0):
@@ -128,7 +130,8 @@ def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
 
 @kernel
 def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> UInt64Array:
-    """(3 · size,) uint64: for each slot the two words of a short text and its index plus 1; zeros if it is empty.
+    """Return (3 · size,) uint64: for each slot the two words of a short text and its index plus 1; zeros if it is
+    empty.
 
     ``size``: a power of two above n. Texts of more than 16 bytes, and texts with zero bytes, are left out.
     """
@@ -155,7 +158,7 @@ def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array
 
 @inlined
 def find_short(table: UInt64Array, low: np.uint64, high: np.uint64) -> int:
-    """The index of the short text with these two words, or -1."""
+    """Return the index of the short text with these two words, or -1."""
     mask = np.uint64(table.size // 3 - 1)
     slot = short_slot(low, high, mask)
     while True:
@@ -177,7 +180,7 @@ def find_joined(
     starts: Int64Array,
     ends: Int64Array,
 ) -> tuple[Int32Array, int]:
-    """(count,) int32: the index of each text in ``wanted``, or -1; and the offset after the last text.
+    """Return (count,) int32: the index of each text in ``wanted``, or -1; and the offset after the last text.
 
     ``wanted``: texts that each end with a zero byte, followed by ``SHORT`` zero bytes. ``table``: from ``fill_short``.
     """

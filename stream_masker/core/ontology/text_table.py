@@ -45,21 +45,21 @@ class TextTable(Sequence[str]):
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> TextTable:
-        """A table of the given texts. A ``TextTable`` is returned as it is."""
+        """Return a table of the given texts. A ``TextTable`` is returned as it is."""
         return texts if isinstance(texts, TextTable) else cls.packed([encoded(text) for text in texts])
 
     @classmethod
     def packed(cls, texts: Sequence[bytes]) -> TextTable:
-        """A table of texts that are given in UTF-8."""
+        """Return a table of texts that are given in UTF-8."""
         offsets = offsets_from_lengths(np.fromiter(map(len, texts), np.int64, len(texts)))
         return cls(np.frombuffer(b"".join(texts), np.uint8), offsets[:-1], offsets[1:])
 
     def take(self, indices: Int64Array) -> TextTable:
-        """A table of the texts at the given indices, which shares the bytes of this one."""
+        """Return a table of the texts at the given indices, which shares the bytes of this one."""
         return TextTable(self.blob, self.starts[indices], self.ends[indices])
 
     def compact(self) -> TextTable:
-        """An equal table whose texts are adjacent and in order, without unused bytes."""
+        """Return an equal table whose texts are adjacent and in order, without unused bytes."""
         data = self.blob.data
         slices = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
         return TextTable.packed([bytes(data[start:end]) for start, end in slices])
@@ -72,7 +72,7 @@ class TextTable(Sequence[str]):
     @overload
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
-        """The text at an index, or a tuple of the texts in a slice. Raises IndexError."""
+        """Return the text at an index, or a tuple of the texts in a slice. Raises IndexError."""
         try:
             return self._cache[index]  # type: ignore[index]
         except TypeError:
@@ -87,7 +87,7 @@ class TextTable(Sequence[str]):
             yield str(data[start:end], "utf-8", LONE_SURROGATES)
 
     def decode(self, indices: Iterable[int]) -> list[str]:
-        """The texts at the given indices. Raises IndexError."""
+        """Return the texts at the given indices. Raises IndexError."""
         return list(map(self._cache.__getitem__, indices))
 
     def decode_array(self, indices: NDArray[np.integer]) -> list[str]:
@@ -151,5 +151,5 @@ class _DecodedArray:
 
 
 def encoded(text: str) -> bytes:
-    """A text in UTF-8, lone surrogates included."""
+    """Return a text in UTF-8, lone surrogates included."""
     return text.encode("utf-8", LONE_SURROGATES)

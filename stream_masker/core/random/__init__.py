@@ -1,10 +1,10 @@
-"""The random numbers of records: reproducible from a secret and a record's key, and independent of the batch.
+"""Random numbers for records: reproducible from a secret and a record's key, and independent of the batch.
 
-* ``keys``: random words of records, by offset (ChaCha20) or by a key of their own (BLAKE2b).
-* ``layout``: the words of a value, from its record's words and the value itself.
-* ``siphash``: the hash that derives them (SipHash-2-4).
-* ``draws``: uniform fractions and indices from words, for kernels.
+* ``keys``: random words of records, derived from the offset (ChaCha20) or from a key field (BLAKE2b).
+* ``layout``: the words of a value, derived from its record's words and the value itself.
+* ``siphash``: the hash that derives the words of a value (SipHash-2-4).
+* ``draws``: uniform fractions, indices, and normal and exponential variates from words.
 * ``sampling``: which records are counted, by position.
-* ``distinct``: how many different keys records have.
+* ``distinct``: estimates of the number of distinct keys.
 * ``blake2b``: keyed BLAKE2b of many messages in one call.
 """

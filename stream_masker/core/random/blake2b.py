@@ -22,17 +22,17 @@ from stream_masker.core.kernels.jit import inlined, kernel
 DIGEST_BYTES = 64
 BLOCK_BYTES = 128
 PERSON_BYTES = 16
-"""Length of the personalisation string at most."""
+"""Maximum length of the personalisation string, in bytes."""
 
 SHORT_BYTES = BLOCK_BYTES - 8
-"""Length of a message, at most, that fits into one block behind its prefix."""
+"""Maximum length, in bytes, of a message that fits into one block together with its prefix."""
 
 INITIAL_STATE = np.array(VECTOR_INITIAL_STATE, np.uint64)
 MESSAGE_SCHEDULE = np.array(VECTOR_SCHEDULE, np.int64)
 
 
 def keyed_state(key: bytes, person: bytes, size: int = DIGEST_BYTES) -> UInt64Array:
-    """(8,) the state after the key block, with which every message starts.
+    """Return (8,) uint64: the state after the key block, from which every message starts.
 
     ``key``: 1 to 64 bytes. ``person``: the personalisation, up to 16 bytes. ``size``: bytes of a digest, 1 to 64.
     """
@@ -45,7 +45,10 @@ def keyed_state(key: bytes, person: bytes, size: int = DIGEST_BYTES) -> UInt64Ar
 
 
 def digests(state: UInt64Array, prefix: int, messages: Sequence[bytes]) -> UInt64Array:
-    """(n, 8) the digests of n messages, their bytes in order. Each message follows the 8 bytes of ``prefix``."""
+    """Return (n, 8) uint64: the digests of n messages, whose bytes are in order.
+
+    Each message is prefixed with the 8 bytes of ``prefix``.
+    """
     lengths = np.fromiter(map(len, messages), np.int64, len(messages))
     ends = np.cumsum(lengths)
     data = np.frombuffer(b"".join(messages) + bytes(8), np.uint8)
@@ -54,7 +57,7 @@ def digests(state: UInt64Array, prefix: int, messages: Sequence[bytes]) -> UInt6
 
 @inlined
 def rotated(word: np.uint64, bits: int) -> np.uint64:
-    """A word, rotated to the right by so many bits."""
+    """Return a word rotated to the right by ``bits`` bits."""
     return (word >> np.uint64(bits)) | (word << np.uint64(64 - bits))
 
 
@@ -62,7 +65,7 @@ def rotated(word: np.uint64, bits: int) -> np.uint64:
 def mixed(
     a: np.uint64, b: np.uint64, c: np.uint64, d: np.uint64, x: np.uint64, y: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """The mixing function G (RFC 7693: section 3.1)."""
+    """Apply the mixing function G (RFC 7693: section 3.1)."""
     a = a + b + x
     d = rotated(d ^ a, 32)
     c = c + d
@@ -76,7 +79,7 @@ def mixed(
 
 @kernel
 def mix_block(state: UInt64Array, words: UInt64Array, length: int, last: bool) -> None:
-    """The compression function F (RFC 7693: section 3.2): updates the state, (8,), with a block of 16 words.
+    """Update the state, (8,), with a block of 16 words: the compression function F (RFC 7693: section 3.2).
 
     length: bytes of the message up to the end of this block. last: whether it is the last block.
     """
@@ -108,10 +111,10 @@ def mix_block(state: UInt64Array, words: UInt64Array, length: int, last: bool) -
 
 @kernel
 def hash_all(start: UInt64Array, prefix: np.uint64, data: UInt8Array, ends: Int64Array) -> UInt64Matrix:
-    """(n, 8) the final states of n messages, each behind the 8 bytes of ``prefix``.
+    """Return (n, 8) uint64: the final states of n messages, each prefixed with the 8 bytes of ``prefix``.
 
-    start: the state before each message. data: the messages, one after another, and 8 more bytes. ends: (n,) the end of
-    each message in ``data``. Eight consecutive messages of one block each are hashed together.
+    start: the state before each message. data: the messages, one after another, followed by 8 more bytes. ends: (n,)
+    the end of each message in ``data``. Eight consecutive messages are hashed together if each fits into one block.
     """
     result = np.empty((ends.size, 8), np.uint64)
     words = np.empty(16 * MESSAGE_LANES, np.uint64)
@@ -136,8 +139,10 @@ def hash_all(start: UInt64Array, prefix: np.uint64, data: UInt8Array, ends: Int6
 
 @inlined
 def are_short(ends: Int64Array, first: int, at: int) -> bool:
-    """Whether the next ``MESSAGE_LANES`` messages exist and fit into one block each. Message ``first`` begins at
-    ``at``."""
+    """Return whether the next ``MESSAGE_LANES`` messages exist and each fits into one block.
+
+    Message ``first`` begins at ``at``.
+    """
     if first + MESSAGE_LANES > ends.size:
         return False
     for i in range(first, first + MESSAGE_LANES):
@@ -151,8 +156,10 @@ def are_short(ends: Int64Array, first: int, at: int) -> bool:
 def fill_vector_lanes(
     prefix: np.uint64, data: UInt8Array, ends: Int64Array, first: int, at: int, words: UInt64Array, lengths: UInt64Array
 ) -> None:
-    """Writes the blocks of the next ``MESSAGE_LANES`` messages: word w of message i at index w · ``MESSAGE_LANES`` +
-    i."""
+    """Write the blocks of the next ``MESSAGE_LANES`` messages to ``words``, and their lengths to ``lengths``.
+
+    Word w of message i is at index w · ``MESSAGE_LANES`` + i.
+    """
     for i in range(words.size):
         words[i] = prefix if i < MESSAGE_LANES else np.uint64(0)
     for lane in range(MESSAGE_LANES):
@@ -173,7 +180,7 @@ def fill_vector_lanes(
 def hash_one(
     start: UInt64Array, prefix: np.uint64, data: UInt8Array, at: int, end: int, words: UInt64Array, state: UInt64Array
 ) -> None:
-    """Writes the final state of the message ``data[at:end]``. words: (16,) scratch memory for a block."""
+    """Write the final state of the message ``data[at:end]`` to ``state``. words: (16,) scratch memory for a block."""
     block = words.view(np.uint8)
     state[:] = start
     block[:] = 0

@@ -12,13 +12,13 @@ from stream_masker.core.kernels.jit import inlined, int64, kernel
 
 @kernel
 def uniform(word: np.uint64) -> float:
-    """A number in [0, 1) with the 53 high bits of a random word."""
+    """Return a number in [0, 1) from the 53 high bits of a random word."""
     return int64(word >> np.uint64(11)) * (1.0 / 9007199254740992.0)
 
 
 @kernel
 def index_below(word: np.uint64, size: int) -> int:
-    """An integer in 0 … size - 1, for sizes up to 2³¹, from the 32 high bits of a random word.
+    """Return an integer in 0 … size - 1 from the 32 high bits of a random word; ``size`` is at most 2³¹.
 
     The probability of each integer differs from 1 / size by less than 2⁻³².
     """
@@ -27,7 +27,7 @@ def index_below(word: np.uint64, size: int) -> int:
 
 @inlined
 def mixed_word(word: np.uint64) -> np.uint64:
-    """Another random word: the finalizer of SplitMix64."""
+    """Return another random word, computed by the finalizer of SplitMix64."""
     word += np.uint64(0x9E3779B97F4A7C15)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -36,7 +36,7 @@ def mixed_word(word: np.uint64) -> np.uint64:
 
 @kernel
 def salts_of(positions: Int32Array) -> UInt64Array:
-    """(k,) uint64: a salt of each concept, the same in every window, for ``accepts``."""
+    """Return (k,) uint64: a salt of each concept for ``accepts``. A concept has the same salt in every window."""
     result = np.empty(positions.size, np.uint64)
     for i in range(positions.size):
         result[i] = mixed_word(np.uint64(positions[i]))
@@ -45,12 +45,12 @@ def salts_of(positions: Int32Array) -> UInt64Array:
 
 @inlined
 def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> bool:
-    """Whether a candidate is drawn when candidates are visited one after the other.
+    """Return whether a candidate is drawn when candidates are visited one after the other.
 
-    Each is drawn with the probability ``weight`` / ``left``, where ``left`` is the weight of it and of all later ones,
-    so that the candidates are drawn in proportion to their weights. The random number of a candidate depends on the
-    word and on its ``salt`` alone. So a small change of the weights changes few draws: each visited candidate only with
-    the change of its probability.
+    The candidate is drawn with probability ``weight`` / ``left``, where ``left`` is the total weight of this and all
+    later candidates. The candidates are thus drawn in proportion to their weights. The random number of a candidate
+    depends only on the word and on its ``salt``. A small change of the weights therefore changes few draws: the
+    decision on a visited candidate changes only with the probability by which its own probability changed.
     """
     mixed = (word ^ salt) * np.uint64(0xBF58476D1CE4E5B9)
     mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0x94D049BB133111EB)
@@ -58,13 +58,13 @@ def accepts(word: np.uint64, salt: np.uint64, weight: float, left: float) -> boo
 
 
 def uniforms(words: UInt64Array) -> Float64Array:
-    """(k,) float64 in [0, 1): the 53 high bits of each random word."""
+    """Return (k,) float64 in [0, 1), each from the 53 high bits of a random word."""
     return np.asarray((words >> np.uint64(11)).astype(np.float64) * 2.0**-53)
 
 
 @kernel
 def normals(words: UInt64Matrix) -> Float64Array:
-    """(k,) float64: standard normal variates from (k, 2) random words, the first of each Box–Muller pair."""
+    """Return (k,) float64: standard normal variates from (k, 2) random words, the first of each Box–Muller pair."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):
         radius = math.sqrt(-2.0 * math.log(1.0 - uniform(words[i, 0])))
@@ -74,7 +74,7 @@ def normals(words: UInt64Matrix) -> Float64Array:
 
 @kernel
 def exponential_roots(words: UInt64Array) -> Float64Array:
-    """(k,) float64: √W from (k,) random words, W ~ Exp(1)."""
+    """Return (k,) float64: √W with W ~ Exp(1), from (k,) random words."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):
         result[i] = math.sqrt(-math.log(1.0 - uniform(words[i])))

@@ -1,7 +1,7 @@
 """The random words of records: reproducible from a secret and the record's key, and independent of the batch.
 
-A record has 2⁶⁴ *word blocks* of 64 pseudo-random bytes each. ``core.random.layout`` defines which block serves which
-draw.
+A record has 2⁶⁴ *word blocks* of 64 pseudo-random bytes each. ``core.random.layout`` defines which draw uses which
+block.
 """
 
 from __future__ import annotations
@@ -23,44 +23,45 @@ from stream_masker.core.random.blake2b import digests, keyed_state
 from stream_masker.errors import ParameterError
 
 KEYSTREAM_BLOCK_BYTES = 64
-"""Bytes of a word block: a block of ChaCha20, and the longest digest of BLAKE2b."""
+"""Bytes of a word block, the size of a ChaCha20 block and of the longest BLAKE2b digest."""
 
 MAX_SKIPPED = 64
-"""Blocks of missing offsets that are generated and dropped, at most; that is cheaper than another call of the
-cipher."""
+"""Maximum step between two offsets that share a cipher call.
+
+Generating the blocks of missing offsets and dropping them is cheaper than another call.
+"""
 
 
 class Keys(ABC):
     """The random words of n records. The words of a record depend on its own key alone, not on other records."""
 
     numbers_elements: ClassVar[bool] = True
-    """Whether the index of an array's element enters the words of its value (``core.random.layout``)."""
+    """Whether the words of an array element depend on its index (``core.random.layout``)."""
 
     @abstractmethod
     def __len__(self) -> int:
-        """The number n of records."""
+        """Return the number n of records."""
 
     @abstractmethod
     def words(self, block: int, rows: Int64Array | None = None) -> UInt64Array:
-        """(n, 8) uint64: word block number ``block`` (0 … 2⁶⁴-1) of each record.
+        """Return (n, 8) uint64: word block number ``block`` (0 … 2⁶⁴-1) of each record.
 
-        ``rows``: (k,) int64 indices of records; then the result is (k, 8), for these records only.
+        ``rows``: (k,) int64 indices of records. If given, the result is (k, 8), for these records only.
         """
 
 
 class PositionKeys(Keys):
-    """The words of the records of one partition by offset: the keystream of ChaCha20 (RFC 8439).
+    """The words of the records of one partition, derived from the offsets: the keystream of ChaCha20 (RFC 8439).
 
     The key of the cipher is the BLAKE2b hash of (topic, partition, block) keyed by the secret. The low 32 bits of the
-    offset are the block counter, the others the nonce, so that the counter never wraps into the block of another
-    record.
+    offset are the block counter and the others the nonce, so the counter never wraps into the block of another record.
     """
 
     def __init__(self, secret: bytes, topic: str, partition: int, offsets: NDArray[np.int64]) -> None:
         """``offsets``: (n,) int64, none negative, in any order; each contiguous run costs one call of the cipher.
 
-        Equal topics, partitions and offsets have equal words: ``topic`` should tell topics of the same name apart.
-        Raises ParameterError.
+        Equal topics, partitions and offsets have equal words, so ``topic`` should distinguish topics of the same name.
+        Raises ParameterError if the secret is empty or an offset is negative.
         """
         self._secret = checked_secret(secret)
         self._source = length_prefixed(topic.encode()) + partition.to_bytes(4, "little")
@@ -83,15 +84,15 @@ class PositionKeys(Keys):
 
 
 class FieldKeys(Keys):
-    """The words of records by a key of their own, such as a patient's id: the keyed BLAKE2b hash of (block, key).
+    """The words of records, derived from a key field such as a patient's id: the keyed BLAKE2b hash of (block, key).
 
-    Several records can have one key; a value has the same words in all of them, at any index of an array.
+    Several records can have the same key. A value then has the same words in all of them, at any index of an array.
     """
 
     numbers_elements: ClassVar[bool] = False
 
     def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
-        """``keys``: n byte strings; equal keys have equal words. Raises ParameterError."""
+        """``keys``: n byte strings; equal keys have equal words. Raises ParameterError if the secret is empty."""
         self._state = _field_state(checked_secret(secret))
         self._keys = keys
 
@@ -109,8 +110,10 @@ def _field_state(secret: bytes) -> UInt64Array:
 
 
 def checked_secret(secret: bytes) -> bytes:
-    """The secret as a key of BLAKE2b, which takes at most 64 bytes: a longer secret is hashed. Raises
-    ParameterError."""
+    """Return the secret as a key of BLAKE2b. A secret of more than 64 bytes, the longest key, is hashed.
+
+    Raises ParameterError if the secret is empty or not bytes.
+    """
     if not isinstance(secret, bytes):
         raise ParameterError(f"the secret must be bytes, not {type(secret).__name__}")
     if not secret:
@@ -127,7 +130,10 @@ def _as_words(data: bytes) -> UInt64Array:
 
 
 def contiguous_runs(offsets: Int64Array) -> Iterator[tuple[int, int]]:
-    """The slices (start, end) of ascending offsets with small gaps and equal high bits; each needs one cipher call."""
+    """Return the runs of ascending offsets with small gaps and equal high bits, as (start, end) indices.
+
+    Each run needs one call of the cipher.
+    """
     before, after = offsets[:-1], offsets[1:]
     step = after - before
     apart = (step < 1) | (step > MAX_SKIPPED) | (before >> 32 != after >> 32)
@@ -135,7 +141,7 @@ def contiguous_runs(offsets: Int64Array) -> Iterator[tuple[int, int]]:
 
 
 def _blocks(key: bytes, offsets: Int64Array) -> UInt64Array:
-    """(k, 8) the word blocks of one run of offsets."""
+    """Return (k, 8) uint64: the word blocks of one run of offsets."""
     if not len(offsets):
         return np.empty((0, 8), np.uint64)
     first = int(offsets[0])
@@ -144,7 +150,7 @@ def _blocks(key: bytes, offsets: Int64Array) -> UInt64Array:
 
 
 def keystream(key: bytes, position: int, blocks: int) -> bytes:
-    """``blocks`` · 64 bytes of the ChaCha20 keystream from block ``position`` on.
+    """Return ``blocks`` · 64 bytes of the ChaCha20 keystream, starting at block ``position``.
 
     The blocks must not cross a multiple of 2³².
     """

@@ -1,12 +1,13 @@
-"""The layout of random words: which words of a record are those of which value.
+"""The layout of random words: which of a record's words belong to which value.
 
-Each attribute of a record has a *seed* of 128 bits: two words of one of the record's word blocks. The words of a value
-are the SipHash-2-4, keyed by that seed, of the value and of the number of the word (``core.random.siphash``). So they
-depend on the record's key, the attribute and the value alone, not on other values of the record or on the batch.
+Each attribute of a record has a *seed* of 128 bits: two words of one of the record's word blocks. Each word of a value
+is the SipHash-2-4, keyed by that seed, of the value and the number of the word (``core.random.siphash``). The words of
+a value therefore depend only on the record's key, the attribute and the value, not on other values of the record or on
+the batch.
 
-* ``PositionKeys``: the index of an element enters the hash, too. Every value of every record has words of its own.
-* ``FieldKeys``: it does not. A value has the same words in all records of a key, such as a patient, and at any index.
-  The words of different values are independent: knowing one reveals nothing about another.
+* ``PositionKeys``: the hash also covers the index of an array element. Every value of every record has its own words.
+* ``FieldKeys``: it does not. A value has the same words at any index and in all records with the same key, such as all
+  records of a patient. The words of different values are independent: knowing one reveals nothing about another.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ ROUNDING_WORD = 2
 TIES = 3
 
 SEEDS_PER_BLOCK = 4
-"""Seeds of two words in a word block."""
+"""Number of seeds, of two words each, in a word block."""
 
 NUMERIC_SEEDS = 1 << 61
-"""The word block of the seeds of the first four numeric attributes. Those of the nominal attributes start at 0."""
+"""The word block with the seeds of the first four numeric attributes. The blocks of nominal attributes start at 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class WordLayout:
-    """A kind of words: ``width`` words of each value, numbered from ``first``."""
+    """A range of word numbers: ``width`` words of each value, numbered from ``first``."""
 
     width: int
     first: int
@@ -45,16 +46,16 @@ VALUES = WordLayout(width=4, first=0)
 """Four words for each value: ``NORMAL``, ``ROUNDING_WORD``, ``TIES``."""
 
 EXPONENTIALS = WordLayout(width=1, first=4)
-"""One more word for each value, for the exponential variates of Laplace noise."""
+"""One more word for each value, for the exponential variate of Laplace noise."""
 
 SHARED = WordLayout(width=1, first=5)
-"""One more word for each scalar or number, for draws that the values of a record share."""
+"""One more word for each scalar or number, for draws that are shared by all values of a record."""
 
 
 def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinct: bool = False) -> list[UInt64Array]:
-    """For each column of k values, absent scalars included, their (k, width) uint64 words.
+    """Return the words of each column of k values, absent scalars included: (k, width) uint64 per column.
 
-    distinct: equal values of one key get different words, by their index in the column.
+    distinct: whether equal values of one key get different words, by their index in the column.
     """
     return [
         _column_words(seeds, start, column, layout, _elements(column, distinct or keys.numbers_elements, distinct))
@@ -63,9 +64,9 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
 
 
 def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:
-    """For each column of (n, q) float64 numbers, their (n, 4) uint64 words ``VALUES``.
+    """Return the words ``VALUES`` of each column of (n, q) float64 numbers: (n, 4) uint64 per column.
 
-    An absent number, NaN, has the words of the first number of its record, with its own seed.
+    An absent number, NaN, is hashed as the first number of its record, with its own seed.
     """
     offsets = np.arange(len(keys) + 1)
     return [
@@ -77,18 +78,27 @@ def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:
 
 
 def record_words(keys: Keys, batch: Batch) -> UInt64Array:
-    """(n,) uint64: a word of each record, for draws that its values share. It depends on the key and all scalars."""
+    """Return (n,) uint64: a word of each record, for draws that its values share.
+
+    The word depends on the key and all scalars.
+    """
     messages = [None if column.is_array else _code_messages(column) for column in batch.columns]
     return _chained(keys, messages, 0)
 
 
 def number_record_words(keys: Keys, numbers: Float64Matrix) -> UInt64Array:
-    """(n,) uint64: a word of each record, for draws that its numbers, (n, q), share. It depends on all of them."""
+    """Return (n,) uint64: a word of each record, for draws that its numbers share.
+
+    ``numbers``: (n, q) float64. The word depends on the key and all numbers.
+    """
     return _chained(keys, _number_messages(numbers), NUMERIC_SEEDS)
 
 
 def _chained(keys: Keys, messages: Sequence[UInt64Array | None], first_block: int) -> UInt64Array:
-    """The CBC-MAC of the messages of the attributes, with the seed of its attribute as the key of each step."""
+    """Return (n,) uint64: the CBC-MAC of the attributes' messages.
+
+    The key of each step is the seed of its attribute.
+    """
     offsets = np.arange(len(keys) + 1)
     words = np.zeros(len(keys), np.uint64)
     for message, (seeds, start) in zip(messages, _seeds(keys, len(messages), first_block), strict=True):
@@ -116,8 +126,10 @@ def _column_words(
 
 
 def _elements(column: Column, numbered: bool, distinct: bool) -> UInt64Array | None:
-    """(k,) uint64: the number of each value that enters its hash, or None for 0: its index in its record, or, with
-    ``distinct``, in the column."""
+    """Return (k,) uint64: the number that is hashed with each value, or None if it is 0 for all.
+
+    It is the index of the value in its record or, with ``distinct``, in the column.
+    """
     if not numbered or (column.offsets is None and not distinct):
         return None
     indices: Int64Array = np.arange(column.codes.size)
@@ -131,7 +143,10 @@ def _code_messages(column: Column) -> UInt64Array:
 
 
 def _number_messages(numbers: Float64Matrix) -> list[UInt64Array]:
-    """For each column of (n, q) numbers, (n,) uint64: their bits; 0 and -0 are equal."""
+    """Return the bits of each column of (n, q) numbers: (n,) uint64 per column. 0 and -0 have equal bits.
+
+    An absent number has the bits of the first number of its record.
+    """
     if not numbers.shape[1]:
         return []
     absent = np.isnan(numbers)

@@ -1,7 +1,7 @@
 """SipHash-2-4 (Aumasson and Bernstein 2012) of the values of records, with a key for each record and attribute.
 
-A message has 9 bytes: 8 bytes for the value and its element, and 1 byte for the number of the word. The first 8 bytes
-are compressed once for all words of a value.
+A message has 9 bytes: 8 bytes for the value and the number of its element, and 1 byte for the number of the word. The
+first 8 bytes are compressed once for all words of a value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FINALIZATION = np.uint64(0xFF)
 
 @inlined
 def rotated_left(word: np.uint64, bits: int) -> np.uint64:
-    """A word, rotated to the left by so many bits."""
+    """Return a word rotated to the left by ``bits`` bits."""
     return (word << np.uint64(bits)) | (word >> np.uint64(64 - bits))
 
 
@@ -30,7 +30,7 @@ def rotated_left(word: np.uint64, bits: int) -> np.uint64:
 def sip_round(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """SipRound (section 2)."""
+    """Apply SipRound (section 2) to a state."""
     v0 += v1
     v2 += v3
     v1 = rotated_left(v1, 13) ^ v0
@@ -48,7 +48,7 @@ def sip_round(
 def compressed(
     v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64, block: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """The state after one block of the message: two rounds."""
+    """Return the state after one block of the message (two rounds)."""
     v0, v1, v2, v3 = sip_round(v0, v1, v2, v3 ^ block)
     v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
     return v0 ^ block, v1, v2, v3
@@ -56,7 +56,7 @@ def compressed(
 
 @inlined
 def finalized(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> np.uint64:
-    """The hash of a state after the last block: four rounds."""
+    """Return the hash, from the state after the last block (four rounds)."""
     v2 ^= FINALIZATION
     for _ in range(4):
         v0, v1, v2, v3 = sip_round(v0, v1, v2, v3)
@@ -67,10 +67,10 @@ def finalized(v0: np.uint64, v1: np.uint64, v2: np.uint64, v3: np.uint64) -> np.
 def value_words(
     seeds: UInt64Matrix, start: int, offsets: Int64Array, messages: UInt64Array, first: int, width: int
 ) -> UInt64Matrix:
-    """(k, width) the words ``first`` … ``first + width - 1`` of k values of n records.
+    """Return (k, width) uint64: the words ``first`` … ``first + width - 1`` of k values of n records.
 
-    seeds: (n, 8); columns ``start`` and ``start + 1`` are the key of each record. offsets: (n + 1,); the values of
-    record i are offsets[i] … offsets[i + 1] - 1. messages: (k,) the first 8 bytes of each message.
+    seeds: (n, 8) uint64; columns ``start`` and ``start + 1`` are the key of each record. offsets: (n + 1,) int64; the
+    values of record i are offsets[i] … offsets[i + 1] - 1. messages: (k,) uint64, the first 8 bytes of each message.
     """
     words = np.empty((messages.size, width), np.uint64)
     for i in range(offsets.size - 1):

@@ -89,7 +89,7 @@ class GenericReplacer:
         self._distances = ArrayCache(lambda r: (distance.to_all(r),), cache_bytes // 2)
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
         size = task.codes.size
         result = Replacement(task.codes.copy(), np.zeros(size), np.zeros(size, np.uint8))
         for a, same_code in groupby(groups(task), key=lambda group: group.a):
@@ -147,7 +147,10 @@ def _bytes(arrays: tuple[NDArray[Any], ...]) -> int:
 
 
 def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
-    """The groups of a task, sorted by value and reference. Rows without a value or without noise are left out."""
+    """Yield the groups of a task, sorted by value and reference.
+
+    Rows without a value or without noise are left out.
+    """
     references = np.where(task.references == task.codes, NO_REFERENCE, task.references)
     rows = np.flatnonzero((task.codes >= 0) & (task.noise != 0.0))
     rows = rows[np.lexsort((references[rows], task.codes[rows]))]
@@ -161,8 +164,11 @@ def groups(task: ReplacementTask) -> Iterator[LevelGroup]:
 def find_admissible(
     levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, j: int, k: int
 ) -> tuple[int, int]:
-    """(number, position): the number of admissible candidates on level j, counted up to k + 1, and the position of the
-    one with index k, or -1."""
+    """Return the number of admissible candidates on level j, counted up to k + 1, and the position of the one with
+    index k.
+
+    The position is -1 if there is none.
+    """
     found = 0
     for i in range(levels.starts[j], levels.starts[j + 1]):
         c = levels.order[i]
@@ -175,7 +181,7 @@ def find_admissible(
 
 @kernel
 def seek_level(levels: DistanceLevels, to_reference: Float64Array, own: float, sign: int, start: int, step: int) -> int:
-    """The first of the levels start, start + step, … with an admissible candidate; -1 if there is none."""
+    """Return the first of the levels start, start + step, … with an admissible candidate; -1 if there is none."""
     j = start
     while 0 <= j < levels.distances.size:
         if find_admissible(levels, to_reference, own, sign, j, 0)[0] > 0:
@@ -193,7 +199,7 @@ def replace_row(
     rounding: np.uint64,
     tie: np.uint64,
 ) -> Choice:
-    """The replacement of one value; the candidate is a position."""
+    """Return the replacement of one value; the candidate is a position."""
     own = rule.own_distance
     target = abs(noise)
     sign = (1 if noise > 0.0 else -1) if rule.signed else 0
@@ -230,7 +236,7 @@ def replace_rows(
     distances: Float64Array,
     flags: UInt8Array,
 ) -> None:
-    """Replaces the values of one group, given by the rows of the task, in place."""
+    """Replace the values of one group, given by the rows of the task, in place."""
     for i in rows:
         choice = replace_row(levels, to_reference, rule, noise[i], rounding[i], ties[i])
         distances[i], flags[i] = choice.distance, choice.flags

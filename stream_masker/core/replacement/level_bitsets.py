@@ -62,7 +62,7 @@ class LevelBitsets(NamedTuple):
 
 
 def level_bitsets(distance: Distance) -> LevelBitsets:
-    """The regions of a tree of height ``MAX_HEIGHT`` or less."""
+    """Return the regions of a tree of height ``MAX_HEIGHT`` or less."""
     height = int(distance.taxonomy.depth.max())
     bitsets = _empty(height)
     write_lengths(distance.kind, bitsets.lengths)
@@ -87,7 +87,7 @@ def _empty(height: int) -> LevelBitsets:
 
 
 def _ordered(lengths: Float64Matrix, depth: int, height: int) -> list[tuple[float, int, int]]:
-    """(distance, links up, links down) of all regions of a depth, ascending."""
+    """Return (distance, links up, links down) of all regions of a depth, ascending."""
     pairs = [(up, down) for up in range(depth) for down in range(height - depth + up + 1) if up or down]
     return sorted((float(lengths[depth - up, up + down]), up, down) for up, down in pairs)
 
@@ -105,7 +105,7 @@ def _write(bitsets: LevelBitsets, depth: int, ordered: list[tuple[float, int, in
 
 @kernel
 def write_lengths(kind: int, lengths: Float64Matrix) -> None:
-    """Fills ``LevelBitsets.lengths``. kind: of ``core.distance.kernels``."""
+    """Fill ``LevelBitsets.lengths``. kind: of ``core.distance.kernels``."""
     for depth in range(1, lengths.shape[0]):
         for links in range(lengths.shape[1]):
             lengths[depth, links] = level_of(kind, depth, links)
@@ -113,7 +113,7 @@ def write_lengths(kind: int, lengths: Float64Matrix) -> None:
 
 @kernel
 def write_admitted(links: Int64Cube, counts: Int64Array, lengths: Float64Matrix, admitted: UInt64Array4D) -> None:
-    """Fills ``LevelBitsets.admitted``. counts: the number of regions by depth of a value."""
+    """Fill ``LevelBitsets.admitted``. counts: the number of regions by depth of a value."""
     height = counts.size - 1
     for depth in range(1, height + 1):
         for meeting in range(1, depth + 1):

@@ -25,19 +25,19 @@ class Separation(NamedTuple):
 
 @inlined
 def wu_palmer_level(depth: int, links: int) -> float:
-    """The Wu-Palmer distance of two concepts (2017: equations 11, 12), by their ``Separation``."""
+    """Return the Wu-Palmer distance of two concepts (2017: equations 11, 12), by their ``Separation``."""
     return wu_palmer(int64(depth), int64(links))
 
 
 @inlined
 def level_of(kind: int, depth: int, links: int) -> float:
-    """The distance of two concepts of a tree, by their ``Separation``. kind: of ``core.distance.kernels``."""
+    """Return the distance of two concepts of a tree, by their ``Separation``. kind: of ``core.distance.kernels``."""
     return wu_palmer(depth, links) if kind == WU_PALMER else log_taxonomic(links + depth, depth)
 
 
 @inlined
 def is_beyond(sign: int, distance: float, own_distance: float) -> bool:
-    """The sign condition for a candidate at a distance from the reference; sign is not 0.
+    """Return whether a candidate at a distance from the reference meets the sign condition; sign is not 0.
 
     own_distance: the distance of the value from the reference.
     """
@@ -46,14 +46,14 @@ def is_beyond(sign: int, distance: float, own_distance: float) -> bool:
 
 @inlined
 def meets_sign(sign: int, separation: Separation, own_distance: Separation) -> bool:
-    """``is_beyond`` for the Wu-Palmer distance, in integers: distances are compared by links / depth."""
+    """Return ``is_beyond`` for the Wu-Palmer distance, in integers: distances are compared by links / depth."""
     candidate, own = separation.links * own_distance.depth, own_distance.links * separation.depth
     return candidate > own if sign > 0 else candidate < own
 
 
 @inlined
 def takes_upper(chance: float, lo: float, hi: float, target: float) -> bool:
-    """Whether the calibrated rounding takes the upper of the levels lo < target ≤ hi.
+    """Return whether the calibrated rounding takes the upper of the levels lo < target ≤ hi.
 
     chance: uniform in [0, 1). The result is true with probability p of ``core.replacement.rule``; false if hi is inf.
     """
@@ -62,7 +62,7 @@ def takes_upper(chance: float, lo: float, hi: float, target: float) -> bool:
 
 @inlined
 def slope(kind: int, target: float) -> float:
-    """The approximate number of links, for each unit of the subsumer's depth, at a distance of ``target``."""
+    """Return the approximate number of links, for each unit of the subsumer's depth, at a distance of ``target``."""
     if target >= 1.0:
         return np.inf
     return 2.0 * target / (1.0 - target) if kind == WU_PALMER else (2.0**target - 1.0) / (2.0 - 2.0**target)
@@ -70,7 +70,7 @@ def slope(kind: int, target: float) -> float:
 
 @inlined
 def first_links(kind: int, depth: int, target: float, ratio: float, beyond: bool) -> int:
-    """The fewest links over a subsumer at ``depth`` whose distance is at least ``target`` (``beyond``: greater).
+    """Return the fewest links over a subsumer at ``depth`` whose distance is at least ``target`` (``beyond``: greater).
 
     ratio: ``slope`` of the target.
     """

@@ -21,7 +21,7 @@ class RankRange(NamedTuple):
 
 @inlined
 def skip_ranges(first: int, one: RankRange, other: RankRange, index: int) -> int:
-    """The rank with an index among the ranks from ``first`` on that are in neither of two disjoint ranges."""
+    """Return the rank with an index among the ranks from ``first`` on that are in neither of two disjoint ranges."""
     if one.first > other.first:
         one, other = other, one
     rank = first + index

@@ -57,7 +57,8 @@ class ReplacementTask:
     def of(
         cls, codes: Int32Array, references: Int32Array, noise: Float64Array, rounding: UInt64Array, ties: UInt64Array
     ) -> ReplacementTask:
-        """A task with copies of the arrays: contiguous and writable, so that kernels are compiled for one type only."""
+        """Return a task with copies of the arrays: contiguous and writable, so that kernels are compiled for one type
+        only."""
         return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
 
 
@@ -73,7 +74,7 @@ class Replacement:
     flags: NDArray[np.uint8]
 
     def distortion(self, task: ReplacementTask) -> Distortion:
-        """The sums over the present values."""
+        """Return the sums over the present values."""
         there = task.codes >= 0
         return Distortion(
             values=int(there.sum()),
@@ -90,7 +91,7 @@ class Replacer(Protocol):
     alone."""
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class Candidates:
     def of(cls, taxonomy: Taxonomy, which: str) -> Candidates:
         """``which``: ``all`` concepts of the taxonomy, or its ``leaves``. Raises ParameterError.
 
-        A root that is no value is never a candidate.
+        A root that is not a value is never a candidate.
         """
         eligible = _eligible(taxonomy, which)
         rank = np.concatenate((np.zeros(1, np.int32), np.cumsum(eligible, dtype=np.int32)))
@@ -125,7 +126,8 @@ def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
 
 @kernel
 def is_admissible(sign: int, distance: float, own: float) -> bool:
-    """Whether a candidate at a distance from the reference meets the sign condition. own: the distance of the value."""
+    """Return whether a candidate at a distance from the reference meets the sign condition. own: the distance of the
+    value."""
     if sign == 0:
         return True
     return distance > own if sign > 0 else distance < own
@@ -135,10 +137,10 @@ def is_admissible(sign: int, distance: float, own: float) -> bool:
 def choose_level(
     target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
 ) -> tuple[float, int]:
-    """(distance, flags) of the level to take; distance 0 keeps the value.
+    """Return (distance, flags) of the level to take; distance 0 keeps the value.
 
-    target: |ε| > 0. below: the greatest admissible level < target, or -1. above: the least one ≥ target, or inf.
-    stays: whether the value itself is a candidate. word: the random word of the rounding.
+    target: |ε| > 0. below: the greatest admissible level < target, or -1. above: the least one ≥ target, or inf. stays:
+    whether the value itself is a candidate. word: the random word of the rounding.
     """
     if above == np.inf:
         return max(below, 0.0), TRUNCATED

@@ -20,7 +20,7 @@ from stream_masker.core.validation import require_one_of
 
 
 def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: str = "all") -> Replacer:
-    """The fastest ``Replacer`` for the distance and its taxonomy.
+    """Return the fastest ``Replacer`` for the distance and its taxonomy.
 
     ``rounding``: calibrated or ceil; ``candidates``: all or leaves. Raises ParameterError.
     """
@@ -29,7 +29,7 @@ def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: st
 
 
 def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) -> tuple[Replacer, ...]:
-    """A ``Replacer`` for each distance. Equal distances in equal taxonomies share one with its cache."""
+    """Return a ``Replacer`` for each distance. Equal distances in equal taxonomies share one with its cache."""
     made: dict[tuple[type[Distance], Taxonomy], Replacer] = {}
     for distance in distances:
         key = type(distance), distance.taxonomy

@@ -99,7 +99,7 @@ class TreeReplacer:
         self._tree = _tree_arrays(distance, Candidates.of(tau, candidates))
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
         return Replacement(*replace_all_in_tree(self._tree, self._height, self._calibrated, *rows))
 
@@ -117,7 +117,7 @@ def _tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
 
 @inlined
 def subtree_span(tree: TreeArrays, s: int, level: int) -> RankRange:
-    """The candidates ``level`` levels below s; empty if s is -1 or there is no such level."""
+    """Return the candidates ``level`` levels below s; empty if s is -1 or there is no such level."""
     k = tree.concepts[s].first_span + level
     if s < 0 or level < 0 or k >= tree.concepts[s + 1].first_span:
         return RankRange(int64(0), int64(0))
@@ -126,7 +126,7 @@ def subtree_span(tree: TreeArrays, s: int, level: int) -> RankRange:
 
 @inlined
 def climb(tree: TreeArrays, steps: RecordArray, a: int) -> int:
-    """Writes a step for each ancestor, from a up to the root; returns their number."""
+    """Write a step for each ancestor, from a up to the root. Return their number."""
     count = 0
     s = a
     while s >= 0:
@@ -139,7 +139,7 @@ def climb(tree: TreeArrays, steps: RecordArray, a: int) -> int:
 
 @inlined
 def meeting_step(tree: TreeArrays, steps: RecordArray, r: int) -> int:
-    """The step of the least common subsumer of the value and r."""
+    """Return the step of the least common subsumer of the value and r."""
     i = 0
     while steps[i].concept != r:
         if steps[i].concept > r:
@@ -151,7 +151,7 @@ def meeting_step(tree: TreeArrays, steps: RecordArray, r: int) -> int:
 
 @part
 def bound_steps(tree: TreeArrays, steps: RecordArray, count: int, condition: SignCondition) -> None:
-    """Writes ``least`` and ``most`` of each step.
+    """Write ``least`` and ``most`` of each step.
 
     There is at least 1 link, and at most as many as lead to the lowest descendants. A sign condition excludes more: at
     or below the meeting of a and r, a candidate over step i is farther from r than a is if it has more links down from
@@ -201,7 +201,7 @@ def place_step(kind: int, walk: AncestorWalk, i: int, target: float, ratio: floa
 
 @inlined
 def next_level(walk: AncestorWalk, count: int, side: int) -> float:
-    """The least level above the target, or the greatest below it."""
+    """Return the least level above the target, or the greatest below it."""
     found = walk.levels[0, side]
     for i in range(1, count):
         level = walk.levels[i, side]
@@ -212,7 +212,7 @@ def next_level(walk: AncestorWalk, count: int, side: int) -> float:
 
 @inlined
 def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) -> None:
-    """Moves the steps that are on a level to their next region on that side."""
+    """Move the steps that are on a level to their next region on that side."""
     for i in range(count):
         if walk.levels[i, side] == level:
             step = walk.steps[i]
@@ -228,7 +228,8 @@ def advance(kind: int, walk: AncestorWalk, count: int, side: int, level: float) 
 def region_candidate(
     tree: TreeArrays, steps: RecordArray, i: int, links: int, condition: SignCondition, index: int
 ) -> tuple[int, int]:
-    """(number of admissible candidates at ``links`` links from the value over step i, rank of the one with an index).
+    """Return (number of admissible candidates at ``links`` links from the value over step i, rank of the one with an
+    index).
 
     The rank is -1 if the index is not below the number.
     """
@@ -265,7 +266,7 @@ def region_candidate(
 
 @inlined
 def links_of_side(steps: RecordArray, i: int, side: int) -> int:
-    """The links of the next region of step i on a side."""
+    """Return the links of the next region of step i on a side."""
     return int64(steps[i].above) if side == ABOVE else int64(steps[i].below)
 
 
@@ -279,7 +280,7 @@ def draw_from_tree_level(
     condition: SignCondition,
     tie: np.uint64,
 ) -> int:
-    """The rank of an admissible candidate of a level, drawn uniformly; -1 if there is none."""
+    """Return the rank of an admissible candidate of a level, drawn uniformly; -1 if there is none."""
     total = int64(0)
     for i in range(count):
         if walk.levels[i, side] == level:
@@ -300,7 +301,7 @@ def draw_from_tree_level(
 
 @inlined
 def is_any_above(tree: TreeArrays, walk: AncestorWalk, count: int, level: float, condition: SignCondition) -> bool:
-    """Whether a level from ``level`` up has an admissible candidate. Moves the steps."""
+    """Return whether a level from ``level`` up has an admissible candidate. Moves the steps."""
     while level < np.inf and draw_from_tree_level(tree, walk, count, ABOVE, level, condition, np.uint64(0)) < 0:
         advance(tree.kind, walk, count, ABOVE, level)
         level = next_level(walk, count, ABOVE)
@@ -311,7 +312,8 @@ def is_any_above(tree: TreeArrays, walk: AncestorWalk, count: int, level: float,
 def choose_tree_level(
     tree: TreeArrays, walk: AncestorWalk, count: int, condition: SignCondition, rule: LevelRule, words: RandomWords
 ) -> Choice:
-    """The replacement of the value with these steps; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
+    """Return the replacement of the value with these steps; flags are ``NONE_ADMISSIBLE`` if no candidate is
+    admissible.
 
     It applies the rule of ``core.replacement.rule``. The two levels next to the target are assumed to have admissible
     candidates until the chosen one proves empty; then the next level in that direction is considered. This gives the
@@ -349,7 +351,8 @@ def choose_tree_level(
 def replace_in_tree(
     tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
 ) -> Choice:
-    """The replacement of one value. r = a for no sign condition. If nothing meets the condition, it is dropped."""
+    """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
+    dropped."""
     sign = int64(0) if r == a else (int64(1) if noise > 0.0 else int64(-1))
     count = climb(tree, walk.steps, a)
     meeting, own_distance = 0, 0.0
@@ -378,7 +381,8 @@ def replace_all_in_tree(
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``."""
+    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the
+    ``ReplacementTask``."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)

@@ -106,7 +106,7 @@ class BitsetTreeReplacer:
         write_held(self._table, self._bitsets)
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
         return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, *rows))
 
@@ -134,7 +134,7 @@ def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> RecordArray:
 
 @kernel
 def write_paths(rows: Int32Matrix, parent: Int32Array) -> None:
-    """Writes the ancestors of every concept, parents first."""
+    """Write the ancestors of every concept, parents first."""
     m = parent.size
     for c in range(m):
         end = PATH + rows[c, DEPTH]
@@ -147,7 +147,7 @@ def write_paths(rows: Int32Matrix, parent: Int32Array) -> None:
 
 @kernel
 def write_held(table: LevelTable, bitsets: LevelBitsets) -> None:
-    """Writes the word of every concept: its regions that contain candidates."""
+    """Write the word of every concept: its regions that contain candidates."""
     for a in range(table.held.shape[0] - 1):
         depth = int64(table.rows[a, DEPTH])
         word = NO_REGION
@@ -161,15 +161,15 @@ def write_held(table: LevelTable, bitsets: LevelBitsets) -> None:
 
 @inlined
 def table_span(table: LevelTable, s: int, level: int) -> RankRange:
-    """The candidates ``level`` ≥ -1 levels below s."""
+    """Return the candidates ``level`` ≥ -1 levels below s."""
     span = s * (table.levels + 1) + level + 1
     return RankRange(int64(table.spans[span].first), int64(table.spans[span].size))
 
 
 @inlined
 def region_ranks(table: LevelTable, bitsets: LevelBitsets, value: TreeValue, region: int) -> tuple[int, int, RankRange]:
-    """(first rank, number of candidates, range of ranks to skip) of a region; the range is below the child on the path
-    to the value."""
+    """Return (first rank, number of candidates, range of ranks to skip) of a region; the range is below the child on
+    the path to the value."""
     up, down = bitsets.links[value.depth, region, UP], bitsets.links[value.depth, region, DOWN]
     column = PATH + value.depth - 1 - up
     first, size = table_span(table, int64(table.rows[value.position, column]), down)
@@ -186,8 +186,8 @@ def split_region(
     condition: BitsetCondition,
     index: int,
 ) -> tuple[int, int]:
-    """(number of admissible candidates, rank of the one with an index) of a region of the least common subsumer of the
-    value and a reference below it.
+    """Return (number of admissible candidates, rank of the one with an index) of a region of the least common subsumer
+    of the value and a reference below it.
 
     All candidates that have the same least common subsumer with the reference are equally far from it.
     """
@@ -223,7 +223,7 @@ def admissible_in_region(
     condition: BitsetCondition,
     index: int,
 ) -> tuple[int, int]:
-    """(number of admissible candidates of an admitted region, rank of the one with an index)."""
+    """Return (number of admissible candidates of an admitted region, rank of the one with an index)."""
     if (condition.split >> np.uint64(region)) & np.uint64(1):
         return split_region(table, bitsets, value, region, condition, index)
     first, there, inner = region_ranks(table, bitsets, value, region)
@@ -240,7 +240,7 @@ def draw_from_regions(
     condition: BitsetCondition,
     tie: np.uint64,
 ) -> int:
-    """The rank of an admissible candidate of the regions of a word, drawn uniformly; -1 if there is none."""
+    """Return the rank of an admissible candidate of the regions of a word, drawn uniformly; -1 if there is none."""
     total = int64(0)
     left = word
     while left != NO_REGION:
@@ -261,7 +261,7 @@ def draw_from_regions(
 def is_any_in_regions(
     table: LevelTable, bitsets: LevelBitsets, value: TreeValue, word: np.uint64, condition: BitsetCondition
 ) -> bool:
-    """Whether the regions of a word contain any admissible candidate."""
+    """Return whether the regions of a word contain any admissible candidate."""
     if word & ~condition.split:
         return True
     while word != NO_REGION:
@@ -273,7 +273,7 @@ def is_any_in_regions(
 
 @inlined
 def nearer_regions(bitsets: LevelBitsets, depth: int, target: float) -> int:
-    """The number of regions of a depth that are nearer than the target."""
+    """Return the number of regions of a depth that are nearer than the target."""
     region = bitsets.starts[depth, min(int64(min(target, 1.0) * LEVEL_BUCKETS), LEVEL_BUCKETS - 1)]
     while bitsets.distances[depth, region + 1] < target:
         region += 1
@@ -290,7 +290,7 @@ def choose_bitset_level(
     rule: LevelRule,
     words: RandomWords,
 ) -> Choice:
-    """The replacement of a value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
+    """Return the replacement of a value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
     word: the regions that may contain admissible candidates. It applies the rule of ``core.replacement.rule``. The two
     levels next to the target are assumed to have admissible candidates until the chosen one proves empty; then the next
@@ -328,7 +328,7 @@ def choose_bitset_level(
 
 @inlined
 def meeting_depth_of(table: LevelTable, a: int, r: int) -> int:
-    """The depth of the least common subsumer of two different concepts."""
+    """Return the depth of the least common subsumer of two different concepts."""
     depth = 1
     while table.rows[a, PATH + depth] == table.rows[r, PATH + depth]:
         depth += 1
@@ -339,7 +339,8 @@ def meeting_depth_of(table: LevelTable, a: int, r: int) -> int:
 def replace_by_bitset(
     table: LevelTable, bitsets: LevelBitsets, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
 ) -> Choice:
-    """The replacement of one value. r = a for no sign condition. If nothing meets the condition, it is dropped."""
+    """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
+    dropped."""
     value = TreeValue(a, int64(table.rows[a, DEPTH]))
     rule = LevelRule(abs(noise), calibrated, table.rows[a, IS_CANDIDATE] != 0)
     held = table.held[a, 0]
@@ -370,7 +371,8 @@ def replace_all_by_bitset(
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``."""
+    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the
+    ``ReplacementTask``."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)

@@ -18,7 +18,7 @@ from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, sample_re
 from stream_masker.core.statistics.counts import Counts
 
 SECRET = b"random words of an assessment"
-"""Not a secret: the words of an assessment mask no records that anyone sees."""
+"""The secret of the random words of an assessment. It needs no protection: the masked records are never published."""
 
 
 class ChannelSource(Protocol):
@@ -46,7 +46,8 @@ class ChannelSource(Protocol):
 def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> Risk:
     """Return the risk of a mechanism with its statistics in force; ``counts``: those of the window.
 
-    * ``draws``: the number of records for the estimates of records. ``repeats``: how often a record's masks were seen.
+    * ``draws``: the number of records drawn to estimate the figures of records.
+    * ``repeats``: how often a record's masks were seen.
     """
     names = source.attributes
     channels = tuple(source.attribute_channel(j, value_law(counts.values[j])[0], counts) for j in range(len(names)))
@@ -62,7 +63,7 @@ def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Cou
 def _record_figures(
     source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
 ) -> dict[str, Any]:
-    """Return the figures of records, by the names of ``Risk``: the highest of all pairs of attributes."""
+    """Return the figures of records under the names of ``Risk``: the highest over all pairs of attributes."""
     sizes = tuple(len(d.taxonomy) for d in source.distances)
     given = dict.fromkeys(source.attributes, 0.0)
     found: list[tuple[RecordRisk, float]] = []
@@ -93,7 +94,7 @@ def _combinations(counts: Counts) -> list[tuple[int, ...]]:
 
 
 def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
-    """Return the function that masks records of the chosen attributes, without values of all others."""
+    """Return the function that masks records whose only values are those of the chosen attributes."""
 
     def mask(originals: tuple[Int32Array, ...], repetition: int) -> tuple[Int32Array, ...]:
         size = originals[0].size

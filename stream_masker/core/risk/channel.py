@@ -16,8 +16,9 @@ class Channel:
 
     * ``values``: (n,) int32, positions without repetition.
     * ``rows``: (n, K) float64; each row sums to 1.
-    * ``classes``: the classes, so that P(c | a) is a row's entry, divided among the class by the concepts' weights.
-    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no entry differs from its true value by more.
+    * ``classes``: the classes. P(c | a) is an entry of a row, divided among the concepts of the class by their weights.
+    * ``bound``: 0 if the rows are exact. Otherwise, with confidence 0.95, no entry differs from its true value by more
+      than this.
     """
 
     values: Int32Array
@@ -27,7 +28,7 @@ class Channel:
 
     @property
     def unchanged(self) -> Float64Array:
-        """(n,) float64: P(a | a), the probability that each value stays as it is."""
+        """(n,) float64: P(a | a), the probability that each value stays unchanged."""
         own = self.classes.class_of[self.values]
         found = self.rows[np.arange(self.values.size), own]
         return np.where(own >= 0, found, 0.0)

@@ -1,8 +1,8 @@
 """Classes of concepts that are equivalent as masked values.
 
-Two concepts are equivalent if their columns of transition probabilities, P(c | a) over all a, are proportional. They
-tell an attacker the same. The measures of a channel stay exact when such concepts are merged, and a taxonomy of 100,000
-concepts has a few thousand classes.
+Two concepts are equivalent if their columns of transition probabilities, P(c | a) over all a, are proportional: both
+tell an attacker the same. Merging such concepts leaves the measures of a channel exact, and reduces a taxonomy of
+100,000 concepts to a few thousand classes.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ def _merged(
 
 
 def _hashed_distances(d: Distance, anchors: Int32Array) -> UInt64Array:
-    """(m,) uint64: a hash of each concept's distances from the anchors."""
+    """Return (m,) uint64: a hash of each concept's distances from the anchors."""
     hashes = np.zeros(len(d.taxonomy), np.uint64)
     for anchor in anchors.tolist():
         hashes ^= d.to_all(anchor).view(np.uint64)

@@ -1,4 +1,4 @@
-"""The least that masking must do before statistics come into force."""
+"""The least change that masking must make before statistics come into force."""
 
 from __future__ import annotations
 
@@ -14,10 +14,13 @@ MIN_CHANGED = 0.05
 """The share of values that masking must change, in units of the share that independent draws would change."""
 
 MAX_CHECKED_VALUES = 64
-"""The most values of an attribute for which a channel is always checked; with more, only if a cheap bound fails."""
+"""The most values of an attribute for which the channel is always checked.
+
+With more values, it is checked only if a cheap bound fails.
+"""
 
 MAX_CHECKED_CELLS = 1 << 25
-"""The most values times concepts of the taxonomy that are checked, if these values change enough."""
+"""The most cells, values times concepts of the taxonomy, that are checked, if these values change enough."""
 
 MIN_ENTROPY = 1e-9
 """The conditional entropy in bits below which masks determine their originals."""
@@ -26,8 +29,8 @@ MIN_ENTROPY = 1e-9
 def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
     """Return the share of values that must change: ``least`` · (1 − Σ p²).
 
-    1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. So a window of
-    mostly one value, which no mechanism can change much without distorting it, can be masked, too.
+    1 − Σ p² is the share that changes if each value is replaced by an independent draw from the window. A window that
+    consists mostly of one value can thus be masked, although no mechanism can change it much without distorting it.
     """
     return least * (1.0 - float((prior**2).sum()))
 

@@ -34,8 +34,8 @@ GROUP_RECORDS = 50
 def sampled_channel(source: ChannelSource, j: int, values: Int32Array, counts: Counts, *, minimum: int) -> Channel:
     """Return the estimated channel of attribute j.
 
-    A single value is put into every group. Of several values, every record of the groups counts; a value that none of
-    them has counts as unchanged. ``minimum``: the smallest group that the mechanism allows.
+    If there is a single value, it is put into every group. If there are several, every record of the groups counts; a
+    value that occurs in no group counts as unchanged. ``minimum``: the smallest group that the mechanism allows.
     """
     law = RecordLaw(counts, tuple(len(d.taxonomy) for d in source.distances))
     originals, masked = [], []
@@ -49,7 +49,8 @@ def sampled_channel(source: ChannelSource, j: int, values: Int32Array, counts: C
 def _masked_groups(
     source: ChannelSource, law: RecordLaw, j: int, only: int | None, size: int
 ) -> Iterator[tuple[Int32Array, Int32Array]]:
-    """Yield attribute j's values before and after masking: of each group's first record if ``only``, else of all."""
+    """Yield attribute j's values before and after masking: of each group's first record if ``only`` is given, else of
+    all records."""
     generator = np.random.default_rng(0)
     for group in range(GROUPS):
         codes = law.draw(generator, size)
@@ -73,9 +74,9 @@ def _tabulated(values: Int32Array, originals: Int32Array, masked: Int32Array, si
 
 
 class RecordLaw:
-    """The law of a window's records, as far as its counts tell: records of two attributes are drawn jointly.
+    """The law of a window's records, as far as its counts determine it.
 
-    The values of more attributes are drawn independently. An array has one element.
+    The values of two attributes are drawn jointly, those of more attributes independently. An array has one element.
     """
 
     def __init__(self, counts: Counts, sizes: tuple[int, ...]) -> None:
@@ -87,7 +88,7 @@ class RecordLaw:
         self._cumulative = [np.cumsum(weights) for _, weights in self._parts]
 
     def draw(self, generator: np.random.Generator, size: int) -> Int32Matrix:
-        """(size, p) int32: draw records; ``ABSENT`` for an absent value."""
+        """Draw records: (size, p) int32; ``ABSENT`` for an absent value."""
         drawn = [
             rows[_choose(generator, cumulative, size)]
             for (rows, _), cumulative in zip(self._parts, self._cumulative, strict=True)
@@ -95,7 +96,7 @@ class RecordLaw:
         return np.asarray(np.concatenate(drawn, axis=1))
 
     def draw_with(self, generator: np.random.Generator, j: int, value: int) -> Int32Array:
-        """(p,) int32: draw a record with a value of attribute j."""
+        """Draw a record with the given value of attribute j: (p,) int32."""
         record = self.draw(generator, 1)[0]
         if len(self._parts) == 1:
             rows, weights = self._parts[0]

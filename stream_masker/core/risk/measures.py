@@ -34,8 +34,7 @@ def conditional_entropy(joint: Float64Array) -> float:
 
 def expected_rank(joint: Float64Array) -> float:
     """The expected number of guesses, most probable first, until the original is found; ties are in random order."""
-    ordered = np.sort(joint.T, axis=1)
-    return float((ordered @ np.arange(joint.shape[0], 0, -1, dtype=np.float64)).sum())
+    return float(sum(_column_rank(column[column > 0.0]) for column in joint.T))
 
 
 def differential_epsilon(rows: Float64Array) -> float:
@@ -53,3 +52,8 @@ def differential_epsilon(rows: Float64Array) -> float:
 def _sum_of_logs(probabilities: Float64Array) -> float:
     positive = probabilities[probabilities > 0.0]
     return float((positive * np.log2(positive)).sum())
+
+
+def _column_rank(weights: Float64Array) -> float:
+    """Σ w·rank(w), where rank 1 is the largest weight. Equal weights have the same sum in any order."""
+    return float(np.sort(weights) @ np.arange(weights.size, 0, -1))

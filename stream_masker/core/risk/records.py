@@ -40,7 +40,7 @@ class Tuples:
         return cls(attributes, (codes[0].astype(np.int32), codes[1].astype(np.int32)), column.counts / column.rows)
 
     def draw(self, generator: np.random.Generator, size: int) -> Int64Array:
-        """(size,) int64: indices of combinations, drawn by their shares."""
+        """Draw combinations by their shares: (size,) int64 indices."""
         return generator.choice(self.prior.size, size, p=self.prior)
 
 
@@ -48,7 +48,8 @@ class MaskLaw(Protocol):
     """The probability of masks given the original values of a record."""
 
     def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        """(t,) float64: the probability of one position for each attribute, given each combination of ``Tuples``.
+        """Return (t,) float64: the probability of one position for each attribute, given each combination of
+        ``Tuples``.
 
         Probabilities may have a common factor.
         """
@@ -63,7 +64,10 @@ class IndependentMasks:
 
     @classmethod
     def of(cls, tuples: Tuples, channels: tuple[Channel, ...]) -> IndependentMasks:
-        """``channels``: one for each attribute of the combinations, with all of their values in ascending order."""
+        """Return the law of masks drawn from these channels.
+
+        ``channels``: one for each attribute of the combinations, with all of its values in ascending order.
+        """
         indices = [np.searchsorted(c.values, codes) for c, codes in zip(channels, tuples.codes, strict=True)]
         return cls(channels, tuple(indices))
 

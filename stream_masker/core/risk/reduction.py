@@ -12,11 +12,11 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 
 
 def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) -> tuple[Counts, float]:
-    """Return the counts of the rows with none but the most frequent values, and the share of the rows left out.
+    """Return the counts of the rows that have only the most frequent values, and the share of the rows left out.
 
-    A probability that is an average over all rows differs by at most this share from that of the rows that are left.
-    With more than two attributes, the counts of each attribute and of each pair are reduced on their own, and the share
-    is the largest of them.
+    A probability that is an average over all rows differs by at most this share from the average over the remaining
+    rows. With more than two attributes, the counts of each attribute and of each pair are reduced separately, and the
+    share is the largest of them.
 
     * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
     """
@@ -46,7 +46,7 @@ def _selected(column: SparseCounts, chosen: BoolArray) -> SparseCounts:
 
 
 def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> SparseCounts:
-    """Return the counts of a column without rows that are left out because of their other value."""
+    """Return the counts of a column without the rows that are left out because of their other value."""
     present = np.isin(keys, column.keys)
     left = column.counts.copy()
     np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])

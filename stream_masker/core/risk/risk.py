@@ -100,6 +100,17 @@ class Risk:
     unchanged_of_record: float | None = None
     bound_of_record: float | None = None
 
+    def __repr__(self) -> str:
+        """Return the chances of an attacker and the unchanged shares, rounded; ``to_dict`` has everything."""
+        shown = {
+            "vulnerability": _rounded(self.vulnerability),
+            "prior": _rounded(self.prior),
+            "unchanged": _rounded(self.unchanged),
+            "vulnerability_of_record": _rounded(self.vulnerability_of_record),
+            "unchanged_of_record": _rounded(self.unchanged_of_record),
+        }
+        return f"Risk({', '.join(f'{name}={value}' for name, value in shown.items() if value is not None)})"
+
     @classmethod
     def of(cls, attributes: Mapping[str, AttributeRisk], **records: Any) -> Risk:
         """Return the risk of the given attributes; ``records``: the figures of records."""
@@ -109,6 +120,12 @@ class Risk:
     def to_dict(self) -> dict[str, Any]:
         """Return the figures by name; an infinite ε stays a float."""
         return asdict(self)
+
+
+def _rounded(figures: Mapping[str, float] | float | None) -> dict[str, float] | float | None:
+    if isinstance(figures, Mapping):
+        return {name: round(figure, 4) for name, figure in figures.items()}
+    return None if figures is None else round(figures, 4)
 
 
 FIELDS = tuple(AttributeRisk.__dataclass_fields__)

@@ -20,7 +20,7 @@ ERROR_PROBABILITY = 0.05
 """δ: the probability with which an estimate may miss its bound."""
 
 MaskFunction = Callable[[tuple[Int32Array, ...], int], tuple[Int32Array, ...]]
-"""Masks records, given as positions by attribute; the number distinguishes independent repetitions."""
+"""A function that masks records, given as positions by attribute. The number distinguishes independent repetitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class RecordRisk:
 
 
 def hoeffding_bound(draws: int, error: float = ERROR_PROBABILITY) -> float:
-    """√(ln(2/δ) / 2n): the bound of the mean of n independent terms in [0, 1], with confidence 1 − δ."""
+    """Return √(ln(2/δ) / 2n), the bound of the mean of n independent terms in [0, 1], with confidence 1 − δ."""
     return math.sqrt(math.log(2.0 / error) / (2.0 * draws))
 
 
@@ -67,7 +67,7 @@ def sample_record_risk(
 
 
 def _posterior(tuples: Tuples, law: MaskLaw, seen: list[tuple[int, ...]]) -> Float64Array:
-    """(t,) float64: the posterior over all combinations."""
+    """Return (t,) float64: the posterior over all combinations."""
     weights = tuples.prior.copy()
     for masked in seen:
         weights *= law.likelihood(masked)

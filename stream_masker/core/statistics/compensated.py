@@ -31,11 +31,11 @@ class CompensatedSums:
         return np.asarray(self.sums_and_errors[:, 0] + self.sums_and_errors[:, 1])
 
     def add(self, numbers: Float64Array) -> None:
-        """Add one number, of (k,), to each sum."""
+        """Add one number to each sum; ``numbers``: (k,) float64."""
         self.add_products(numbers[:, None], np.ones(1))
 
     def add_products(self, matrix: Float64Array, factors: Float64Array) -> None:
-        """Add Σ_j matrix[i, j]·factors[j] to each sum i, product by product: (k, c) and (c,) float64."""
+        """Add Σ_j matrix[i, j]·factors[j] to each sum i, product by product; ``matrix``: (k, c), ``factors``: (c,)."""
         add_products(self.sums_and_errors, matrix, factors)
 
 

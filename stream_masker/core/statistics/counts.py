@@ -44,15 +44,15 @@ class SparseCounts:
 class Counts:
     """The counts of ``records`` events. Immutable.
 
-    An event whose array attribute has k elements is k rows, with the scalars repeated; an event without elements is one
-    row of its scalars. If there are several array attributes, each one has its own rows, in which the other arrays have
-    no value. So an event has as many rows as elements in total, and no row has values of two arrays.
+    An event whose array attribute has k elements is k rows, with the scalars repeated. An event without elements is one
+    row of its scalars. If there are several array attributes, each has its own rows, in which the other arrays have no
+    value. An event thus has as many rows as elements in total, and no row has values of two arrays.
 
     * ``values[j]``: the counts of attribute j.
     * ``pairs[i, j]``, i < j: the counts of the rows that have both attributes.
     * ``given[j]``: the number of values of attribute j, including those in no row because they were suppressed or
       because they caused their record's rejection.
-    * ``unknown[j]``: how many of these were no known concept, before the policy for unknown codes was applied.
+    * ``unknown[j]``: how many of these values were not known concepts, before the policy for unknown codes was applied.
     * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     """
 

@@ -24,7 +24,8 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 
 MAX_ROWS: Final = 1_500
-"""The influences of more rows are those of a random sample of this many. Its error is about 1/√(2 · MAX_ROWS)."""
+"""The largest number of rows whose influences are computed. More rows are sampled, with an error of 1/√(2 ·
+MAX_ROWS)."""
 
 SAMPLE_SEED: Final = 2017
 
@@ -41,7 +42,8 @@ class StandardErrors:
 
 
 def standard_errors(counts: Counts, statistics: Statistics, distances: Sequence[Distance]) -> StandardErrors:
-    """The standard errors of the statistics of the counted records; ``distances``: one per attribute, in order."""
+    """Return the standard errors of the statistics of the counted records; ``distances``: one per attribute, in
+    order."""
     names = statistics.attributes
     variance = {
         name: _variance_error(values, statistics.mean[name], d, counts.records)
@@ -81,7 +83,7 @@ def _correlation_error(pairs: SparseCounts, first: Distance, second: Distance, r
 
 
 def _some_rows(pairs: SparseCounts) -> Int64Array:
-    """The keys of the rows, (n,) int64; of more than ``MAX_ROWS`` those of a random sample."""
+    """Return the keys of the rows, (n,) int64, or those of a random sample of ``MAX_ROWS`` rows if there are more."""
     if pairs.rows <= MAX_ROWS:
         return np.repeat(pairs.keys, pairs.counts)
     chosen = np.random.default_rng(SAMPLE_SEED).integers(0, pairs.rows, MAX_ROWS)
@@ -89,7 +91,10 @@ def _some_rows(pairs: SparseCounts) -> Int64Array:
 
 
 def _centred(d: Distance, codes: Int64Array, index: Int64Array) -> Float64Array:
-    """(k, k) the distances between k codes, double-centred over the rows, which have the codes at ``index``."""
+    """Return (k, k) float64: the distances between k codes, double-centred over the rows.
+
+    ``index``: (n,) int64, the code of each row.
+    """
     matrix = d.matrix(codes.astype(np.int32))
     share = np.bincount(index, minlength=codes.size) / index.size
     mean = matrix @ share
@@ -98,5 +103,5 @@ def _centred(d: Distance, codes: Int64Array, index: Int64Array) -> Float64Array:
 
 
 def _self_projection(centred: Float64Array, index: Int64Array) -> Float64Array:
-    """(k,) g(x, x) of each code."""
+    """Return (k,) float64: g(x, x) of each code."""
     return (centred**2) @ (np.bincount(index, minlength=len(centred)) / index.size)

@@ -13,7 +13,7 @@ from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
 
 PREFETCH_COLUMNS = 8
-"""How many pairs ahead the data of a pair is prefetched."""
+"""How many pairs ahead of their use data are prefetched."""
 
 
 @kernel

@@ -36,7 +36,7 @@ def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
 
 
 def mean_from_counts(counts: SparseCounts, d: Distance, *, hint: int = 0) -> int:
-    """The position of sMean, from the counts of an attribute's values.
+    """Return the position of sMean, from the counts of an attribute's values.
 
     In a tree it takes O(τ·H²), independent of the number of distinct values. In a DAG a search (``mean_search``)
     evaluates few concepts; ``hint`` is a position that may be near the mean, such as the previous window's mean, and

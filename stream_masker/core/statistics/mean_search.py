@@ -1,12 +1,12 @@
-"""The search for the concepts of smallest total distance to weighted values, without a total for each concept of τ.
+"""The search for the concepts of smallest total distance to weighted values, without computing all totals.
 
 Every concept c has a lower bound on its total Σ w·sd(c, a), derived from a few *hubs*: the concepts with the most
 weight at or below them. Hubs are closed upwards: each ancestor of a hub is a hub. A *frontier* concept is not a hub,
 but all its parents are. If a value a and c share no frontier ancestor, all their common ancestors are hubs, and their
 distance follows from the paths of both to the hubs.
 
-Concepts below the same hubs form a group. The shortest path of any of them to each hub gives a total that bounds the
-totals of the whole group from below, except for the values that share a frontier ancestor with the concept; they
+Concepts below the same hubs form a group. The shortest path from any of them to each hub gives a total that bounds the
+totals of the whole group from below, except for the values that share a frontier ancestor with the concept; these
 contribute at most their weight. Concepts are then evaluated in the order of their bounds, until the bounds of all
 others exceed the smallest total.
 """
@@ -60,7 +60,8 @@ class MeanSearch:
         self._below = dag_weights_below(d.sources(positions), weights, len(d.taxonomy))
 
     def minimal(self, *, hint: int = 0) -> MinimalConcepts:
-        """Return a set of concepts that contains all of the smallest total; ``hint``: a concept to evaluate first.
+        """Return a set of concepts that contains all those of the smallest total; ``hint``: a concept to evaluate
+        first.
 
         The nearer ``hint`` is to the mean, the shorter the search.
         """
@@ -72,7 +73,7 @@ class MeanSearch:
         return self._search(np.arange(len(self._tau), dtype=np.int32), hint, self._tolerance + margin)
 
     def totals(self, concepts: Int32Array) -> Float64Array:
-        """(k,) float64: the total distances of k concepts."""
+        """Return (k,) float64: the total distances of k concepts."""
         return self._targets.sums(self._d.sources(concepts), self._weights)[0]
 
     def _undominated(self) -> Int32Array:
@@ -104,7 +105,7 @@ class MeanSearch:
         return evaluated.result(lower_bound - self._tolerance)
 
     def _bounds(self, concepts: Int32Array, hubs: int) -> Float64Array:
-        """(k,) float64: lower bounds on the totals of k concepts."""
+        """Return (k,) float64: lower bounds on the totals of k concepts."""
         up = self._tau.closure
         bit, chosen = self._hub_bits(hubs)
         signatures = np.zeros((concepts.size, -(-hubs // 64)), np.uint64)
@@ -132,7 +133,7 @@ class MeanSearch:
         return bit, chosen
 
     def _frontier_weights(self, bit: Int32Array) -> Float64Array:
-        """(m,) float64: the weight at and below each frontier concept; 0 for other concepts."""
+        """Return (m,) float64: the weight at and below each frontier concept; 0 for other concepts."""
         tau = self._tau
         children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
         outside = np.bincount(children, bit[tau.parents] < 0, minlength=len(tau))
@@ -157,7 +158,7 @@ class _Evaluated:
         self.smallest_total = min(self.smallest_total, float(self._totals[-1].min(initial=np.inf)))
 
     def unevaluated(self, concepts: Int32Array) -> NDArray[np.bool_]:
-        """(k,) bool: which of k concepts have no total yet."""
+        """Return (k,) bool: which of k concepts have no total yet."""
         return ~self._done[concepts]
 
     def result(self, lower_bound: float) -> MinimalConcepts:
@@ -165,12 +166,12 @@ class _Evaluated:
 
 
 def dag_weights_below(values: Sources, weights: Float64Array, concepts: int) -> Float64Array:
-    """(m,) float64: the weight of the values at or below each concept."""
+    """Return (m,) float64: the weight of the values at or below each concept."""
     return np.asarray(np.bincount(values.ancestors, np.repeat(weights, values.sizes), concepts), np.float64)
 
 
 def equal_rows(words: NDArray[np.uint64]) -> Int64Array:
-    """(k,) int64: the number, from 0, of the distinct row that each row of (k, l) equals."""
+    """Return (k,) int64: the number, from 0, of the distinct row that each row of (k, l) equals."""
     rows = words.view([("", np.uint64)] * words.shape[1])[:, 0] if words.shape[1] > 1 else words[:, 0]
     return np.unique(rows, return_inverse=True)[1].astype(np.int64)
 

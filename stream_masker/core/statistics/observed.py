@@ -19,24 +19,24 @@ def pack_observed(observed: BoolArray) -> str:
 
 
 def unpack_observed(text: str, size: int) -> BoolArray:
-    """(size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
+    """Return (size,) bool: the inverse of ``pack_observed``. Raises StatisticsError for any other text."""
     length = (size + 7) // 8
     try:
         packed = zlib.decompressobj().decompress(base64.b64decode(text, validate=True), length + 1)
     except (ValueError, binascii.Error, zlib.error):
         raise StatisticsError("the packed mask of observed concepts cannot be decoded") from None
     if len(packed) != length:
-        raise StatisticsError("the packed mask of observed concepts is of a taxonomy of another size")
+        raise StatisticsError("the packed mask of observed concepts belongs to a taxonomy of another size")
     return np.unpackbits(np.frombuffer(packed, dtype=np.uint8), count=size).astype(np.bool_)
 
 
 def observed_concepts(counts: SparseCounts, size: int) -> BoolArray:
-    """(size,) bool: the positions that occur in the counts."""
+    """Return (size,) bool: the positions that occur in the counts."""
     mask = np.zeros(size, dtype=np.bool_)
     mask[counts.keys] = True
     return mask
 
 
 def novel_share(counts: SparseCounts, observed: BoolArray) -> float:
-    """The share, in [0, 1], of the values whose concept had not been observed before; 0 for no values."""
+    """Return the share, in [0, 1], of the values whose concept had not been observed before; 0 for no values."""
     return int(counts.counts[~observed[counts.keys]].sum()) / max(counts.rows, 1)

@@ -34,7 +34,7 @@ def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
 
 
 def is_positive_semidefinite(matrix: Float64Array) -> bool:
-    """Whether a matrix is symmetric and positive semidefinite, up to rounding."""
+    """Return whether a matrix is symmetric and positive semidefinite, up to rounding."""
     if not matrix.size:
         return True
     if not np.array_equal(matrix, matrix.T):

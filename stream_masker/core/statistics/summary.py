@@ -51,6 +51,15 @@ class Statistics:
     model: Mapping[str, Any] = field(default_factory=dict)
     numeric: NumericStatistics | None = None
 
+    def __repr__(self) -> str:
+        """Version, records, means, and rounded variances and correlations; ``to_dict`` has everything."""
+        mean = {name: self.mean[name] for name in self.attributes}
+        variance = {name: round(self.variance[name], 4) for name in self.attributes}
+        return (
+            f"Statistics(version={self.version}, records={self.records}, mean={mean}, variance={variance}, "
+            f"correlation={self.correlation.round(4).tolist()})"
+        )
+
     def with_version(self, version: int) -> Statistics:
         """Return the same statistics with another version number."""
         return replace(self, version=version)

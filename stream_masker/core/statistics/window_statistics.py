@@ -38,7 +38,7 @@ class WindowStatistics:
         return tuple(map(Marginal, self.counts.values, self.distances))
 
     def mean(self, j: int) -> int:
-        """The position of attribute j's sMean."""
+        """Return the position of attribute j's sMean."""
         return mean_from_counts(self.counts.values[j], self.distances[j], hint=self.hints[j])
 
     def variance(self, j: int) -> float:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 PrintedFigures = Mapping[str, tuple[float, ...]]
-"""The figures of a table, by metric, one for each column."""
+"""The figures of a table by metric, one for each column."""
 
 
 def figures(text: str) -> dict[str, tuple[float, ...]]:
-    """Parse lines of a metric, a colon and figures."""
+    """Parse lines that consist of a metric, a colon and figures."""
     lines = (line.partition(":") for line in text.strip().splitlines())
     return {name.strip(): tuple(map(float, values.split())) for name, _, values in lines}
 
 
 NOISE_ALPHAS = (0.1, 0.3, 0.5, 1.0)
-"""The columns of 2017's tables."""
+"""The noise levels α of the columns of 2017's tables."""
 
 TABLE_1_OF_2017: PrintedFigures = figures("""
 sVar(a): 0.22
@@ -113,7 +113,7 @@ sdCor: 0.70 0.60 0.54 0.47
 """),
     ),
 }
-"""Tables of 2017: the data set, the method, and the figures by α."""
+"""Tables of 2017: for each, the data set, the method, and the figures by α."""
 
 TABLE_5_OF_2017: PrintedFigures = figures("""
 Naive distortion: 0.20 0.27
@@ -148,7 +148,7 @@ target b: 0.24 0.34
 covariance error: 0.17 0.25
 """),
 }
-"""By method, for α = 0.2 and 0.4."""
+"""The figures by method, for α = 0.2 and 0.4."""
 
 TABLE_1_OF_2019: PrintedFigures = figures("""
 sdVar(a): 0.1148
@@ -206,7 +206,7 @@ sdCor b c: 0.3703 0.3644 0.3577 0.3432 0.2828 0.2118
 """),
     ),
 }
-"""Tables of 2019: the data set, the method, and the figures by k."""
+"""Tables of 2019: for each, the data set, the method, and the figures by k."""
 
 SSE_TABLES: Mapping[str, tuple[str, PrintedFigures]] = {
     "Table 2": (
@@ -241,7 +241,7 @@ semantic: 103 206 323 439 560 621 708 851 945 1038
 """SSE(DIAG_P) of 2013, by k."""
 
 PRINTED_MARGINALITIES = (6.94, 6.22, 6.22, 6.14, 5.07, 5.07, 5.30, 5.30, 5.88)
-"""Table 1 of 2013."""
+"""The marginalities of Table 1 of 2013."""
 
 SIMILARITIES = {
     "S′": """
@@ -278,4 +278,4 @@ ENTROPIES: Mapping[tuple[float, float], tuple[float, float, float, float]] = {
     (10.0, 20.0): (11.5826, 11.5487, 1.7220, 1.9450),
     (10.0, 50.0): (11.5567, 11.5284, 1.6409, 1.9045),
 }
-"""Table 3 of 2012, by k1 and k2: record entropy of VICUS and Random, confidential entropy of both."""
+"""Table 3 of 2012, by k1 and k2: the record entropies of VICUS and Random, then their confidential entropies."""

@@ -26,13 +26,13 @@ from stream_masker.evaluation.sse import SSE_KS, sse_rows
 from stream_masker.evaluation.swapping import METHODS, SWAPPING_KS, swapping_rows
 
 MUSHROOM_CONFIDENTIAL = 20
-"""The column of the colour of the spore print, the confidential attribute."""
+"""The index of the confidential column, the colour of the spore print."""
 
 BANK_THRESHOLD = 0.4
 
 
 def compared(ours: float, theirs: float, digits: int = 2) -> str:
-    """A measure, with the printed figure in brackets."""
+    """Return a measure followed by the printed figure in parentheses."""
     return f"{ours:.{digits}f} ({theirs:.{digits}f})"
 
 
@@ -42,7 +42,7 @@ def _noise_utility(data: DataSet, method: str, alpha: float) -> Utility:
 
 
 def _noise_metrics(utility: Utility) -> dict[str, float]:
-    """The metrics of a masked data set, by the names in ``printed``."""
+    """Return the metrics of a masked data set under the names of ``printed``."""
     found: dict[str, float] = {}
     for name, a in utility.attributes.items():
         found |= {f"mean moved {name}": a.mean_distance, f"sVar {name}": a.variance, f"RMSE {name}": a.rmse_actual}
@@ -76,7 +76,7 @@ def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits:
 
 
 def paper_2017(_: Path | None) -> list[ReportSection]:
-    """Semantic noise: tables 1 to 8."""
+    """Reproduce tables 1 to 8 (semantic noise)."""
     sets = {"Dataset1": samples.dataset_1_of_2017(), "Dataset2": samples.dataset_2_of_2017()}
     tables = [
         _features("Table 1: Dataset1", sets["Dataset1"], printed.TABLE_1_OF_2017),
@@ -100,7 +100,7 @@ def _reasons_2017() -> tuple[str, ...]:
         "ICD-10-CM is a shallower tree than SNOMED CT, so that distances take fewer values. At α = 1 it falls below "
         "the target in some tables, since no concept is far enough. Uncorrelated noise loses more correlation than "
         "correlated noise, as in the paper, but less than printed, because most values stay near their class. Means "
-        "and sVar depend on the shape of the taxonomy. Ties are drawn at random; the paper does not say how it breaks "
+        "and sVar depend on the shape of the taxonomy. Ties are broken at random; the paper does not say how it breaks "
         "them.",
     )
 
@@ -120,13 +120,13 @@ def _means_table(data: DataSet) -> ReportTable:
 
 
 def paper_2016(_: Path | None) -> list[ReportSection]:
-    """Correlated noise: Table 1."""
+    """Reproduce Table 1 (correlated noise)."""
     data = samples.dataset_1_of_2017()
     tables = [
         _noise_table("Table 1", data, method, (0.2, 0.4), theirs) for method, theirs in printed.TABLE_1_OF_2016.items()
     ]
     reasons = (
-        "The data set is that of 2017, generated as `stream-masker reproduce 2017` says. The method of 2016 is "
+        "The data set is that of 2017, generated as `stream-masker reproduce 2017` describes. The method of 2016 is "
         "Correlated-Algorithm2.",
         "Where and why they differ: the targets agree. The target of the correlated method follows sdVar, that of the "
         "uncorrelated one sVar, and sdVar exceeds sVar here as in the paper. The errors of variance and covariance "
@@ -136,7 +136,7 @@ def paper_2016(_: Path | None) -> list[ReportSection]:
 
 
 def paper_2019(_: Path | None) -> list[ReportSection]:
-    """Rank swapping: tables 1 to 6."""
+    """Reproduce tables 1 to 6 (rank swapping)."""
     sets = {
         "Dataset1": samples.dataset_1_of_2019(),
         "Dataset2": samples.dataset_2_of_2019(),
@@ -150,10 +150,10 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
         "the same number, with as many values: diagnoses of ICD-10-CM, and procedures of a made-up taxonomy.",
         "Where and why they differ: the order of the methods is that of the paper. Algorithm 1 has the greatest RMSE "
         "and loses the most correlation, and Algorithm 2 has the least RMSE. With algorithms 2 and 3 the RMSE grows "
-        "with k. Its size depends on how near the next values are in the taxonomy, which is another one here. "
-        "Algorithm 2 loses less correlation than in the paper, because the generated attributes depend on a class of "
-        "values that are near each other. In Dataset2 and Dataset3 the RMSE for k = 2 is 0 in the paper: every record "
-        "there equals another one, and generated records do not.",
+        "with k. Its size depends on how near the next values are in the taxonomy, which is a different one "
+        "here. Algorithm 2 loses less correlation than in the paper, because the generated attributes depend on a "
+        "class of values that are near each other. In Dataset2 and Dataset3 the RMSE for k = 2 is 0 in the paper, "
+        "because every record of these data sets equals another one. Generated records do not repeat in that way.",
     )
     return [ReportSection("2019: rank swapping", reasons, tuple(tables))]
 
@@ -179,21 +179,24 @@ DISCHARGES_2013: Mapping[str, tuple[str, int, int, bool]] = {
     "Table 4": ("2", 542, 3_000, False),
     "Table 5": ("11", 409, 3_000, False),
 }
-"""The generated data sets of 2013: the chapter of ICD-10-CM, its values in use, the records, whether it has numbers."""
+"""The generated data sets of 2013.
+
+Each has a chapter of ICD-10-CM, its number of distinct values and of records, and whether there are numbers.
+"""
 
 
 def paper_2013(_: Path | None) -> list[ReportSection]:
-    """Marginality: Table 1 and tables 2 to 5."""
+    """Reproduce Table 1 (marginality) and tables 2 to 5 (microaggregation)."""
     tables = [_marginality_table(), *map(_sse_table, printed.SSE_TABLES)]
     reasons = (
         "Table 1 is computed from a taxonomy that gives the printed distances, except those of Alzheimer to "
         "meningitis and sclerosis: with 2 of 7 ancestors in common they are log2(12/7) = 0.78, and the paper prints "
         "0.65. So the marginalities of these values differ.",
-        "The other tables mask hospital records of California, which are not public in that form. These are 3,000 "
-        "generated records of the same chapter of ICD-10-CM, with as many categories. SSE grows with the number of "
-        "records, so the ratio of the semantic to the classic variant is compared. It is at most 1, and much lower "
-        "for a diagnosis alone, as in the paper. With numbers it is nearer to 1 than printed: the numbers of "
-        "generated records depend little on the diagnosis, so groups of similar numbers hold dissimilar diagnoses.",
+        "In the paper, the other tables mask hospital records of California, which are not public in that form. Here "
+        "they mask 3,000 generated records of the same chapter of ICD-10-CM, with as many categories. SSE grows with "
+        "the number of records, so the ratio of the semantic to the classic variant is compared. It is at most 1, and "
+        "much lower for a diagnosis alone, as in the paper. With numbers it is nearer to 1 than printed: the numbers "
+        "of generated records depend little on the diagnosis, so groups of similar numbers hold dissimilar diagnoses.",
     )
     return [ReportSection("2013: marginality and microaggregation", reasons, tuple(tables))]
 
@@ -233,21 +236,21 @@ def _ratio(part: float, whole: float) -> float:
 
 
 def paper_2012(mushroom: Path | None) -> list[ReportSection]:
-    """VICUS: tables 2 and 3."""
+    """Reproduce tables 2 and 3 (VICUS)."""
     data = samples.mushrooms(2_000) if mushroom is None else _read_mushrooms(mushroom)
     last = data.attributes[-1 if mushroom is None else MUSHROOM_CONFIDENTIAL]
     if mushroom is None:
         reason = (
             "Table 3 needs the mushroom data set of the UCI repository (`--data FILE`). Without it, 2,000 generated "
-            "records of 8 attributes are masked. Their entropies are of another size, because a record's entropy is "
-            "at most log2 of the number of records, and a value's log2 of the number of values. As in the paper, "
+            "records of 8 attributes are masked. Their entropies differ in size, because the entropy of a record is at "
+            "most log2 of the number of records, and that of a value log2 of the number of values. As in the paper, "
             "Random leaves the intruder more uncertain about the confidential value than VICUS, and both entropies "
             "fall as k1·k2 grows."
         )
     else:
         reason = (
-            "Table 3 is measured on the given mushroom data set. The paper states neither the number of parts, nor "
-            "the confidential attribute, nor the prior of the intruder; here it is 4 parts, the colour of the spore "
+            "Table 3 is measured on the given mushroom data set. The paper does not state the number of parts, the "
+            "confidential attribute or the prior of the intruder. Here they are 4 parts, the colour of the spore "
             "print, and equal priors."
         )
     exact = (
@@ -259,7 +262,7 @@ def paper_2012(mushroom: Path | None) -> list[ReportSection]:
 
 
 def _read_mushrooms(path: Path) -> DataSet:
-    """The complete records of the mushroom data set. Raises ServiceError if the file is another one."""
+    """Read the complete records of the mushroom data set. Raises ServiceError if the file is not that data set."""
     import gzip
 
     try:
@@ -314,9 +317,9 @@ PAPERS: Mapping[str, Callable[[Path | None], list[ReportSection]]] = {
 
 
 def reproduction(paper: str, data: Path | None = None) -> list[ReportSection]:
-    """The tables of a paper on data that can be generated. ``data``: the mushroom data set, for 2012.
+    """Return the tables of a paper on generated data. ``data``: the mushroom data set, for 2012.
 
-    Raises ParameterError for another paper, or for data that the paper does not take.
+    Raises ParameterError for an unknown paper, or if ``data`` is given for a paper other than 2012.
     """
     if paper not in PAPERS:
         raise ParameterError(f"paper={paper!r} is not allowed: use {', '.join(PAPERS)}")

@@ -14,11 +14,11 @@ from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.downstream import CHAPTER_DEPTH, ancestors_at, chapters
 
 SAMPLE_SECRET = b"reproduction of the papers"
-"""The secret of generated data, which need no protection."""
+"""The secret for masking generated data. It needs no protection, because the data are not real."""
 
 GENERATOR_SEED = 1
 FANOUT = (8, 6, 8, 10)
-"""The children of each concept of the made-up taxonomy of procedures, by depth."""
+"""The number of children of each concept in the made-up taxonomy of procedures, by depth."""
 
 BANK: Mapping[str, tuple[str, ...]] = {
     "client": ("01", "02", "03", "04", "05", "06", "06"),
@@ -26,7 +26,7 @@ BANK: Mapping[str, tuple[str, ...]] = {
     "product": ("10", "11", "12", "13", "13", "12", "11"),
     "advisor": ("14", "14", "15", "16", "16", "16", "17"),
 }
-"""The bank example of 2012 (Table 1), by the numbers of its values."""
+"""The bank example of 2012 (Table 1). Values are given by their numbers."""
 
 DIAGNOSES = (
     *(("neoplasm", "disease"), ("mental disorder", "disease"), ("nervous disease", "disease")),
@@ -35,7 +35,7 @@ DIAGNOSES = (
     *(("alzheimer", "dementia"), ("alzheimer", "degenerative"), ("meningitis", "nervous disease")),
     ("sclerosis", "nervous disease"),
 )
-"""The taxonomy of 2013's Figure 1, with as many ancestors of each value as the printed distances need."""
+"""The taxonomy of 2013's Figure 1. Each value has as many ancestors as the printed distances imply."""
 
 PATIENTS = (
     *("lung cancer", "paranoia", "schizophrenia", "vascular dementia", "alzheimer", "alzheimer", "meningitis"),
@@ -45,12 +45,12 @@ PATIENTS = (
 
 
 def diseases() -> Taxonomy:
-    """ICD-10-CM, which ships; the papers use the diseases of SNOMED CT."""
+    """Return ICD-10-CM, which ships with the package. The papers use the diseases of SNOMED CT."""
     return Ontology.load("icd10cm").taxonomy()
 
 
 def procedures() -> Taxonomy:
-    """A made-up taxonomy of 5 levels; the papers use the procedures of SNOMED CT."""
+    """Return a made-up taxonomy of 5 levels. The papers use the procedures of SNOMED CT."""
     links: list[tuple[str, str]] = []
     level = ["P"]
     for fanout in FANOUT:
@@ -68,11 +68,12 @@ def paired(
     skew: float,
     clusters: tuple[int, int],
 ) -> DataSet:
-    """Records whose attributes depend on a hidden class.
+    """Return records whose attributes depend on a hidden class.
 
-    Each attribute has ``values`` leaves in use. ``noise``: the share of values that do not depend on the class.
-    ``skew``: the exponent of the frequencies of values, 0 for equal ones. ``clusters``: the number of classes and a
-    depth; each class has leaves below one concept of this depth, all in one chapter.
+    ``values``: the number of distinct leaves of each attribute. ``noise``: the share of values that do not depend on
+    the class. ``skew``: the exponent of the frequencies of values, 0 for equal frequencies. ``clusters``: the number of
+    classes and a depth; each class has the leaves below one concept of this depth, and these concepts are all in one
+    chapter.
     """
     rng = np.random.default_rng(GENERATOR_SEED)
     classes, depth = clusters
@@ -90,7 +91,10 @@ def paired(
 def _column(
     used: Int64Array, classes: int, hidden: Int64Array, rng: np.random.Generator, *, noise: float, skew: float
 ) -> Column:
-    """A value for each class in ``hidden``; value i of those in use belongs to class i modulo ``classes``."""
+    """Return one value for each class in ``hidden``, or, with probability ``noise``, a value of any class.
+
+    ``used[i]`` belongs to class i modulo ``classes``.
+    """
     own = np.arange(used.size) % classes
     order = np.argsort(own, kind="stable")
     starts, sizes = np.searchsorted(own[order], np.arange(classes)), np.bincount(own, minlength=classes)
@@ -101,7 +105,10 @@ def _column(
 
 
 def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int) -> Int64Array:
-    """(values,) leaves below concepts of a depth in one chapter, of all these concepts in turn."""
+    """Return (values,) int64: leaves below concepts of one depth in one chapter.
+
+    Successive leaves alternate between these concepts.
+    """
     leaves = np.flatnonzero(tau.leaf & (tau.depth > depth))
     roots, counts = np.unique(ancestors_at(tau, depth)[leaves], return_counts=True)
     large = roots[counts >= -(-values // clusters)]
@@ -114,7 +121,7 @@ def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int) -> 
 
 
 def _in_turn(values: Int64Array, groups: Int64Array) -> Int64Array:
-    """The values in an order in which all groups take turns."""
+    """Return the values in an order that alternates between the groups."""
     rank = np.zeros(values.size, np.int64)
     for one in np.unique(groups):
         rank[groups == one] = np.arange(np.count_nonzero(groups == one))
@@ -127,34 +134,37 @@ def _shares(count: int, skew: float) -> Float64Array:
 
 
 def dataset_1_of_2017() -> DataSet:
-    """Two strongly correlated diagnoses: 1,350 records, 17 and 19 values."""
+    """Return two strongly correlated diagnoses: 1,350 records with 17 and 19 distinct values."""
     tau = diseases()
     return paired({"a": tau, "b": tau}, (17, 19), 1_350, noise=0.02, skew=0.3, clusters=(2, 4))
 
 
 def dataset_2_of_2017() -> DataSet:
-    """A diagnosis and a procedure, strongly correlated: 1,316 records."""
+    """Return a diagnosis and a strongly correlated procedure: 1,316 records."""
     return paired({"a": diseases(), "b": procedures()}, (24, 20), 1_316, noise=0.05, skew=0.3, clusters=(2, 4))
 
 
 def dataset_1_of_2019() -> DataSet:
-    """A diagnosis and a procedure, moderately correlated: 1,172 records of 783 and 430 values."""
+    """Return a diagnosis and a moderately correlated procedure: 1,172 records with 783 and 430 distinct values."""
     return paired({"a": diseases(), "b": procedures()}, (783, 430), 1_172, noise=0.35, skew=0.2, clusters=(6, 3))
 
 
 def dataset_2_of_2019() -> DataSet:
-    """A diagnosis and a procedure, correlated: 1,012 records of 55 and 94 values."""
+    """Return a diagnosis and a correlated procedure: 1,012 records with 55 and 94 distinct values."""
     return paired({"a": diseases(), "b": procedures()}, (55, 94), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
 
 
 def dataset_3_of_2019() -> DataSet:
-    """The attributes of the second data set, and a second diagnosis."""
+    """Return records with the attributes of the second data set and a second diagnosis."""
     tau = diseases()
     return paired({"a": tau, "b": procedures(), "c": tau}, (55, 94, 120), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
 
 
 def discharges_of_2013(root: str, categories: int, records: int, *, numeric: bool) -> DataSet:
-    """Discharges of one chapter: a principal diagnosis, and with ``numeric`` age, length of stay and charge."""
+    """Return discharges of one chapter of ICD-10-CM: a principal diagnosis and, with ``numeric``, three numbers.
+
+    The numbers are age, length of stay and charge. ``categories``: the number of distinct diagnoses.
+    """
     rng = np.random.default_rng(GENERATOR_SEED)
     tau = Ontology.load("icd10cm").taxonomy(root=root)
     used = rng.permutation(np.flatnonzero(tau.leaf))[:categories]
@@ -174,12 +184,12 @@ def discharges_of_2013(root: str, categories: int, records: int, *, numeric: boo
 
 
 def bank() -> DataSet:
-    """The bank example of 2012, whose values have no ontology."""
+    """Return the bank example of 2012, whose values have no ontology."""
     return flat_dataset(BANK)
 
 
 def flat_dataset(columns: Mapping[str, Sequence[str]]) -> DataSet:
-    """Values without an ontology: they are directly below a root."""
+    """Return a data set of values without an ontology: each is directly below a root."""
     taxonomies = {
         name: Ontology.from_edges([(value, f"any {name}") for value in sorted(set(values))]).taxonomy()
         for name, values in columns.items()
@@ -189,7 +199,7 @@ def flat_dataset(columns: Mapping[str, Sequence[str]]) -> DataSet:
 
 
 def mushrooms(records: int) -> DataSet:
-    """Nominal records that depend on a hidden class, like those of the mushroom data set: 8 attributes."""
+    """Return nominal records of 8 attributes that depend on a hidden class, as in the mushroom data set."""
     rng = np.random.default_rng(GENERATOR_SEED)
     hidden = rng.integers(0, 6, records)
     columns = {}

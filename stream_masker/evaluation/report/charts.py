@@ -11,10 +11,10 @@ from stream_masker.evaluation.report.svg import SHAPES, element, line, marker, n
 WIDTH, HEIGHT = 760.0, 420.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 230.0, 16.0, 54.0
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#5B5B5B", "#7A5195", "#8C6D00", "#B00020")
-"""Colours that readers with colour blindness tell apart (Okabe and Ito), and four more."""
+"""Colours that readers with colour blindness can distinguish (Okabe and Ito), and four more."""
 
 SCALE = ("#00224e", "#35456c", "#666970", "#948e77", "#c8b866", "#fee838")
-"""Colours of a scale from low to high that are equally spaced in brightness (cividis)."""
+"""Colours of a scale from low to high, equally spaced in brightness (cividis)."""
 
 GREY, INK = "#d8d8d8", "#333333"
 DASHES = ("", "6 3", "2 3", "8 3 2 3")
@@ -22,7 +22,7 @@ DASHES = ("", "6 3", "2 3", "8 3 2 3")
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """The linear scale of an axis: the label, the range, and the ticks in it."""
+    """The linear scale of an axis: its label, range and ticks."""
 
     label: str
     low: float
@@ -31,7 +31,7 @@ class Axis:
 
     @classmethod
     def over(cls, label: str, values: Sequence[float], *, floor: float | None = None) -> Axis:
-        """An axis over values, from ``floor`` if it is given, that ends at a tick."""
+        """Return an axis that covers the values and ends at a tick. It starts at ``floor``, if given."""
         low = min(values, default=0.0) if floor is None else floor
         high = max([*values, low])
         step = _step(high - low)
@@ -40,12 +40,12 @@ class Axis:
         return cls(label, ticks[0], ticks[-1], ticks)
 
     def place(self, value: float, start: float, end: float) -> float:
-        """The position of a value between the pixels of the ends."""
+        """Return the pixel of a value, where ``start`` and ``end`` are the pixels of both ends of the axis."""
         return start + (value - self.low) / (self.high - self.low) * (end - start)
 
 
 def _step(span: float) -> float:
-    """The distance of about five ticks: 1, 2 or 5 times a power of ten."""
+    """Return the distance between ticks, for about five of them: 1, 2 or 5 times a power of ten."""
     if not span > 0:
         return 1.0
     power = 10.0 ** math.floor(math.log10(span / 5))
@@ -53,7 +53,7 @@ def _step(span: float) -> float:
 
 
 def tick_text(value: float) -> str:
-    """The text of a tick."""
+    """Return the text of a tick."""
     return f"{value:.6g}" if abs(value) < 1e6 else f"{value:.1e}"
 
 
@@ -65,11 +65,12 @@ class Frame:
     y: Axis
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """The pixels of a point."""
+        """Return the pixels of a point."""
         return self.x.place(x, LEFT, WIDTH - RIGHT), self.y.place(y, HEIGHT - BOTTOM, TOP)
 
     def draw(self, names: Mapping[float, str] | None = None) -> list[str]:
-        """The axes, the grid and the labels. ``names``: the texts of the ticks of x, otherwise their numbers."""
+        """Return the axes, the grid and the labels. ``names``: the texts of the ticks of x, their numbers by
+        default."""
         right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
         parts = [self._tick_y(tick) for tick in self.y.ticks]
         ticks = {tick: tick_text(tick) for tick in self.x.ticks} if names is None else names
@@ -97,7 +98,7 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point of a scatter chart: ``shade`` in [0, 1] is its colour, ``group`` its marker, ``tip`` its description."""
+    """A point of a scatter chart: ``shade``, in [0, 1], is its colour, ``group`` its marker, ``tip`` its text."""
 
     x: float
     y: float
@@ -114,9 +115,10 @@ def line_chart(
     *,
     floor: float = 0.0,
 ) -> str:
-    """A chart with a line for each series over named settings, in the order of the first series that has them.
+    """Return a chart with a line for each series over named settings.
 
-    A series with a single setting of another kind is a horizontal line.
+    Settings are in the order in which they first occur in a series of several points. A series whose only point has
+    none of these settings is a horizontal line.
     """
     names = list(dict.fromkeys(name for points in series.values() if len(points) > 1 for name, _ in points)) or [""]
     values = [value for points in series.values() for _, value in points]
@@ -173,9 +175,10 @@ def scatter_chart(
     scale: tuple[str, float, float],
     limits: tuple[float | None, float | None] = (None, None),
 ) -> str:
-    """A chart of points whose colour is a third measure. ``scale``: its name, and its values for shades 0 and 1.
+    """Return a chart of points whose colour shows a third measure.
 
-    ``limits``: a vertical and a horizontal line.
+    ``scale``: the name of that measure, and its values for shades 0 and 1. ``limits``: the positions of a vertical and
+    a horizontal line, None for no line.
     """
     frame = Frame(
         Axis.over(x_label, [point.x for point in points], floor=0.0),
@@ -190,7 +193,7 @@ def scatter_chart(
 
 
 def _mark(n: int, x: float, y: float, size: float, colour: str, tip: str = "") -> str:
-    """The marker of group n: filled, or an outline when the shapes are used up."""
+    """Return the marker of group n: filled, or an outline if there are more groups than shapes."""
     if n < len(SHAPES):
         return marker(SHAPES[n], x, y, size, tip, fill=colour, stroke=INK, stroke_width=0.8)
     return marker(SHAPES[n % len(SHAPES)], x, y, size - 0.5, tip, fill="white", stroke=colour, stroke_width=2)
@@ -213,7 +216,7 @@ def _limit_lines(frame: Frame, x: float | None, y: float | None) -> list[str]:
 
 
 def shade(value: float) -> str:
-    """The colour of the scale for a value in [0, 1]."""
+    """Return the colour of the scale for a value in [0, 1]."""
     return SCALE[min(len(SCALE) - 1, max(0, int(value * len(SCALE))))]
 
 
@@ -234,7 +237,7 @@ def _colour_bar(name: str, low: float, high: float) -> list[str]:
 def bar_chart(
     title: str, x_label: str, bars: Sequence[tuple[str, float]], *, mark: tuple[str, float] | None = None
 ) -> str:
-    """A chart with a horizontal bar for each label. ``mark``: a named vertical line."""
+    """Return a chart with a horizontal bar for each label. ``mark``: the label and the value of a vertical line."""
     axis = Axis.over(x_label, [value for _, value in bars] + ([mark[1]] if mark else []), floor=0.0)
     left, row, top = 250.0, 22.0, 30.0
     bottom = top + row * len(bars)

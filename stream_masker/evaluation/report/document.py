@@ -39,7 +39,7 @@ SECTIONS = (
 
 
 def report_html(evaluation: Evaluation) -> str:
-    """The report as an HTML page without links to other files."""
+    """Return the report as an HTML page without links to other files."""
     introduction = (
         "The utility of the masked records and the risk of disclosure, for every method and parameter measured. The "
         "tables and figures are those of five papers: Giggins and Brankovic 2012 (VICUS), Domingo-Ferrer, Sánchez and "
@@ -50,7 +50,7 @@ def report_html(evaluation: Evaluation) -> str:
 
 
 def report_data(evaluation: Evaluation) -> dict[str, Any]:
-    """The measures as JSON-serialisable data; an infinite ε is the text ``infinite``, one that is not known is null."""
+    """Return the measures as JSON-serialisable data. An infinite ε is the text ``infinite``, an unknown one null."""
     statistics, related = evaluation.data.statistics, evaluation.co_occurrence
     data = {
         "records": evaluation.data.whole.size,
@@ -67,12 +67,12 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
 
 
 def report_json(evaluation: Evaluation) -> str:
-    """The measures as JSON."""
+    """Return the measures as JSON."""
     return json.dumps(report_data(evaluation), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def report_csv(evaluation: Evaluation) -> str:
-    """The measures of all candidates as CSV, one line for each measure and attribute."""
+    """Return the measures of all candidates as CSV, with one line for each measure and attribute."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADER)
@@ -104,7 +104,7 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:
 
 
 def _with_pairs(row: dict[str, Any]) -> dict[str, Any]:
-    """A row whose pairs of attributes are texts."""
+    """Return a row in which pairs of attributes are texts."""
     return {
         name: {" ".join(key) if isinstance(key, tuple) else key: v for key, v in value.items()}
         if isinstance(value, Mapping)
@@ -114,7 +114,7 @@ def _with_pairs(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """The value with rounded, finite numbers, so that it does not depend on the last bits of sums."""
+    """Round all numbers and replace infinite ones, so that the value does not depend on the last bits of sums."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, Sequence) and not isinstance(value, str):

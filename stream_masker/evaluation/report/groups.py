@@ -11,7 +11,7 @@ from stream_masker.evaluation.sse import SseRow
 
 
 def aggregation_section(evaluation: Evaluation) -> ReportSection:
-    """The section of microaggregation; empty if it was not measured."""
+    """Return the section of microaggregation; empty if it was not measured."""
     if not evaluation.errors:
         return ReportSection("Microaggregation (2013)")
     return ReportSection(
@@ -19,14 +19,15 @@ def aggregation_section(evaluation: Evaluation) -> ReportSection:
         (
             "The file is one group. SSE is the sum of squared distances between original and masked values: the "
             "distance of the paper for codes, the difference for numbers. The semantic variant measures similarity in "
-            "the taxonomy, the classic one only equality. Anonymity is the least number of equal masked records.",
+            "the taxonomy, the classic one only equality. Anonymity is the size of the smallest set of equal masked "
+            "records.",
         ),
         (errors_table(evaluation.errors), *_figures(evaluation.errors)),
     )
 
 
 def errors_table(rows: Sequence[SseRow]) -> ReportTable:
-    """SSE by k, attribute and variant."""
+    """Return SSE by k, attribute and variant."""
     variants = list(dict.fromkeys(row.variant for row in rows))
     cells = {(row.k, row.variant): row for row in rows}
     names = list(rows[0].sse)
@@ -43,7 +44,7 @@ def errors_table(rows: Sequence[SseRow]) -> ReportTable:
 
 
 def error_text(error: float) -> str:
-    """An SSE as the tables of the paper print it."""
+    """Format an SSE as in the paper's tables."""
     return f"{error:.2f}" if error < 1e3 else f"{error:.0f}" if error < 1e6 else f"{error:.2E}"
 
 

@@ -21,14 +21,14 @@ TABLE_NUMBERS = {
 }
 
 ALL_LEVELS = ("Correlated-Algorithm1", "ceil")
-"""A method and rounding that is measured for every noise level of the tables of 2017."""
+"""A method and rounding that are measured for every noise level of the tables of 2017."""
 
 DISTORTIONS = {"naive_distortion": "Naive distortion", "probabilistic_distortion": "Probabilistic distortion"}
 """The baselines of figures 6 to 8."""
 
 
 def features_table(evaluation: Evaluation) -> ReportTable:
-    """The semantic features of the data (2017: tables 1 and 6; 2019: Table 1)."""
+    """Return the semantic features of the data (2017: tables 1 and 6; 2019: Table 1)."""
     data, statistics = evaluation.data, evaluation.data.statistics
     rows = [(f"sMean({a})", named(data.taxonomies[a], statistics.mean[a])) for a in data.attributes]
     rows += [(f"sVar({a})", f"{statistics.variance[a]:.4f}") for a in data.attributes]
@@ -41,13 +41,13 @@ def features_table(evaluation: Evaluation) -> ReportTable:
 
 
 def named(taxonomy: Taxonomy, concept: str) -> str:
-    """A concept with its label, if it has one."""
+    """Return a concept followed by its label, if it has one."""
     label = taxonomy.labels[taxonomy.position(concept)]
     return f"{concept} {label}" if label and label != concept else concept
 
 
 def noise_section(evaluation: Evaluation) -> ReportSection:
-    """The section of semantic noise; empty if it was not measured."""
+    """Return the section of semantic noise; empty if it was not measured."""
     measured = [one for one in evaluation.of("semantic_noise") if one.candidate.method in NOISE_METHODS]
     levels = {one.candidate.options["alpha"] for one in measured if one.candidate.is_noise(*ALL_LEVELS)}
     if not levels:
@@ -70,7 +70,7 @@ def noise_section(evaluation: Evaluation) -> ReportSection:
 
 
 def by_alpha(measured: Sequence[Measurement], method: str, rounding: str) -> list[Measurement]:
-    """The measurements of a method with a rounding, in the order of α."""
+    """Return the measurements of a method and rounding in the order of α."""
     found = [one for one in measured if one.candidate.is_noise(method, rounding)]
     return sorted(found, key=lambda one: float(one.candidate.options["alpha"]))
 
@@ -83,7 +83,7 @@ def _method_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
 
 
 def noise_table(title: str, found: Sequence[Measurement]) -> ReportTable:
-    """The metrics of a method by α, as the tables of 2017 have them."""
+    """Return the metrics of a method by α, as in the tables of 2017."""
     rows: list[tuple[str, ...]] = []
     for a in found[0].utility.attributes:
         each = [one.utility.attributes[a] for one in found]

@@ -14,7 +14,7 @@ from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTa
 
 
 def data_section(evaluation: Evaluation) -> ReportSection:
-    """The records and their statistics."""
+    """Return the section with the number of records and their statistics."""
     data = evaluation.data
     numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
     text = f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
@@ -22,7 +22,7 @@ def data_section(evaluation: Evaluation) -> ReportSection:
 
 
 def risk_section(evaluation: Evaluation) -> ReportSection:
-    """Utility against risk, as a picture and as a table."""
+    """Return the section on utility against risk: a chart and a table."""
     measured = evaluation.measurements
     if not measured:
         return ReportSection("Utility against risk")
@@ -34,15 +34,18 @@ def risk_section(evaluation: Evaluation) -> ReportSection:
             "attributes. A point is worth considering if no other one is further left, further down and darker.",
             "The attacker knows the method, its parameters and the distribution of the original records, but not the "
             "secret, and guesses the original of each masked value. Vulnerability is the chance that the guess is "
-            "right, of the worst attribute. It is exact where the table says so. Otherwise it is the success of an "
-            "attack that masks the same records under other secrets, which is a lower bound.",
+            "right, for the worst attribute. It is exact where the table says so. Otherwise it is the success rate of "
+            "an attack that masks the same records under other secrets, which is a lower bound.",
         ),
         (risk_figure(measured), _risk_table(measured)),
     )
 
 
 def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, float | None] = (None, None)) -> Figure:
-    """RMSE against vulnerability, coloured by ΔsdCor. ``limits``: of both axes."""
+    """Return a chart of RMSE against vulnerability, coloured by ΔsdCor.
+
+    ``limits``: an RMSE and a vulnerability to mark with lines.
+    """
     worst = max(max((one.correlation_error for one in measured), default=0.0), 0.05)
     points = [
         Point(one.rmse, one.vulnerability, one.correlation_error / worst, family(one), _tip(one)) for one in measured
@@ -55,7 +58,7 @@ def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, flo
 
 
 def family(one: Measurement) -> str:
-    """The name of the mechanism, as text."""
+    """Return the name of the mechanism as text."""
     return one.candidate.mechanism.replace("_", " ")
 
 
@@ -81,10 +84,11 @@ def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
         "mean moved",
     )
     note = (
-        "The worst attribute or pair. Of record: the chance that all values of a record are guessed right. Certain: "
-        "the share of values that the attacker guesses with a probability above 0.9. Unchanged: the share of values "
-        "that masking leaves as they are; unchanged records: of records with all their values. Linked: the expected "
-        "share of records that an intruder who knows them links. ε: of the channel; – is unknown."
+        "Figures are those of the worst attribute or pair. Of record: the chance that all values of a record are "
+        "guessed right. Certain: the share of values that the attacker guesses with a probability above 0.9. "
+        "Unchanged: the share of values that masking does not change. Unchanged records: the share of records in which "
+        "masking changes no value. Linked: the expected share of records that an intruder who knows all originals "
+        "links to their masked records. ε: that of the channel, – if unknown."
     )
     return ReportTable("All methods", header, tuple(_risk_row(one) for one in measured), note)
 
@@ -111,7 +115,7 @@ def _risk_row(one: Measurement) -> tuple[str, ...]:
 
 
 def epsilon_text(epsilon: Mapping[str, float | None]) -> str:
-    """The greatest ε of the attributes; ∞ if it is infinite, – if it is not known."""
+    """Return the greatest ε of the attributes: ∞ if it is infinite, – if one is unknown."""
     known = [value for value in epsilon.values() if value is not None]
     if len(known) < len(epsilon) or not known:
         return "–"
@@ -123,7 +127,7 @@ def _worst(shares: Mapping[str, float]) -> float:
 
 
 def numeric_section(evaluation: Evaluation) -> ReportSection:
-    """The utility of numeric attributes, for the methods that mask them."""
+    """Return the utility of numeric attributes, for the methods that mask them."""
     found = [one for one in evaluation.measurements if one.utility.numeric]
     if not found:
         return ReportSection("Numeric attributes")
@@ -149,7 +153,7 @@ def _numeric_cells(one: Measurement, names: Sequence[str], pairs: Sequence[tuple
 
 
 def downstream_section(evaluation: Evaluation) -> ReportSection:
-    """The accuracy of models that learn from masked records."""
+    """Return the accuracy of models that learn from masked records."""
     found = [one for one in evaluation.measurements if one.predictions]
     if not found:
         return ReportSection("Models that learn from masked records")
@@ -160,7 +164,7 @@ def downstream_section(evaluation: Evaluation) -> ReportSection:
     rows.append(("most frequent chapter", "", *(f"{p.majority:.3f}" for p in first)))
     text = (
         "Naive Bayes learns from half of the records, masked, and predicts the chapter of one attribute (a child of "
-        "the root) from the codes of another in the other half, unmasked. The figures are shares of right "
+        "the root) from the codes of another in the other half, unmasked. The figures are shares of correct "
         "predictions. Compare methods of similar RMSE.",
     )
     return ReportSection(
@@ -171,7 +175,7 @@ def downstream_section(evaluation: Evaluation) -> ReportSection:
 
 
 def _accuracy_figure(found: Sequence[Measurement]) -> Figure:
-    """The best candidate of each mechanism at an RMSE of up to that of the median candidate."""
+    """Return the accuracy of each method at the greatest RMSE that is at most that of the median candidate."""
     middle = sorted(one.rmse for one in found)[len(found) // 2]
     best: dict[str, Measurement] = {}
     for one in found:
@@ -187,10 +191,10 @@ def _accuracy_figure(found: Sequence[Measurement]) -> Figure:
 
 
 def rejected_section(evaluation: Evaluation) -> ReportSection:
-    """The methods that the data do not allow."""
+    """Return the methods that cannot be applied to these data."""
     if not evaluation.rejected:
         return ReportSection("Not applicable")
     rows = tuple((one.label, one.reason) for one in evaluation.rejected)
     return ReportSection(
-        "Not applicable", (), (ReportTable("Methods that these data do not allow", ("method", "reason"), rows),)
+        "Not applicable", (), (ReportTable("Methods that cannot be applied to these data", ("method", "reason"), rows),)
     )

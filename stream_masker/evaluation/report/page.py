@@ -1,4 +1,4 @@
-"""Sections of text, tables and figures, and their HTML page. The page needs no other file."""
+"""Sections of text, tables and figures, and their self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ figcaption, .note { color: #555; font-size: 0.88rem; max-width: 52em; }
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table: the first column of each row is its name."""
+    """A table. The first column is the row's name."""
 
     title: str
     header: tuple[str, ...]
@@ -36,14 +36,14 @@ class ReportTable:
     note: str = ""
 
     def html(self) -> str:
-        """The table as HTML."""
+        """Return the table as HTML."""
         head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.header)
         rows = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>\n" for row in self.rows)
         body = f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>"
         return f'<h3>{escape(self.title)}</h3>\n<div class="scroll">{body}</div>\n{_note(self.note)}'
 
     def markdown(self) -> str:
-        """The table as Markdown."""
+        """Return the table as Markdown."""
         return f"{self.title}\n\n{markdown(self.header, self.rows)}" + (f"\n\n{self.note}" if self.note else "")
 
 
@@ -56,7 +56,7 @@ class Figure:
     note: str = ""
 
     def html(self) -> str:
-        """The figure as HTML."""
+        """Return the figure as HTML."""
         caption = f"<figcaption>{escape(self.note)}</figcaption>" if self.note else ""
         return f"<h3>{escape(self.title)}</h3>\n<figure>{self.svg}{caption}</figure>\n"
 
@@ -75,14 +75,14 @@ class ReportSection:
         return re.sub(r"[^a-z0-9]+", "-", self.title.lower()).strip("-")
 
     def html(self) -> str:
-        """The section as HTML."""
+        """Return the section as HTML."""
         text = "".join(f"<p>{escape(paragraph)}</p>\n" for paragraph in self.paragraphs)
         blocks = "".join(block.html() for block in self.blocks)
         return f'<section id="{self.anchor}">\n<h2>{escape(self.title)}</h2>\n{text}{blocks}</section>\n'
 
 
 def html_page(title: str, introduction: Sequence[str], sections: Sequence[ReportSection]) -> str:
-    """A page of sections, with a table of contents."""
+    """Return a page of sections with a table of contents."""
     shown = [section for section in sections if section.paragraphs or section.blocks]
     return "".join(_page(title, introduction, shown))
 

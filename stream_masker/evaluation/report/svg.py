@@ -1,4 +1,4 @@
-"""SVG elements as text, with fixed formatting of numbers."""
+"""SVG elements as text, with numbers in a fixed format."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ Attribute = str | float
 
 
 def number(value: float) -> str:
-    """A coordinate with at most two decimals."""
+    """Format a coordinate with at most two decimals."""
     text = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if text == "-0" else text
 
 
 def element(name: str, *children: str, **attributes: Attribute) -> str:
-    """An element; underscores in the names of attributes stand for hyphens, and text is not escaped (see ``text``)."""
+    """Return an element. Underscores in the names of attributes stand for hyphens.
+
+    ``children`` are not escaped; ``text`` escapes its content.
+    """
     given = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{escape(value) if isinstance(value, str) else number(value)}"'
         for key, value in attributes.items()
@@ -25,22 +28,22 @@ def element(name: str, *children: str, **attributes: Attribute) -> str:
 
 
 def text(content: str, x: float, y: float, **attributes: Attribute) -> str:
-    """A line of text at a position."""
+    """Return a line of text at a position."""
     return element("text", escape(content), x=x, y=y, **attributes)
 
 
 def line(x1: float, y1: float, x2: float, y2: float, **attributes: Attribute) -> str:
-    """A straight line."""
+    """Return a straight line."""
     return element("line", x1=x1, y1=y1, x2=x2, y2=y2, **attributes)
 
 
 def polyline(points: Iterable[tuple[float, float]], **attributes: Attribute) -> str:
-    """A line through points."""
+    """Return a line through points."""
     return element("polyline", points=" ".join(f"{number(x)},{number(y)}" for x, y in points), **attributes)
 
 
 SHAPES = ("circle", "square", "triangle", "diamond", "cross", "plus", "down", "bar")
-"""The shapes of markers, so that groups differ without colour."""
+"""The shapes of markers. They distinguish groups without colour."""
 
 _OUTLINES = {
     "square": ((-1, -1), (1, -1), (1, 1), (-1, 1)),
@@ -60,7 +63,7 @@ _OUTLINES = {
 
 
 def marker(shape: str, x: float, y: float, size: float, tip: str = "", **attributes: Attribute) -> str:
-    """A marker around a point; ``tip``: the text that appears over it."""
+    """Return a marker around a point. ``tip``: the text that a browser shows over it."""
     label = (element("title", escape(tip)),) if tip else ()
     if shape == "circle":
         return element("circle", *label, cx=x, cy=y, r=size, **attributes)
@@ -69,7 +72,7 @@ def marker(shape: str, x: float, y: float, size: float, tip: str = "", **attribu
 
 
 def picture(width: float, height: float, title: str, description: str, *children: str) -> str:
-    """A picture with a title and a description for readers who do not see it."""
+    """Return a picture with a title, and a description for readers who cannot see it."""
     return element(
         "svg",
         element("title", escape(title)),

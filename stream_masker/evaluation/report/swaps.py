@@ -13,7 +13,7 @@ TABLES_OF_2019 = {"Algorithm 1": "Table 2", "Algorithm 2": "Table 3", "Algorithm
 
 
 def swapping_section(evaluation: Evaluation) -> ReportSection:
-    """The section of rank swapping; empty if it was not measured."""
+    """Return the section of rank swapping; empty if it was not measured."""
     if not evaluation.swapping:
         return ReportSection("Rank swapping (2019)")
     return ReportSection(
@@ -28,7 +28,7 @@ def swapping_section(evaluation: Evaluation) -> ReportSection:
 
 
 def swapping_tables(rows: Sequence[SwappingRow]) -> Iterator[ReportTable]:
-    """A table for each method: metrics by k."""
+    """Yield a table for each method: metrics by k."""
     for method in dict.fromkeys(row.method for row in rows):
         found = [row for row in rows if row.method == method]
         title = f"{method} (2019: {TABLES_OF_2019.get(method, 'figures 5 to 7')})"

@@ -12,7 +12,7 @@ from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTa
 
 
 def transition_section(evaluation: Evaluation) -> ReportSection:
-    """The section of VICUS; empty if it was not measured."""
+    """Return the section of VICUS; empty if it was not measured."""
     found = evaluation.co_occurrence
     if found is None:
         return ReportSection("VICUS (2012)")
@@ -23,14 +23,14 @@ def transition_section(evaluation: Evaluation) -> ReportSection:
         (
             f"Entropies are in bits, on average over all records, for an intruder who wants {found.confidential}. The "
             "intruder knows the transition probabilities and the masked file, and some original values of one record. "
-            "A greater entropy is a greater uncertainty.",
+            "A greater entropy means a greater uncertainty.",
         ),
         (*_similarity_tables(found.similarities), entropy_table(found.entropies), *_figures(found)),
     )
 
 
 def entropy_table(rows: Sequence[EntropyRow]) -> ReportTable:
-    """Average record and confidential entropies (Table 3)."""
+    """Return the average record and confidential entropies (Table 3)."""
     header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
     cells = {(row.k1, row.k2, row.method): row for row in rows}
     lines = tuple(

@@ -1,4 +1,4 @@
-"""Block splitting: the records of a run are counted in several blocks if one would not fit into a message."""
+"""Block splitting: the records of a run are counted in several blocks if one block would not fit into a message."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_BLOCK_BYTES: Final = 900_000
 """The target size of a block's JSON. By default, brokers and clients accept messages of up to 1 MB."""
 
 VALUE_BYTES: Final = 48
-"""Bytes of a row for each attribute, on both sides, if no value occurs twice: the concept's id and its count."""
+"""Bytes of a row for each attribute, before and after masking, if no value repeats: a concept id and a count each."""
 
 PAIR_BYTES: Final = 28
-"""Bytes of a row for each pair of attributes, on both sides: two indices and a count."""
+"""Bytes of a row for each pair of attributes, before and after masking: two indices and a count each."""
 
 
 MAX_COUNTED_ELEMENTS: Final = 256
-"""The most elements of an array that are counted for each record. A single record cannot outweigh a window."""
+"""The maximum number of counted array elements of a record, so that a single record cannot dominate a window."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class CountedRecords:
 
 
 def limit_elements(columns: Sequence[Column]) -> tuple[Column, ...]:
-    """The columns with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
+    """Return the columns with only the first ``MAX_COUNTED_ELEMENTS`` elements of each record's array."""
     return tuple(map(_limited, columns))
 
 
@@ -66,21 +66,21 @@ def _limited(column: Column) -> Column:
 
 
 def split_batch(batch: Batch, records: int) -> Iterator[Batch]:
-    """Batches of ``records`` consecutive records; the last one may have fewer."""
+    """Yield batches of ``records`` consecutive records; the last one may have fewer."""
     for start in range(0, batch.size, records):
         yield slice_batch(batch, start, min(start + records, batch.size))
 
 
 def slice_batch(batch: Batch, start: int, end: int) -> Batch:
-    """The records ``start`` to ``end`` (exclusive) of a batch."""
+    """Return the records ``start`` to ``end`` (exclusive) of a batch."""
     alpha = None if batch.alpha is None else batch.alpha[start:end]
     return Batch(end - start, _slice_columns(batch.columns, start, end), alpha, _slice_numbers(batch, start, end))
 
 
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
-    """(start, end, slice) of the ``size`` records, for each block; usually there is one block.
+    """Yield (start, end, slice) of the ``size`` records for each block; usually there is one block.
 
-    Distortions, numbers of unknown values and styles are known for all records together only. They are counted in the
+    Distortions, numbers of unknown values and styles are known only for all records together. They are counted in the
     first block, which leaves the sums over all blocks correct. A single record is never split.
     """
     blocks = _number_of_blocks(counted)
@@ -100,7 +100,10 @@ def _number_of_blocks(counted: CountedRecords) -> int:
 
 
 def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:
-    """The records ``start`` to ``end`` (exclusive). Only a slice from 0 has distortions, unknown values and styles."""
+    """Return the records ``start`` to ``end`` (exclusive).
+
+    Only a slice from 0 has distortions, unknown values and styles.
+    """
     first, last = np.searchsorted(counted.indices, [start, end]).tolist()
     distortions = counted.masked.distortions if start == 0 else (Distortion(),) * len(counted.masked.distortions)
     return CountedRecords(

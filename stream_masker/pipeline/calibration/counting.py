@@ -21,9 +21,9 @@ from stream_masker.pipeline.style import add_styles
 
 
 class BlockCounter:
-    """Counts the records of runs, each of one partition, in blocks.
+    """Counts the records of runs in blocks. Each run belongs to one partition.
 
-    Its state is the sampled level, which a statistics version brings, and the weights of the noise keys counted so far.
+    The state is the sampled level, which a statistics version sets, and the weights of the noise keys counted so far.
     """
 
     def __init__(self, secret: bytes, sizes: Sequence[int], weights: KeyWeights) -> None:
@@ -39,7 +39,7 @@ class BlockCounter:
         self._level = level
 
     def hashes(self, keys: Sequence[bytes]) -> Int64Array:
-        """(n,): the hashes of n noise keys, as ``CountedRecords.keys`` has them."""
+        """Return (n,) int64: the hashes of n noise keys, for ``CountedRecords.keys``."""
         return self._hasher.hashes(keys)
 
     def blocks(
@@ -52,9 +52,11 @@ class BlockCounter:
         partition: int,
         statistics_version: int,
     ) -> tuple[list[Block], int]:
-        """The blocks of a run, and the number of its records that are left out because of the weight of their keys.
+        """Return the blocks of a run, and the number of its records that are left out because of the weight of their
+        keys.
 
-        records: of the run, at least one; source: the topic's name with what tells it from an earlier one of the name.
+        records: those of the run, at least one; source: the topic's name with what distinguishes it from an earlier
+        topic of that name.
         """
         levels = None
         if self._level is not None:
@@ -84,7 +86,7 @@ class BlockCounter:
         return blocks, left_out
 
     def _bounded(self, counted: CountedRecords, levels: Int64Array | None) -> tuple[CountedRecords, int]:
-        """The records without those whose noise keys have been counted too often, and their number."""
+        """Return the records without those whose noise keys have been counted too often, and their number."""
         if counted.keys is None:
             return counted, 0
         sampled = np.ones(len(counted.keys), np.bool_)
@@ -107,12 +109,12 @@ class BlockCounter:
 
 
 def block_level(block: Block) -> int:
-    """The level of a block's records; 0 if all records are counted."""
+    """Return the level of a block's records; 0 if all records are counted."""
     return 0 if block.stratum is None else block.stratum.level
 
 
 def merge_blocks(blocks: Sequence[Block]) -> Block:
-    """One block for consecutive records that have a block each."""
+    """Merge the blocks of consecutive records into one block."""
     columns = zip(*(block.distortions for block in blocks), strict=True)
     return replace(
         blocks[0],

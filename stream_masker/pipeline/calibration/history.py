@@ -17,14 +17,17 @@ SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)
 
 
 MAX_VERSION_JUMP: Final = 1_000_000
-"""How far a version may be above the newest one. A wrong, very high number would make all later versions older, and the
-calibrator would remove the versions before it."""
+"""The maximum distance of a version above the newest one.
+
+Without this limit, a wrong, very high number would make all later versions older, and the calibrator would remove the
+versions before it.
+"""
 
 
 def is_jump(version: int, newest: int, baseline: int | None = None) -> bool:
-    """Whether a version is too far above the newest known one (0: none is known, and any number is allowed).
+    """Return whether a version is too far above the newest known one (0: none is known, and any number is allowed).
 
-    The baseline stays on the topic for ever. A version may be far above it if nothing else is left.
+    The baseline stays on the topic forever. A version may be far above it if nothing else is left.
     """
     return newest > 0 and version - newest > MAX_VERSION_JUMP and newest != baseline
 
@@ -73,7 +76,7 @@ class History:
     unauthentic: Counter[str] = field(default_factory=Counter)
 
     def add(self, message: StatisticsMessage, *, chunks: int = 0) -> None:
-        """Adds the next version. A version that is not newer than all others, or is a jump, changes nothing."""
+        """Add the next version. A version that is not newer than all others, or is a jump, changes nothing."""
         if message.version <= self.newest:
             return
         if is_jump(message.version, self.newest, message.baseline):
@@ -94,7 +97,7 @@ class History:
         return self.baseline is None and message.source not in SAMPLED
 
     def refuse(self, version: int, *, chunks: int = 0) -> None:
-        """Adds the number of a version that cannot be used, unless it is a jump."""
+        """Add the number of a version that cannot be used, unless it is a jump."""
         self.refused += 1
         if not is_jump(version, self.newest):
             self._reserve(version, chunks)
@@ -106,21 +109,22 @@ class History:
             self.chunks[version] = chunks
 
     def refuse_latest(self) -> None:
-        """Discards the latest version, because it cannot be used after all."""
+        """Discard the latest version, because it cannot be used after all."""
         self.latest = None
         self.refused += 1
 
     def expired(self, keep: int) -> tuple[int, ...]:
-        """The versions that are older than the newest ``keep``, except for the baseline and the latest that fits."""
+        """Return the versions that are older than the newest ``keep``, except for the baseline and the latest that
+        fits."""
         kept = {m.version for m in (self.baseline, self.latest) if m is not None} | {self.pinned}
         return tuple(sorted(v for v in self.versions if v <= self.newest - keep and v not in kept))
 
     def forget(self, versions: Iterable[int]) -> None:
-        """Removes versions that are no longer on the topic."""
+        """Remove versions that are no longer on the topic."""
         for version in versions:
             self.versions.discard(version)
             self.chunks.pop(version, None)
 
     def removal(self, versions: Iterable[int]) -> tuple[Chunk, ...]:
-        """The messages that remove versions, with all their chunks, from the topic."""
+        """Return the messages that remove versions, with all their chunks, from the topic."""
         return tuple(chunk for version in versions for chunk in tombstones(version, self.chunks.get(version, 0)))

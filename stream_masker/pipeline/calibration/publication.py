@@ -1,4 +1,4 @@
-"""The figures of a window that people may see. They reveal nothing about a few records.
+"""The figures of a window that may be published. They reveal nothing about a few records.
 
 The drift topic and the metrics are functions of *published statistics* alone. These are the window's statistics in
 which classes of the roll-up with few records are merged, small shares are 0, and all figures are rounded.
@@ -29,7 +29,10 @@ COARSEST: Final = 0.01
 """The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
 
 CELLS_OF_A_VALUE: Final = 3
-"""How many counts change by 1 at most if a value is replaced by another: two classes, and the unknown values."""
+"""The number of counts that one value changes by at most 1 when another value replaces it.
+
+They are those of two classes, and that of the unknown values.
+"""
 
 Figures = TypeVar("Figures")
 
@@ -64,14 +67,14 @@ class LabelledConcept:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """Derives what is published from statistics. taxonomies: by attribute; depth: that of the roll-up."""
+    """Derives the published figures from statistics. taxonomies: by attribute; depth: that of the roll-up."""
 
     settings: PublicationSettings
     taxonomies: Mapping[str, Taxonomy]
     depth: int
 
     def statistics(self, exact: Statistics) -> Statistics:
-        """The published statistics: the same for every call with equal statistics."""
+        """Return the published statistics. They are the same for every call with equal statistics."""
         if self._is_exact:
             return exact
         counts = {name: self._counts(exact, name) for name in exact.attributes}
@@ -89,17 +92,18 @@ class Publication:
         )
 
     def drift(self, new: Statistics, old: Statistics, distances: Sequence[Distance]) -> Drift:
-        """The drift between published statistics, rounded."""
+        """Return the rounded drift between published statistics."""
         return self._coarsened(drift_between(new, old, distances), new.records)
 
     def utility(self, exact: Utility, records: int) -> Utility:
-        """The utility of a window of this number of records, rounded."""
+        """Return the rounded utility of a window of this number of records."""
         return self._coarsened(exact, records)
 
     def mean(self, exact: Statistics, name: str) -> str | None:
-        """sMean of an attribute, if enough records are in its class, or below it if it is above the classes; or None.
+        """Return sMean of an attribute if enough records are in its class; otherwise None.
 
-        The class of a concept is its ancestor at the depth of the roll-up.
+        The class of a concept is its ancestor at the depth of the roll-up. If sMean is above the classes, the records
+        below it count.
         """
         tau, concept = self.taxonomies[name], exact.mean[name]
         around = tau.ancestors_of(concept).keys()
@@ -108,7 +112,7 @@ class Publication:
         return concept if math.fsum(related) >= self.settings.min_records else None
 
     def means(self, exact: Statistics) -> dict[str, LabelledConcept]:
-        """sMean of each attribute for which ``mean`` shows it."""
+        """Return sMean of each attribute for which ``mean`` does not return None."""
         shown = {name: self.mean(exact, name) for name in exact.attributes}
         return {
             name: LabelledConcept(concept, self.taxonomies[name].label(concept))
@@ -121,7 +125,7 @@ class Publication:
         return self.settings.min_records == 1 and self.settings.epsilon is None
 
     def _step(self, records: int) -> float:
-        """The step of the rounding: one record changes a mean over the window by a small part of it."""
+        """Return the step of the rounding. One record changes a mean over the window by a small part of it."""
         if self.settings.min_records == 1:
             return 0.0
         return min(COARSEST, self.settings.min_records / max(records, 1))
@@ -137,9 +141,10 @@ class Publication:
         return found if self.settings.epsilon is None else self._noised(found, exact, name)
 
     def _noised(self, found: _AttributeCounts, exact: Statistics, name: str) -> _AttributeCounts:
-        """The counts with Laplace noise, for all classes, those without a value too; never the novel values.
+        """Return the counts with Laplace noise, for all classes including those without a value, but not for novel
+        values.
 
-        Whether a concept is novel depends on all earlier windows, so no noise for one window could hide it.
+        Whether a concept is novel depends on all earlier windows, so noise for one window could not hide it.
         """
         tau = self.taxonomies[name]
         names = [tau.ids[c] for c in np.flatnonzero(tau.depth <= self.depth).tolist()]
@@ -148,7 +153,10 @@ class Publication:
         return _AttributeCounts(found.values, classes, max(0.0, found.unknown + noise[-1]), 0.0)
 
     def scale(self, attributes: int) -> float:
-        """The scale of the noise: the change of all counts by one record, with a value of each attribute, over ε."""
+        """Return the scale of the noise: the sensitivity divided by ε.
+
+        The sensitivity is the change of all counts by one record that has a value of each attribute.
+        """
         return CELLS_OF_A_VALUE * attributes / (self.settings.epsilon or math.inf)
 
     def _noise_key(self, version: int, name: str) -> bytes:
@@ -156,7 +164,10 @@ class Publication:
         return hashlib.blake2b(message, digest_size=32, key=self.settings.key, person=b"masker-publish").digest()
 
     def _shares(self, classes: Mapping[str, float], name: str) -> dict[str, float]:
-        """The shares of the classes with enough records; all others are merged into the root, if they are enough."""
+        """Return the shares of the classes with enough records.
+
+        All other classes are merged into the root, if they have enough records together.
+        """
         root, least = self.taxonomies[name].ids[0], self.settings.min_records
         large = {concept: count for concept, count in classes.items() if count >= least and concept != root}
         rest = math.fsum(count for concept, count in classes.items() if concept not in large)
@@ -165,7 +176,7 @@ class Publication:
         return {concept: count / total for concept, count in shown.items()} if total > 0 else {root: 1.0}
 
     def _share(self, count: float, values: int) -> float:
-        """A share, rounded down to a multiple of ``min_records`` records: 0 if it is about fewer."""
+        """Return a share, rounded down to a multiple of ``min_records`` records: 0 if it is about fewer records."""
         least = self.settings.min_records
         return min(1.0, math.floor(count / least) * least / max(values, 1)) if least > 1 else count / max(values, 1)
 
@@ -181,7 +192,7 @@ class _AttributeCounts:
 
 
 def laplace(key: bytes, size: int, scale: float) -> Float64Array:
-    """(size,) float64: Laplace variates of this scale, derived from a key of 32 bytes."""
+    """Return (size,) float64: Laplace variates of this scale, derived from a key of 32 bytes."""
     words = np.frombuffer(keystream(key, 0, -(-size // 8)), dtype="<u8")[:size]
     centred = uniforms(words) + 2.0**-54 - 0.5
     return np.asarray(-scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
@@ -207,7 +218,7 @@ def _coarsened(figures: Any, step: float) -> Any:
 
 
 def _rounded_numbers(exact: NumericStatistics, step: float) -> NumericStatistics:
-    """Means and covariances, rounded by steps relative to the standard deviations."""
+    """Round means and covariances by steps relative to the standard deviations."""
     if not step:
         return exact
     units = [_power_of_two(math.sqrt(variance)) for variance in np.diag(exact.covariance).tolist()]
@@ -218,5 +229,5 @@ def _rounded_numbers(exact: NumericStatistics, step: float) -> NumericStatistics
 
 
 def _power_of_two(value: float) -> float:
-    """The greatest power of two that is not above a value; 1 for 0."""
+    """Return the greatest power of two that is not above a value; 1 for 0."""
     return 2.0 ** math.floor(math.log2(value)) if value > 0 else 1.0

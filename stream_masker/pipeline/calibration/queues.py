@@ -16,7 +16,7 @@ NO_TIME: Final = -1
 """The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
 
 ROOM_TO_LOWER: Final = 0.75
-"""The share of the window that the sample of a lower level may fill at most, for the window to change to that level."""
+"""The maximum share of the window that the sample of a lower level may fill when the window changes to that level."""
 
 BlockKey: TypeAlias = tuple[str, int, int, int]
 
@@ -44,7 +44,8 @@ class Entry:
         return -1 if self.block.stratum is None else self.block.stratum.level
 
     def is_older(self, than: float) -> bool:
-        """Whether the block's time is before ``than``, in milliseconds. A block without a time is never older."""
+        """Return whether the block's time is before ``than``, in milliseconds. A block without a time is never
+        older."""
         return self.time != NO_TIME and self.time < than
 
 
@@ -68,7 +69,7 @@ class BlockQueue:
         self._latest = NO_TIME
 
     def push(self, entry: Entry) -> None:
-        """Adds a block, and drops the first ones that no longer belong to the queue."""
+        """Add a block, and drop the first blocks that no longer belong to the queue."""
         earlier = self._counting.get(entry.key)
         if earlier is not None:
             self._count(earlier, -earlier.records)
@@ -80,7 +81,7 @@ class BlockQueue:
             self._drop_first()
 
     def entries(self) -> tuple[Entry, ...]:
-        """The blocks that count and are not too old."""
+        """Return the blocks that count and are not too old."""
         oldest = self._latest - self._age
         return tuple(entry for entry in self._entries if self._counts(entry) and not entry.is_older(oldest))
 
@@ -90,7 +91,7 @@ class BlockQueue:
         return self._entries[0].offset
 
     def _count(self, entry: Entry, records: int) -> None:
-        """Adds a number of records, below 0 for a block that no longer counts."""
+        """Add a number of records; it is negative for a block that no longer counts."""
         self.records += records
 
     def _counts(self, entry: Entry) -> bool:
@@ -119,8 +120,10 @@ class SampledQueue(BlockQueue):
     """
 
     def __init__(self, capacity: int, age: float, *, level: int = 0, fixed_until: int = -1) -> None:
-        """``level``: the first one; it does not change up to the offset ``fixed_until``, so that a version's blocks
-        give the version's sample again."""
+        """``level``: the first level.
+
+        It does not change up to the offset ``fixed_until``, so that the blocks of a version give its sample again.
+        """
         super().__init__(capacity, age)
         self.level = level
         self._fixed_until = fixed_until
@@ -149,13 +152,13 @@ class SampledQueue(BlockQueue):
         return first.is_older(self._latest - self._age) or not self._counts(first)
 
     def _require(self, offset: int, start: int) -> None:
-        """Records that the strata below ``start`` are not there for the block at an offset."""
+        """Record that the strata below ``start`` are missing for the block at an offset."""
         while self._starts and self._starts[-1][1] <= start:
             self._starts.pop()
         self._starts.append((offset, start))
 
     def _fit(self, position: int) -> None:
-        """Raises or lowers the level until the sample fits and is complete."""
+        """Raise or lower the level until the sample fits and is complete."""
         first = self._entries[0].offset if self._entries else position
         while len(self._starts) > 1 and self._starts[0][0] < first:
             self._starts.popleft()

@@ -28,10 +28,10 @@ MAX_LIKELIHOODS = 4_000_000
 class RiskLimits:
     """The limits of a version's risk.
 
-    * ``max_vulnerability``: of every attribute, by its own mask and given all masks of the record; in (0, 1].
+    * ``max_vulnerability``: that of every attribute, by its own mask and given all masks of the record; in (0, 1].
     * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
     * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
-      baseline's. Statistics below are refused in any case.
+      baseline's. Statistics below them are refused in any case.
     * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
     """
 
@@ -44,10 +44,11 @@ class RiskLimits:
 
 @dataclass(frozen=True, slots=True)
 class VersionRisk:
-    """The risk of a version. ``risk`` is None if it is unknown, because the counts of its window are.
+    """The risk of a version. ``risk`` is None if it is unknown because the counts of its window are unknown.
 
-    * ``bound``: the figures of records differ from their true values by more with a probability of at most 0.05; the
-      figures of attributes by no more than ``left_out``, the share of the window's rows that were left out.
+    * ``bound``: with a probability of at least 0.95, no figure of records differs from its true value by more than
+      this. The figures of attributes differ by no more than ``left_out``, the share of the window's rows that were left
+      out.
     * ``crossed``: a sentence about every limit that is crossed.
     """
 

@@ -30,7 +30,7 @@ class SampleCounts:
 
     @classmethod
     def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
-        """The counts of all parts, at least one."""
+        """Join the counts of all parts, at least one."""
         causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
         styles = add_styles(part.styles for part in parts)
         return cls(merge(part.counts for part in parts), dict(causes), styles)

@@ -28,11 +28,11 @@ ones of them."""
 
 @dataclass(frozen=True, slots=True)
 class Sampling:
-    """What a statistics version says of sampling.
+    """The sampling of a statistics version.
 
     level: records of this level or more are counted from now on. rate: that of the version's window, in (0, 1]; span:
     the time between its oldest and latest block, in seconds. variance_errors, correlation_errors: the standard errors
-    of sVar by attribute and of sdCor by pair, because the window is a sample; empty if it is not one.
+    of sVar by attribute and of sdCor by pair that follow from the sampling; empty if the window is not a sample.
     """
 
     level: int
@@ -45,11 +45,13 @@ class Sampling:
 def next_sampling_level(
     records: int, level: int | None, span: float, *, window_records: int, window_age: float, period: float
 ) -> int:
-    """The level from which records should be counted, so that the window does not overflow before the next version.
+    """Return the level from which records should be counted, so that the window does not overflow before the next
+    version.
 
-    records, level, span: of the present window; its records and its span in seconds give the rate of the stream. The
-    window spans at most twice as much at the next version, or the ``period`` in seconds between versions, but not more
-    than ``window_age``. One level less than needed, so that the next window can also have a higher rate.
+    records, level, span: those of the present window; its records and its span in seconds give the rate of the stream.
+    At the next version, the window spans at most twice as much, or the ``period`` in seconds between versions, but not
+    more than ``window_age``. The result is one level lower than needed, so that the next window can also have a higher
+    rate.
     """
     stream = records * 2.0 ** (level or 0) / max(span, 1.0)
     ahead = min(window_age, max(2 * span, period))
@@ -58,10 +60,11 @@ def next_sampling_level(
 
 
 def strata(counted: CountedRecords, levels: Int64Array, level: int) -> Iterator[tuple[Stratum, CountedRecords]]:
-    """The strata of a run from a level on, without empty ones; ``levels``: (n,) of all its records.
+    """Yield the strata of a run from a level on, without empty ones; ``levels``: (n,) those of all its records.
 
-    Sums that are known for the run as a whole (distortions, unknown values, styles) are scaled to the stratum's share
-    of the records. Numbers are rounded at random, with the right mean, by the stratum's place in the run.
+    Sums that are known only for the run as a whole (distortions, unknown values, styles) are scaled to the stratum's
+    share of the records. The scaled numbers are rounded at random, with the right mean, by the stratum's place in the
+    run.
     """
     last = level + STRATA - 1
     found = np.minimum(levels, last)
@@ -73,7 +76,7 @@ def strata(counted: CountedRecords, levels: Int64Array, level: int) -> Iterator[
 
 
 def chosen_records(counted: CountedRecords, rows: Int64Array, rejected: Mapping[int, Rejected]) -> CountedRecords:
-    """The records at some rows of the batch, ascending, with their shares of the sums of the run.
+    """Return the records at some rows of the batch, ascending, with their shares of the sums of the run.
 
     ``rejected``: the rejections that are counted with them.
     """
@@ -98,7 +101,7 @@ def chosen_records(counted: CountedRecords, rows: Int64Array, rejected: Mapping[
 
 
 class _Share:
-    """The share of a sum that falls to ``part`` of ``whole`` records, rounded by a number of the chosen ``indices``."""
+    """The share of a sum for ``part`` of ``whole`` records, rounded by a number of the chosen ``indices``."""
 
     def __init__(self, part: int, whole: int, indices: Int64Array) -> None:
         self._share = part / max(whole, 1)
@@ -108,7 +111,7 @@ class _Share:
         return math.floor(number * self._share + self._up)
 
     def distortion(self, one: Distortion) -> Distortion:
-        """The share of the values, with the mean distortion of all of them."""
+        """Return the share of the values, with the mean distortion of all of them."""
         values = self.integer(one.values)
         share = values / max(one.values, 1)
         return Distortion(

@@ -42,7 +42,8 @@ class Publish:
 
     statistics, report, previous, baseline, utility, masked, means: what people may see, as ``Publication`` derives it;
     means: sMean by attribute, of the original and of the masked window.
-    expired: versions to remove at the same time; removal: the messages that remove them. risk: None without counts.
+    expired: versions to remove at the same time; removal: the messages that remove them. risk: None if it does not
+    decide whether the version is published; ``VersionPlanner.assess`` computes it then.
     """
 
     message: StatisticsMessage
@@ -79,6 +80,7 @@ class VersionPlanner:
         self.subject = subject
         self._risk_limits = risk_limits
         self._counts: Counts | None = None
+        self._computed: Statistics | None = None
         self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self.settings = settings
@@ -181,14 +183,24 @@ class VersionPlanner:
         self._restore()
 
     def _assessed(self, publish: Publish, statistics: Statistics, counts: Counts | None) -> Publish:
-        """Return the version with its risk; ``counts``: those of its window, None if they are not known."""
-        if self._risk_limits is None:
+        """Return the version, with its risk if that may withhold it.
+
+        ``counts``: those of its window, None if they are not known.
+        """
+        self._counts, self._computed = counts, statistics
+        if not self.withholds:
             return publish
-        self._counts = counts
-        if counts is None:
-            return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if self._risk_limits.hold else None)
-        found = assess_version(self._mechanism, statistics, counts, self._distances, self._risk_limits)
-        return replace(publish, risk=found)
+        found = self.assess()
+        return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if found is None else found)
+
+    def assess(self) -> VersionRisk | None:
+        """Return the risk of the last version that was computed; None without limits, or if its counts are not known.
+
+        It takes several times as long as the statistics do.
+        """
+        if self._risk_limits is None or self._counts is None or self._computed is None:
+            return None
+        return assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
 
     @property
     def withholds(self) -> bool:

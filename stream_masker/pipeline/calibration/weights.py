@@ -1,8 +1,8 @@
-"""The bound on how many records of one noise key are counted.
+"""The bound on the number of counted records of one noise key.
 
-Without it, somebody who sends one person's event again and again fills the window alone, and the statistics become
-those of that event. The keyed hashes of the noise keys fall into cells; of each cell, at most a share of the records
-counted so far is counted. Without the secret nobody can choose a key that shares its cell with another one.
+Without it, a sender who repeats one person's event could fill the window alone, and the statistics would become those
+of that event. The keyed hashes of the noise keys fall into cells. At most a share of the records counted so far may
+belong to one cell. Without the secret, nobody can choose a key that shares its cell with another one.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from numpy.typing import NDArray
 from stream_masker.core.dtypes import Int64Array
 
 KEY_CELLS: Final = 1 << 16
-"""The number of cells. Keys that share one are bounded together."""
+"""The number of cells. Keys in the same cell are bounded together."""
 
 LEAST_COUNTED: Final = 100
-"""The records of a key that are counted in any case, in each period."""
+"""The number of records of a key that are always counted in each period."""
 
 
 class KeyWeights:
     """Chooses the records that are counted, so that none of their noise keys outweighs the others.
 
-    In each ``period``, a number of records offered, the records of a cell are counted while they are fewer than
-    ``LEAST_COUNTED``, or than ``share`` of all records counted in the period. If an earlier period had so few keys that
-    they cannot fill a window at this share, the share is twice that of equally frequent keys.
+    ``period`` is a number of offered records. In each period, the records of a cell are counted while they are fewer
+    than ``LEAST_COUNTED``, or fewer than ``share`` of all records counted in the period. If an earlier period had so
+    few keys that they cannot fill a window at this share, the share is twice that of equally frequent keys.
     """
 
     def __init__(self, *, share: float = 1.0, period: int = 100_000) -> None:
-        """share: above 0, at most 1, which is no bound; period: at least 1."""
+        """share: above 0, at most 1 (no bound); period: at least 1."""
         self._share = share
         self._period = period
         self._counted = np.zeros(KEY_CELLS, np.int64)
@@ -38,7 +38,7 @@ class KeyWeights:
         self._keys_before = 0
 
     def admit(self, hashes: Int64Array) -> NDArray[np.bool_]:
-        """(n,): whether each of n records is counted, of which ``hashes`` (n,) are the hashes of the noise keys."""
+        """Return (n,) bool: whether each of n records is counted. ``hashes``: (n,) the hashes of their noise keys."""
         if self._share >= 1:
             return np.ones(len(hashes), np.bool_)
         if self._offered >= self._period:
@@ -56,13 +56,13 @@ class KeyWeights:
 
     @property
     def _bound(self) -> int:
-        """The records of a cell that may be counted in this period, so far."""
+        """The number of records of a cell that may be counted so far in this period."""
         share = max(self._share, 2 / self._keys_before) if self._keys_before else self._share
         return max(LEAST_COUNTED, int(share * self._counted.sum()))
 
 
 def _ranks(cells: NDArray[np.uint16]) -> Int64Array:
-    """(n,): how many earlier records of the same cell each of n records has."""
+    """Return (n,) int64: for each of n records, the number of earlier records in the same cell."""
     order = np.argsort(cells, kind="stable")
     ordered = cells[order]
     first = np.searchsorted(ordered, ordered)

@@ -25,13 +25,12 @@ from stream_masker.pipeline.wire.statistics import BlockRange
 class CalibrationSettings:
     """The window's bounds, and when statistics are due.
 
-    min_new_records: the new records that a version needs, and the noise keys that they have, so that two versions never
-    differ by fewer persons; window_records,
-    every_records, min_records, rollup_depth, keep_versions: at least 1; window_age, every_seconds:
-    seconds, above 0; sampling: whether records are sampled if they are more than
+    min_new_records: the least number of new records, and of their noise keys, that a version needs, so that two
+    versions never differ by fewer persons; window_records, every_records, min_records, rollup_depth, keep_versions: at
+    least 1; window_age, every_seconds: seconds, above 0; sampling: whether records are sampled if they are more than
     the window holds; core_share: the share of a core that computing may take; urgent_divergence: the drift from which
-    it need not wait (``calibration.pace``); both above 0, at most 1; baseline: the version that drift is measured
-    against. None stands for the first version that was not computed from a bootstrap sample.
+    computing need not wait (``calibration.pace``); both above 0, at most 1; baseline: the version that drift is
+    measured against. None stands for the first version that was not computed from a bootstrap sample.
     """
 
     window_records: int = 100_000
@@ -129,7 +128,7 @@ class WindowLog:
         self._last_due: float | None = None
 
     def on_block(self, offset: int, written: int, block: Block) -> Window | None:
-        """Adds a block; returns the window if statistics are due. written: when it was written, in milliseconds.
+        """Add a block. Return the window if statistics are due; written: when the block was written, in milliseconds.
 
         An offset that is not greater than the last one changes nothing.
         """
@@ -146,14 +145,14 @@ class WindowLog:
         return self._due_window() if self._new >= due and self._has_new_keys else None
 
     def on_tick(self, now: float) -> Window | None:
-        """Returns the window if statistics are due at time ``now``, in seconds."""
+        """Return the window if statistics are due at time ``now``, in seconds."""
         if self._last_due is None:
             self._last_due = now
         elapsed = now - self._last_due >= self.settings.every_seconds
         return self._due_window() if elapsed and self._new >= self._least and self._has_new_keys else None
 
     def window(self) -> Window | None:
-        """The current window; None while there is no block."""
+        """Return the current window; None while there is no block."""
         queue = self._sampled if self._is_sampled else self._whole
         entries, level = queue.entries(), self._sampled.level if self._is_sampled else None
         if not entries:
@@ -163,7 +162,7 @@ class WindowLog:
 
     @property
     def _least(self) -> int:
-        """The new records that a version needs."""
+        """The number of new records that a version needs."""
         return 1 if self.first else self.settings.min_new_records
 
     @property
@@ -172,7 +171,7 @@ class WindowLog:
         return self._new_keys is None or distinct(self._new_keys) >= self._least
 
     def _push(self, entry: Entry) -> int:
-        """Adds a block; returns the number of its records that are in the window."""
+        """Add a block. Return the number of its records that are in the window."""
         if entry.block.stratum is None:
             if self._is_sampled:
                 return 0
@@ -194,9 +193,9 @@ class WindowLog:
 
 
 def effective_time(timestamp: int, written: int) -> int:
-    """The time of a block's records: at most the time it was written, so that a wrong clock ages no other block.
+    """Return the time of a block's records: at most the time at which it was written.
 
-    timestamp, written: milliseconds since the epoch, below 0 if unknown.
+    A wrong clock can thus not age other blocks. timestamp, written: milliseconds since the epoch, below 0 if unknown.
     """
     if timestamp < 0:
         return NO_TIME
@@ -206,7 +205,7 @@ def effective_time(timestamp: int, written: int) -> int:
 def window_of(
     read: Iterable[tuple[int, int, Block]], settings: CalibrationSettings, blocks: BlockRange
 ) -> Window | None:
-    """The window that a statistics version was computed from. read: (offset, written, block) from the topic."""
+    """Return the window that a statistics version was computed from. read: (offset, written, block) from the topic."""
     log = WindowLog(settings, since=blocks)
     for offset, written, block in read:
         if blocks.first <= offset <= blocks.last:

@@ -1,4 +1,4 @@
-"""The alpha that a record brings with it: how it is read, and the alphas of a batch."""
+"""The alpha of a record: how it is read, and the alphas of a batch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DECIMAL: Final = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,
 
 
 def parse_alpha(given: Any, blamed: str | None = None) -> float:
-    """A record's alpha, in [0.01, 10], from a number or a decimal number as a text.
+    """Return a record's alpha, in [0.01, 10], from a number or a decimal number as a text.
 
     Raises RecordRejectedError (alpha_out_of_range, with ``blamed`` as field) for anything else.
     """
@@ -32,12 +32,12 @@ def parse_alpha(given: Any, blamed: str | None = None) -> float:
 
 
 def default_alpha(source: AlphaSource) -> float:
-    """The alpha of records that have none."""
+    """Return the alpha of records that have none."""
     return ABSENT_ALPHA if source.default is None else source.default
 
 
 def header_alpha(source: AlphaSource) -> Callable[[InputRecord], float]:
-    """A function from a record to the alpha in its header. Of several headers of the name, the last counts."""
+    """Return a function from a record to the alpha in its header. If several headers have the name, the last counts."""
     default = default_alpha(source)
 
     def read(record: InputRecord) -> float:

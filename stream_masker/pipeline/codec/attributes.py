@@ -1,8 +1,8 @@
-"""How an attribute's texts are understood and written, and the integers that stand for values and placeholders.
+"""How an attribute's texts are interpreted and written, and the integers that stand for values and placeholders.
 
-An ``AttributeCodec`` lives as long as its plan and holds the caches; what is read of one batch is held elsewhere (by
-an ``AttributeExtractor`` of the reference codec, or by the ``ScanBuffers`` of the scanner). The placeholders of all
-attributes are numbered together: one integer says what a placeholder stands for.
+An ``AttributeCodec`` exists as long as its plan and holds the caches. The values read from one batch are held by an
+``AttributeExtractor`` of the reference codec or by the ``ScanBuffers`` of the scanner. The placeholders of all
+attributes are numbered together: one integer identifies what a placeholder stands for.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEXT_CACHE_SIZE: Final = 200_000
 
 
 class AttributeCodec:
-    """One attribute of a plan, ``number`` of ``total``: how its texts are understood and written."""
+    """One attribute of a plan, ``number`` of ``total``: how its texts are interpreted and written."""
 
     def __init__(self, plan: AttributePlan, number: int, total: int) -> None:
         self.plan = plan
@@ -46,12 +46,12 @@ class AttributeCodec:
         self._values: dict[str, int] = {}
 
     def set_style(self, style: Style) -> None:
-        """Sets the style that codes are written in from now on."""
+        """Set the style that codes are written in from now on."""
         if style != self.codes.style:
             self.codes = Codes(self.plan.concepts, style)
 
     def value(self, text: JsonValue) -> int:
-        """The value that a text stands for. Raises RecordRejectedError if it is not a code."""
+        """Return the value that a text stands for. Raises RecordRejectedError if it is not a code."""
         if type(text) is not str:
             raise self.rejection(Reason.NOT_A_CODE)
         value = self._values.get(text)
@@ -78,5 +78,5 @@ class AttributeCodec:
         return value
 
     def rejection(self, reason: Reason) -> RecordRejectedError:
-        """The exception that rejects a record because of this attribute."""
+        """Return the exception that rejects a record because of this attribute."""
         return RecordRejectedError(reason, self.plan.path.text)

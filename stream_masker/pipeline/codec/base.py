@@ -13,19 +13,22 @@ from stream_masker.pipeline.style import Style
 
 
 class RecordCodec(ABC, Generic[TemplatesT]):
-    """Reads and renders records as a plan says. All codecs of a plan give the same results.
+    """Reads and renders records according to a plan. All codecs of a plan give the same results.
 
     ``TemplatesT``: the codec's form of output records before masking. A batch is rendered by the codec that read it.
     """
 
     @abstractmethod
     def set_styles(self, styles: Sequence[Style]) -> None:
-        """Sets the style that each attribute's codes are rendered in from now on; the ontology's own one at first."""
+        """Set the styles in which the attributes' codes are rendered from now on.
+
+        Before the first call, it is the ontology's own style.
+        """
 
     @abstractmethod
     def read(self, records: Inputs) -> DecodedBatch[TemplatesT]:
-        """Decodes records. An error in a record rejects that record only."""
+        """Decode records. An error in a record rejects that record only."""
 
     @abstractmethod
     def render(self, decoded: DecodedBatch[TemplatesT], masked: MaskedBatch) -> list[bytes]:
-        """The JSON of the k decoded records, in their order. masked: their masked codes and numbers."""
+        """Return the JSON of the k decoded records, in their order. masked: their masked codes and numbers."""

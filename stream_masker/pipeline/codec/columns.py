@@ -14,9 +14,9 @@ from stream_masker.pipeline.style import StyleCounts
 
 @dataclass(frozen=True, slots=True)
 class ExtractedColumn:
-    """One attribute of n records: the codes as a column, and more about the m extracted values.
+    """One attribute of n records: the codes as a column, and facts about the m extracted values.
 
-    present: (m,) bool, whether a value is in the column; styles: of the texts of the present values; unknown: the
+    present: (m,) bool, whether a value is in the column; styles: those of the texts of the present values; unknown: the
     number of values without a concept of their own; lost: the number of those that are not in the column.
     """
 
@@ -28,12 +28,13 @@ class ExtractedColumn:
 
 
 def scalar_column(values: Int64Array) -> ExtractedColumn:
-    """The column of an attribute with one value a record. values: (n,) int64 (``codec.attributes``)."""
+    """Return the column of an attribute with one value a record. values: (n,) int64 (``codec.attributes``)."""
     return _extracted(values, values >= 0, Column((values >> SHIFT).astype(np.int32)))
 
 
 def array_column(values: Int64Array, lengths: Int64Array) -> ExtractedColumn:
-    """The column of an array attribute. values: (m,) int64; lengths: (n,) int64, each record's number of values."""
+    """Return the column of an array attribute. values: (m,) int64; lengths: (n,) int64, each record's number of
+    values."""
     present = values >= 0
     records = np.repeat(np.arange(len(lengths)), lengths)
     ends = np.cumsum(np.bincount(records[present], minlength=len(lengths)))
@@ -42,7 +43,7 @@ def array_column(values: Int64Array, lengths: Int64Array) -> ExtractedColumn:
 
 
 def masked_positions(extracted: ExtractedColumn, masked: Column) -> Int64Array:
-    """(m,) int64: the masked position of each extracted value; -1 for values that are not in the column."""
+    """Return (m,) int64: the masked position of each extracted value; -1 for values that are not in the column."""
     positions = np.full(len(extracted.present), -1, dtype=np.int64)
     positions[extracted.present] = masked.codes[masked.codes >= 0]
     return positions

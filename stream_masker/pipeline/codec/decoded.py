@@ -19,11 +19,11 @@ OtherT = TypeVar("OtherT")
 class DecodedBatch(Generic[TemplatesT]):
     """n records, of which k can be masked. Tombstones are neither decoded nor rejected.
 
-    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty
-    if the plan has none; rejected: the rejections, by index; undecided: (u,) int64, ascending: records that this codec
+    indices: (k,) int64, ascending: the records that can be masked; batch: their codes; keys: their noise keys, empty if
+    the plan has none; rejected: the rejections, by index; undecided: (u,) int64, ascending: records that this codec
     leaves to another one; unknown: for each attribute the number of values without a concept, including those of
-    rejected records; lost: the number of those that are not in ``batch``; styles: for each attribute those of the texts
-    in ``batch``; templates: the k output records, from which the codec renders them.
+    rejected records; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of the
+    texts in ``batch``; templates: the k output records, from which the codec renders them.
     """
 
     indices: Int64Array
@@ -37,7 +37,7 @@ class DecodedBatch(Generic[TemplatesT]):
     templates: TemplatesT
 
     def with_templates(self, templates: OtherT) -> DecodedBatch[OtherT]:
-        """The same records with other templates."""
+        """Return the same records with other templates."""
         return DecodedBatch(
             indices=self.indices,
             batch=self.batch,
@@ -51,6 +51,6 @@ class DecodedBatch(Generic[TemplatesT]):
         )
 
     def reindexed(self, indices: Int64Array) -> DecodedBatch[TemplatesT]:
-        """The same records as part of a larger batch: record i gets the index ``indices[i]``."""
+        """Return the same records as part of a larger batch: record i gets the index ``indices[i]``."""
         rejected = {int(indices[index]): one for index, one in self.rejected.items()}
         return replace(self, indices=indices[self.indices], rejected=rejected, undecided=indices[self.undecided])

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class FallbackTemplates:
-    """The batches of both codecs, of which each renders its own. ``rest``: None if the scanner decoded all records."""
+    """The batches of both codecs; each codec renders its own. ``rest``: None if the scanner decoded all records."""
 
     scanned: DecodedBatch[ScannedBatch]
     rest: DecodedBatch[ReferenceTemplates] | None
@@ -60,9 +60,9 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
 
 
 def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms) -> RecordCodec[Any]:
-    """The scanner with the reference codec as its fallback.
+    """Return the scanner with the reference codec as its fallback.
 
-    It is the reference codec alone for a plan that cannot be compiled, and if the scanner fails its self-check.
+    For a plan that cannot be compiled, or if the scanner fails its self-check, return the reference codec alone.
     """
     if not scanner_agrees():
         return reference

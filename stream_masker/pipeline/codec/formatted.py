@@ -29,25 +29,25 @@ AnyTemplates = TypeVar("AnyTemplates")
 
 
 class RecordFormat(Protocol):
-    """A format of records' values and keys.
+    """A format of the values and keys of records.
 
     Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
-    what they need to decide that cannot be had.
+    they cannot obtain what they need to decide that.
     """
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a record, and the function that encodes it once it is masked."""
+        """Return the JSON of a record, and the function that encodes it once it is masked."""
 
     @property
     def decodes_keys(self) -> bool:
         """Whether keys are in the format too; if not, a key is bytes."""
 
     def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a key, and the function that encodes it once it is masked."""
+        """Return the JSON of a key, and the function that encodes it once it is masked."""
 
 
 class FormatUnavailableError(StreamMaskerError):
-    """Records cannot be decoded or encoded now, for a reason that lies outside of them: mask them again later."""
+    """Records cannot be decoded or encoded now, for a reason outside of them. Mask them again later."""
 
 
 class UnwritableRecordsError(StreamMaskerError):
@@ -73,7 +73,7 @@ class FormattedKeys:
         self._masked: dict[bytes, bytes | RecordRejectedError] = {}
 
     def masked(self, key: bytes) -> bytes:
-        """The masked key. Raises RecordRejectedError, and like the format."""
+        """Return the masked key. Raises RecordRejectedError, and the errors of the format."""
         if key not in self._masked:
             if len(self._masked) >= CACHED_KEYS:
                 self._masked.clear()
@@ -84,7 +84,7 @@ class FormattedKeys:
         return found
 
     def all_masked(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> list[bytes | None]:
-        """The masked keys of records; None for those that are rejected, by index."""
+        """Return the masked keys of records; None for those that are rejected, by index."""
         return [None if key is None or index in rejected else self.masked(key) for index, key in enumerate(keys)]
 
     def _attempt(self, key: bytes) -> bytes | RecordRejectedError:
@@ -108,7 +108,7 @@ class FormattedKeys:
 
 @dataclass(frozen=True, slots=True)
 class FormattedTemplates:
-    """The batch of the inner codec. encoders, offsets: of the k records that can be masked."""
+    """The batch of the inner codec. encoders, offsets: those of the k records that can be masked."""
 
     inner: DecodedBatch[Any]
     encoders: Sequence[EncodeRecord]
@@ -145,7 +145,7 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
         return replace(inner.with_templates(templates), rejected={**inner.rejected, **rejected})
 
     def render(self, decoded: DecodedBatch[FormattedTemplates], masked: MaskedBatch) -> list[bytes]:
-        """The encoded records. Raises UnwritableRecordsError if some of them do not fit their schema."""
+        """Return the encoded records. Raises UnwritableRecordsError if some of them do not fit their schema."""
         templates, values, rejected = decoded.templates, [], {}
         for k, document in enumerate(self._inner.render(templates.inner, masked)):
             try:
@@ -161,7 +161,7 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
 def read_except(
     codec: RecordCodec[AnyTemplates], records: Inputs, rejected: Mapping[int, Rejected]
 ) -> DecodedBatch[AnyTemplates]:
-    """Decodes records, except those that are already rejected (by index)."""
+    """Decode records, except those that are already rejected (by index)."""
     if not rejected:
         return codec.read(records)
     values = [None if index in rejected else value for index, value in enumerate(records.values)]

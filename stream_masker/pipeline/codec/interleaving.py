@@ -14,7 +14,8 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 
 
 def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: TemplatesT) -> DecodedBatch[TemplatesT]:
-    """The records of both batches in the order of their indices. The second decides what the first leaves undecided.
+    """Return the records of both batches in the order of their indices. The second decides what the first leaves
+    undecided.
 
     The second batch is expected to be small: its records are inserted into the first.
     """
@@ -33,19 +34,19 @@ def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: T
 
 
 def insertion_places(first: DecodedBatch[Any], second: DecodedBatch[Any]) -> Int64Array:
-    """(m,) int64, ascending: for each record of the second batch, how many of the first are before it."""
+    """Return (m,) int64, ascending: for each record of the second batch, how many of the first are before it."""
     return np.searchsorted(first.indices, second.indices)
 
 
 def split_masked(masked: MaskedBatch, places: Int64Array, size: int) -> tuple[MaskedBatch, MaskedBatch]:
-    """The masked records of the first batch, which has ``size`` records, and those of the second."""
+    """Return the masked records of the first batch, which has ``size`` records, and those of the second."""
     inserted = np.zeros(size + len(places), np.bool_)
     inserted[places + np.arange(len(places))] = True
     return _select(masked, ~inserted), _select(masked, inserted)
 
 
 def spliced(first: Sequence[bytes], second: Sequence[bytes], places: Int64Array) -> list[bytes]:
-    """The items of both batches, interleaved."""
+    """Interleave the items of both batches."""
     items: list[bytes] = []
     start = 0
     for item, place in zip(second, places.tolist(), strict=True):

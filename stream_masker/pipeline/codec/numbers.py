@@ -16,14 +16,14 @@ NULL_JSON: Final = b"null"
 
 
 def json_number(value: float, kind: Numeric) -> bytes:
-    """A number as JSON, without a fraction if its attribute is an integer; null for NaN."""
+    """Return a number as JSON, without a fraction if its attribute is an integer; null for NaN."""
     if isnan(value):
         return NULL_JSON
     return b"%d" % int(value) if kind.integer else orjson.dumps(value)
 
 
 def check_numbers(before: Float64Array | None, after: Float64Array | None, kinds: Sequence[Numeric]) -> None:
-    """Checks masked numbers, both (n, q): present exactly where there was a number, and valid for their attributes.
+    """Check masked numbers, both (n, q): present exactly where there was a number, and valid for their attributes.
 
     Raises ValueError otherwise.
     """

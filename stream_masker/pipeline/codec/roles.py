@@ -41,7 +41,7 @@ class Role:
 
 
 def roles_of(plan: Plan, *, controls: bool) -> list[Role]:
-    """The roles of all paths that a plan reads; ``controls``: including the noise key and the alpha."""
+    """Return the roles of all paths that a plan reads; ``controls``: including the noise key and the alpha."""
     return [*_attribute_roles(plan), *(_control_roles(plan) if controls else ())]
 
 
@@ -63,5 +63,5 @@ def _control_roles(plan: Plan) -> Iterator[Role]:
 
 
 def role_trie(roles: Sequence[Role]) -> PathTrie[int]:
-    """The paths of roles as a trie; its items are the roles' numbers."""
+    """Return the paths of roles as a trie; its items are the roles' numbers."""
     return PathTrie.of((role.path, number) for number, role in enumerate(roles))

@@ -1,8 +1,8 @@
 """A comparison of the scanner with the reference codec on fixed records, made once at the start of a process.
 
 A compiler can generate wrong machine code for one processor, version or option. The machine code of the scanner is the
-same for every plan, so a plan and records of our own, which use each of its parts, can find that before a record is
-masked.
+same for every plan. A fixed plan and fixed records that use each part of the scanner can therefore detect wrong code
+before a record is masked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ _EVENT: Final[dict[str, Any]] = {
 
 
 def _records() -> list[bytes]:
-    """The fixed records: the event in several notations and variants, cut off, and with single bytes changed."""
+    """Return the fixed records: the event in several notations and variants, cut off, and with single bytes changed."""
     text = orjson.dumps(_EVENT)
     numbers = [
         "1e5",
@@ -130,7 +130,8 @@ def _plan() -> Plan:
 
 @cache
 def scanner_agrees() -> bool:
-    """Whether the scanner gives the results of the reference codec for the fixed records. Logs an error if not."""
+    """Return whether the scanner gives the results of the reference codec for the fixed records. Log an error if
+    not."""
     problem = find_difference()
     if problem is not None:
         _log.error(
@@ -167,7 +168,7 @@ def _unchanged(batch: Batch) -> MaskedBatch:
 
 
 def _equal(scanned: DecodedBatch[Any], literal: DecodedBatch[Any]) -> bool:
-    """Whether two decoded batches have the same values, keys and alphas."""
+    """Return whether two decoded batches have the same values, keys and alphas."""
     pairs = zip(_arrays(scanned.batch), _arrays(literal.batch), strict=True)
     return scanned.keys == literal.keys and all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
 

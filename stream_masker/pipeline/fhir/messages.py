@@ -33,12 +33,12 @@ class FhirTypes:
     keeps_others: bool
 
     def admit(self, resource: JsonValue) -> bool:
-        """Whether a resource of a Bundle is kept; its fields are treated by the field policy."""
+        """Return whether a resource of a Bundle is kept; its fields are treated by the field policy."""
         return self.keeps_others or _type_of(resource) in self.listed
 
 
 def fhir_path(path: Path, *, first: bool = False) -> Path:
-    """The path into a message's form as a Bundle. Raises ConfigurationError for a path without a type.
+    """Return the path into a message's form as a Bundle. Raises ConfigurationError for a path without a type.
 
     A path starts with a type of resources, as in FHIRPath (``Encounter.subject``), or with ``Bundle``. It selects the
     values of all resources of the type, or with ``first`` of the first one. ``patient`` is ``PATIENT_KEY``.
@@ -58,7 +58,7 @@ def fhir_path(path: Path, *, first: bool = False) -> Path:
 
 
 def type_of_path(path: Path) -> str:
-    """The type that a configured path starts with."""
+    """Return the type that a configured path starts with."""
     start = path.steps[0]
     return start.key if isinstance(start, NameStep) else ""
 
@@ -72,10 +72,10 @@ class FhirMessage:
 
     @classmethod
     def of(cls, document: dict[str, Any], types: FhirTypes) -> FhirMessage:
-        """The message of a decoded record, without resources of types that are not to be kept.
+        """Return the message of a decoded record, without resources of types that are not to be kept.
 
-        Raises RecordRejectedError for an object that is no such resource, and for a Bundle whose entries are no list
-        of objects.
+        Raises RecordRejectedError for an object that is not such a resource, and for a Bundle whose entries are not a
+        list of objects.
         """
         is_single = _type_of(document) != BUNDLE
         if is_single and not (_type_of(document) in R4_TYPES and types.admit(document)):
@@ -90,7 +90,8 @@ class FhirMessage:
         return cls(bundle, is_single)
 
     def written(self, treated: dict[str, Any]) -> dict[str, Any]:
-        """The document to write, of the bundle after the field policy, which keeps the types of listed resources."""
+        """Return the document to write, of the bundle after the field policy, which keeps the types of listed
+        resources."""
         if self.is_single:
             document: dict[str, Any] = treated["entry"][0]["resource"]
             return document
@@ -105,7 +106,7 @@ def _type_of(resource: JsonValue) -> str:
 
 
 def _text(value: JsonValue, member: str) -> str | None:
-    """A member of an object that is a text; None if there is none."""
+    """Return a member of an object that is a text; None if there is none."""
     found = value.get(member) if isinstance(value, dict) else None
     return found if isinstance(found, str) else None
 
@@ -118,12 +119,12 @@ def _entries(bundle: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def _is_admitted(entry: dict[str, Any], types: FhirTypes) -> bool:
-    """Whether an entry is kept: its resource is, or it has none."""
+    """Return whether an entry is kept: its resource is, or it has none."""
     return "resource" not in entry or types.admit(entry["resource"])
 
 
 def _patient_of(bundle: dict[str, Any]) -> str | None:
-    """The id of the only patient that a Bundle's resources are about; None for none or several."""
+    """Return the id of the only patient that a Bundle's resources are about; None for none or several."""
     ids: dict[str, str] = {}
     others = set()
     for entry in _entries(bundle):
@@ -138,7 +139,7 @@ def _patient_of(bundle: dict[str, Any]) -> str | None:
 
 
 def _subjects(bundle: dict[str, Any]) -> Iterator[str]:
-    """The ids of the patients that the resources of a Bundle refer to."""
+    """Yield the ids of the patients that the resources of a Bundle refer to."""
     for entry in _entries(bundle):
         resource = entry.get("resource")
         for subject in [resource.get(member) for member in _SUBJECTS] if isinstance(resource, dict) else ():

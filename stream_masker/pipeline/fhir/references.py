@@ -63,10 +63,10 @@ class Reference(NamedTuple):
 
 
 def parse_reference(text: str) -> Reference:
-    """The parts of a reference. A server's address and a version are no part of it.
+    """Return the parts of a reference. A server's address and a version are not among them.
 
-    The id of a conditional reference (``Practitioner?identifier=…``) is its condition. A text that is no reference to a
-    type of FHIR R4 is an id as a whole.
+    The id of a conditional reference (``Practitioner?identifier=…``) is its condition. A text that is not a reference
+    to a type of FHIR R4 is an id as a whole.
     """
     for prefix in _URN_OR_FRAGMENT:
         if text.startswith(prefix):
@@ -78,7 +78,7 @@ def parse_reference(text: str) -> Reference:
 
 
 def masked_reference(text: str, pseudonym: Callable[[bytes], str]) -> str:
-    """A reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits."""
+    """Return a reference with the pseudonym of its id. It has the form of a UUID for a UUID, otherwise 32 digits."""
     prefix, own_id = parse_reference(text)
     digits = pseudonym(own_id.encode())
     if prefix == OID_PREFIX:

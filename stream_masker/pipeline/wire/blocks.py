@@ -38,7 +38,7 @@ SIDES = ("original", "masked")
 
 
 def block_key(block: Block) -> bytes:
-    """The key of a block's message, the same for all blocks of the same records.
+    """Return the key of a block's message, the same for all blocks of the same records.
 
     ``topic:partition:first_offset``, and ``:level`` of its stratum if it counts a sample.
     """
@@ -47,7 +47,7 @@ def block_key(block: Block) -> bytes:
 
 
 def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
-    """A calibration block as JSON.
+    """Return a calibration block as JSON.
 
     configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
     attributes, if there are any. In the message, ``records`` is the number of records of both sides, and ``first`` and
@@ -119,7 +119,7 @@ def _indexed(counts: Counts, i: int, j: int, width: int) -> JsonObject:
 
 
 def _indices(counts: SparseCounts, keys: Int64Array) -> Int64Array:
-    """(n,) int64: the indices of n of the counted keys. It uses a table of all keys up to the greatest."""
+    """Return (n,) int64: the indices of n of the counted keys. It uses a table of all keys up to the greatest."""
     indices = np.empty(int(counts.keys.max(initial=-1)) + 1, np.int64)
     indices[counts.keys] = np.arange(counts.keys.size)
     return indices[keys]
@@ -174,7 +174,7 @@ def _sketch(reader: MessageReader) -> Sketch | None:
 
 
 def _style_counts(attributes: Sequence[MessageReader]) -> tuple[StyleCounts, ...]:
-    """The style counts of all attributes; empty if a block does not have all of them."""
+    """Return the style counts of all attributes; empty if a block does not have all of them."""
     readers = [attribute.optional("styles") for attribute in attributes]
     return tuple(_counts_of_styles(r) for r in readers if r is not None) if all(readers) else ()
 
@@ -255,7 +255,7 @@ def _pairs(
 
 
 def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions at the indices that a pair's side has under ``key``."""
+    """Return the positions at the indices that a pair's side has under ``key``."""
     indices = side.integers(key)
     if len(indices) != len(side.integers("counts")):
         side.fail(key, "as long as the counts")

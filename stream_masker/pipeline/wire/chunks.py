@@ -55,12 +55,13 @@ def _head(version: int, chunks: int, message: bytes) -> bytes:
 
 
 def tombstones(version: int, chunks: int) -> list[Chunk]:
-    """The messages that remove a version, its head first. chunks: their number, 0 for a version in one message."""
+    """Return the messages that remove a version, its head first. chunks: their number, 0 for a version in one
+    message."""
     return [Chunk(b"%d" % version, None), *(Chunk(b"%d:%d" % (version, number), None) for number in range(chunks))]
 
 
 def chunk_position(key: bytes | None) -> tuple[int, int | None] | None:
-    """The version and chunk number of a key; the number is None for the head or a whole message.
+    """Return the version and chunk number of a key; the number is None for the head or a whole message.
 
     None for a key of another form.
     """
@@ -69,14 +70,14 @@ def chunk_position(key: bytes | None) -> tuple[int, int | None] | None:
 
 
 def count_chunks(head: bytes) -> int:
-    """The number of chunks in the message under a version's key; 0 if that is not a head."""
+    """Return the number of chunks in the message under a version's key; 0 if that is not a head."""
     reader = _head_reader(head)
     chunks = 0 if reader is None else reader.get("parts")
     return chunks if type(chunks) is int and chunks > 0 else 0
 
 
 def _head_reader(head: bytes) -> MessageReader | None:
-    """A reader of a head; None for any other message."""
+    """Return a reader of a head; None for any other message."""
     if len(head) > MAX_HEAD_BYTES:
         return None
     try:
@@ -104,14 +105,14 @@ class ChunkAssembler:
         return self.head is not None and all(number in self.chunks for number in range(count_chunks(self.head)))
 
     def put(self, number: int | None, value: bytes) -> None:
-        """Adds a chunk, or the head; it replaces an earlier one."""
+        """Add a chunk, or the head; it replaces an earlier one."""
         if number is None:
             self.head = value
         else:
             self.chunks[number] = value
 
     def message(self) -> bytes:
-        """The version's message. Raises StatisticsError if the chunks do not match the head."""
+        """Return the version's message. Raises StatisticsError if the chunks do not match the head."""
         head = self.head or b""
         reader = _head_reader(head)
         if reader is None:
@@ -127,7 +128,7 @@ class Versions(dict[int, ChunkAssembler]):
     """The messages of each version on the statistics topic, added in the topic's order."""
 
     def take(self, version: int, number: int | None, value: bytes | None) -> None:
-        """Adds a chunk, a head, or a tombstone of either; the tombstone of a head removes the whole version."""
+        """Add a chunk, a head, or a tombstone of either; the tombstone of a head removes the whole version."""
         if value is not None:
             self.setdefault(version, ChunkAssembler()).put(number, value)
         elif number is None:

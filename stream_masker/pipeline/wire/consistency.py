@@ -78,14 +78,15 @@ def _rows(pairs: Mapping[tuple[int, int], SparseCounts]) -> list[int]:
 
 
 def _is_part(counts: Counts, i: int, j: int, size: int) -> bool:
-    """Whether every value of a pair occurs at least as often by itself."""
+    """Return whether every value of a pair occurs at least as often by itself."""
     pairs = counts.pairs[i, j]
     both = zip(np.divmod(pairs.keys, size), (counts.values[i], counts.values[j]), strict=True)
     return all(_at_most(keys, pairs.counts, whole) for keys, whole in both)
 
 
 def _at_most(keys: Int64Array, numbers: Int64Array, whole: SparseCounts) -> bool:
-    """Whether ``whole`` has each of the keys, (n,) int64 in any order, at least as often as their numbers add up to."""
+    """Return whether ``whole`` has each of the keys, (n,) int64 in any order, at least as often as their numbers add up
+    to."""
     places = np.searchsorted(whole.keys, keys)
     if not whole.keys.size or (whole.keys[np.minimum(places, whole.keys.size - 1)] != keys).any():
         return not keys.size

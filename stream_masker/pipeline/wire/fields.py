@@ -43,25 +43,25 @@ class MessageReader:
         raise StatisticsError(f"{self.where}{key} is missing or not {allowed}")
 
     def get(self, key: str) -> Any:
-        """The value of a field, unchecked; None if it is missing."""
+        """Return the value of a field, unchecked; None if it is missing."""
         return self.data.get(key)
 
     def integer(self, key: str, *, least: int = 0) -> int:
-        """An integer of at least ``least`` that fits into 64 bits."""
+        """Return an integer of at least ``least`` that fits into 64 bits."""
         value = self.data.get(key)
         if type(value) is not int or not least <= value <= LARGEST_INTEGER:
             self.fail(key, f"an integer of at least {least}")
         return value
 
     def number(self, key: str) -> float:
-        """A finite number of at least 0."""
+        """Return a finite number of at least 0."""
         value = self.data.get(key)
         if not isinstance(value, int | float) or isinstance(value, bool) or not math.isfinite(value) or value < 0:
             self.fail(key, "a number of at least 0")
         return float(value)
 
     def text(self, key: str) -> str:
-        """A string."""
+        """Return a string."""
         value = self.data.get(key)
         if not isinstance(value, str):
             self.fail(key, "a string")
@@ -74,14 +74,14 @@ class MessageReader:
         return value
 
     def texts(self, key: str) -> list[str]:
-        """A list of strings."""
+        """Return a list of strings."""
         value = self.data.get(key)
         if not isinstance(value, list) or not all(type(v) is str for v in value):
             self.fail(key, "a list of strings")
         return value
 
     def integers(self, key: str, *, least: int = 0) -> NDArray[np.int64]:
-        """A list of integers of at least ``least``: (n,) int64."""
+        """Return a list of integers of at least ``least``: (n,) int64."""
         value = self.data.get(key)
         if not isinstance(value, list) or set(map(type, value)) - {int}:
             self.fail(key, "a list of integers")
@@ -97,7 +97,7 @@ class MessageReader:
         return numbers
 
     def children(self, key: str) -> list[MessageReader]:
-        """A list of objects."""
+        """Return a list of objects."""
         value = self.data.get(key)
         if not isinstance(value, list):
             self.fail(key, "a list")
@@ -107,27 +107,28 @@ class MessageReader:
         ]
 
     def child(self, key: str) -> MessageReader:
-        """An object."""
+        """Return an object."""
         return MessageReader(_object(self.data.get(key), f"{self.where}{key}"), f"{self.where}{key}.")
 
     def optional(self, key: str) -> MessageReader | None:
-        """An object; None if the field is null or missing."""
+        """Return an object; None if the field is null or missing."""
         return None if self.data.get(key) is None else self.child(key)
 
     def members(self, key: str, names: Sequence[str]) -> list[MessageReader]:
-        """The members of an object, all of them objects, in the order of ``names``. No other members are allowed."""
+        """Return the members of an object, all of them objects, in the order of ``names``. No other members are
+        allowed."""
         group = self.child(key)
         if set(group.data) != set(names):
             self.fail(key, "an object of the configured attributes")
         return [group.child(name) for name in names]
 
     def integers_by_name(self, key: str) -> dict[str, int]:
-        """An object of integers of at least 0."""
+        """Return an object of integers of at least 0."""
         group = self.child(key)
         return {name: group.integer(name) for name in group.data}
 
     def texts_by_name(self, key: str) -> dict[str, str]:
-        """An object of strings."""
+        """Return an object of strings."""
         group = self.child(key)
         return {name: group.text(name) for name in group.data}
 

@@ -35,7 +35,7 @@ class DriftReport:
 
 
 def encode_drift(report: DriftReport) -> bytes:
-    """A drift report as JSON."""
+    """Return a drift report as JSON."""
     fields = {
         "format": MESSAGE_FORMAT,
         "version": report.version,
@@ -63,7 +63,7 @@ def decode_drift(raw: bytes) -> DriftReport:
 
 
 def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes:
-    """A rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
+    """Return a rejection as JSON: reason and place, never a value. It has a ``field`` only if a field is the cause."""
     message = {
         "format": MESSAGE_FORMAT,
         "reason": rejected.reason,
@@ -75,7 +75,7 @@ def encode_rejection(rejected: Rejected, *, topic: str, partition: int) -> bytes
 
 
 def decode_rejection(raw: bytes) -> tuple[str, int, Rejected]:
-    """(topic, partition, rejection). Raises StatisticsError with the name of an invalid field."""
+    """Return (topic, partition, rejection). Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "rejection")
     field = None if reader.get("field") is None else reader.text("field")
     rejected = Rejected(offset=reader.integer("offset"), reason=reader.text("reason"), field=field)

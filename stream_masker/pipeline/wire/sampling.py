@@ -11,7 +11,7 @@ from stream_masker.pipeline.wire.fields import MessageReader
 
 
 def stratum_section(stratum: Stratum | None) -> dict[str, Any]:
-    """The section of a block; none if it counts all records."""
+    """Return the section of a block; none if it counts all records."""
     return {} if stratum is None else {"sampling": stratum._asdict()}
 
 
@@ -27,7 +27,7 @@ def read_stratum(block: MessageReader) -> Stratum | None:
 
 
 def sampling_section(sampling: Sampling | None) -> dict[str, Any]:
-    """The section of a statistics version; none if the workers count all records."""
+    """Return the section of a statistics version; none if the workers count all records."""
     if sampling is None:
         return {}
     correlations = [{"attributes": list(pair), "sdcor": error} for pair, error in sampling.correlation_errors.items()]

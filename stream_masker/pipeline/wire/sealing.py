@@ -74,7 +74,7 @@ class SealError(StatisticsError):
 
 
 def key_id(secret: bytes) -> bytes:
-    """The public id of a secret (8 bytes). It does not reveal the secret, but confirms a guess of it."""
+    """Return the public id of a secret (8 bytes). It does not reveal the secret, but confirms a guess of it."""
     return hashlib.blake2b(digest_size=KEY_ID_BYTES, key=checked_secret(secret), person=b"masker-key-id").digest()
 
 
@@ -103,7 +103,7 @@ class TopicSeal:
         return SEAL_BYTES if self._header else 0
 
     def seal(self, key: bytes, message: bytes) -> bytes:
-        """The envelope of a message for its key; the message itself if the topic is not encrypted."""
+        """Return the envelope of a message for its key; the message itself if the topic is not encrypted."""
         if not self._header:
             return message
         salt = os.urandom(SALT_BYTES)
@@ -140,7 +140,7 @@ def _topic_key(secret: bytes, topic: str) -> bytes:
 
 
 def _packed(message: bytes) -> bytes:
-    """A byte for the form (plain or compressed), and the message in the shorter form."""
+    """Return a byte for the form (plain or compressed), and the message in the shorter form."""
     if len(message) < COMPRESSED_FROM_BYTES:
         return _STORED + message
     compressed = bytes(cramjam.zstd.compress(message, _COMPRESSION_LEVEL))
@@ -153,7 +153,7 @@ def _unpacked(packed: bytes) -> bytes:
 
 
 def _cipher(topic_key: bytes, salt: bytes) -> tuple[AESGCM, bytes]:
-    """The cipher of one message and its nonce."""
+    """Return the cipher of one message and its nonce."""
     size = _CIPHER_KEY_BYTES + _NONCE_BYTES
     derived = hashlib.blake2b(salt, digest_size=size, key=topic_key, person=b"masker-message").digest()
     return AESGCM(derived[:_CIPHER_KEY_BYTES]), derived[_CIPHER_KEY_BYTES:]

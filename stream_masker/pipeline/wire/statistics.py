@@ -71,17 +71,17 @@ class StatisticsMessage:
         return statistics
 
     def fits(self, mechanism: str, taxonomies: Taxonomies) -> bool:
-        """Whether a mechanism of this name can use the statistics with these taxonomies."""
+        """Return whether a mechanism of this name can use the statistics with these taxonomies."""
         return self.mechanism == mechanism and dict(self.taxonomies) == fingerprints(taxonomies)
 
 
 def fingerprints(taxonomies: Taxonomies) -> dict[str, str]:
-    """The fingerprint of each attribute's taxonomy, by which readers check that it is theirs."""
+    """Return the fingerprint of each attribute's taxonomy, by which readers check that it is theirs."""
     return {name: taxonomy.fingerprint for name, taxonomy in taxonomies.items()}
 
 
 def encode_statistics(message: StatisticsMessage) -> bytes:
-    """A statistics version as JSON. Floats keep all their bits."""
+    """Return a statistics version as JSON. Floats keep all their bits."""
     blocks = message.blocks
     fields = {
         "format": MESSAGE_FORMAT,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.calibration.history import History
@@ -34,8 +34,14 @@ from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
-from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, require_topics_of
+from stream_masker.service.kafka.topic_reader import (
+    POLL_TIMEOUT_SECONDS,
+    connect_reader,
+    is_partition_end,
+    require_topics_of,
+)
 from stream_masker.service.observability.logs import describe
+from stream_masker.service.observability.population_context import population_thread
 
 log = logging.getLogger(__name__)
 
@@ -100,7 +106,8 @@ def require_topics(configuration: Configuration) -> None:
 class InputSample:
     """The counts of a sample, which is complete with ``window_records`` records.
 
-    With ``min_records`` records it is complete as soon as no further record is there, or ``SAMPLE_SECONDS`` later.
+    With ``min_records`` records it is complete as soon as each partition was read to its end, or ``SAMPLE_SECONDS``
+    later.
     """
 
     def __init__(self, settings: CalibrationSettings) -> None:
@@ -122,7 +129,7 @@ class InputSample:
             self._min_records_at = now
 
     def is_complete(self, now: float, *, at_end: bool) -> bool:
-        """Whether the sample is complete; ``at_end``: the last read found fewer records than it asked for."""
+        """Return whether the sample is complete; ``at_end``: each partition was read to its end."""
         if self._min_records_at is None:
             return self.remaining <= 0
         return self.remaining <= 0 or at_end or now - self._min_records_at >= SAMPLE_SECONDS
@@ -137,7 +144,7 @@ class Sampler:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
+        self._thread = population_thread(self._run, "sampler")
         self._sample = InputSample(build_settings(configuration))
         self._result: SampleCounts | None = None
         self._error: Exception | None = None
@@ -187,18 +194,19 @@ class Sampler:
         self._sample, topics = InputSample(build_settings(self._configuration)), self._configuration.topics
         again = math.inf if topics.expression is None else time.monotonic() + SAMPLE_AGAIN_SECONDS
         with connect_reader(self._configuration) as consumer:
-            assign_all(consumer, topics)
+            unread = assign_all(consumer, topics)
             while not self._stopping.is_set() and time.monotonic() < again:
                 wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
                 messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
                 self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
-                if self._sample.is_complete(time.monotonic(), at_end=len(messages) < wanted):
+                unread -= finished_partitions(messages)
+                if self._sample.is_complete(time.monotonic(), at_end=not unread):
                     return self._sample.counts()
         return None
 
 
-def assign_all(consumer: Consumer, topics: TopicsSection) -> None:
-    """Assign all partitions of the input topics, from their beginning. Raises KafkaException."""
+def assign_all(consumer: Consumer, topics: TopicsSection) -> set[tuple[str, int]]:
+    """Assign all partitions of the input topics, from their beginning, and return them. Raises KafkaException."""
     names = [*topics.names] or filter(topics.is_input, consumer.list_topics(timeout=POLL_TIMEOUT_SECONDS).topics)
     partitions = []
     for name in names:
@@ -207,12 +215,18 @@ def assign_all(consumer: Consumer, topics: TopicsSection) -> None:
             raise KafkaException(metadata.error)
         partitions += [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in metadata.partitions]
     consumer.assign(partitions)
+    return {(partition.topic, partition.partition) for partition in partitions}
+
+
+def finished_partitions(messages: Sequence[Message]) -> set[tuple[str, int]]:
+    """Return the partitions of which the messages contain an end-of-partition event."""
+    return {(message.topic(), message.partition()) for message in messages if is_partition_end(message)}
 
 
 def message_values(messages: Sequence[Message]) -> Iterator[bytes]:
     """Yield the values of messages, without tombstones and end-of-partition events. Raises KafkaException."""
     for message in messages:
-        if (error := message.error()) is not None and error.code() != KafkaError._PARTITION_EOF:
+        if (error := message.error()) is not None and not is_partition_end(message):
             raise KafkaException(error)
         if error is None and (value := message.value()) is not None:
             yield value

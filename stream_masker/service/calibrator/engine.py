@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import queue
 import threading
 import time
@@ -29,6 +30,7 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.population_context import population_thread
 from stream_masker.service.runtime.executor import SerialExecutor
 
 log = logging.getLogger(__name__)
@@ -53,6 +55,12 @@ A fast stream fills the window within this time, and workers count samples befor
 
 NICENESS = 5
 """The priority at which statistics are computed: on a busy machine a third of what a worker's thread takes."""
+
+FIRST_RISK_SECONDS = 10.0
+"""The time after which the risk of the first version is computed, unless a window's version has replaced it.
+
+That one follows as soon as the records that waited for statistics are masked, and should not wait for the risk.
+"""
 
 STANDBY_REASON = "standby: another calibrator is active"
 
@@ -104,10 +112,11 @@ class CalibratorEngine:
         self._pulse = time.monotonic()
         self._retry_at = 0.0
         self._next_sample_at = 0.0
+        self._first_risk_at = math.inf
         self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
-        self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
+        self._thread = population_thread(self._run, "calibrator")
 
     def start(self) -> None:
         self._thread.start()
@@ -254,10 +263,12 @@ class CalibratorEngine:
         if self._session.settings_differ:
             with self._charged():
                 self._computing.submit(self._session.publish_settings).result()
+                self._computing.submit(self._session.assess_risk).result()
         self._await_more_blocks(self._session)
         if self._session.pending_windows:
             self._compute_statistics(self._session)
         self._bootstrap(self._session)
+        self._assess_first(self._session)
         self._show_risk(self._session)
 
     def _await_more_blocks(self, session: CalibrationSession) -> None:
@@ -277,6 +288,7 @@ class CalibratorEngine:
                 return
         with self._charged():
             self._computing.submit(lambda: session.publish_next(urgent=waits)).result()
+            self._computing.submit(session.assess_risk).result()
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -321,10 +333,20 @@ class CalibratorEngine:
         try:
             with self._charged():
                 self._computing.submit(lambda: session.publish_sample(sample)).result()
+            self._first_risk_at = time.monotonic() + FIRST_RISK_SECONDS
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
             self._stop_sampling()
             self._next_sample_at = time.monotonic() + self._components.settings.every_seconds
+
+    def _assess_first(self, session: CalibrationSession) -> None:
+        """Compute the risk of the first version when it is due; nothing if a window's version has replaced it.
+
+        Like the first version itself, it is not charged to the pace.
+        """
+        if time.monotonic() >= self._first_risk_at:
+            self._first_risk_at = math.inf
+            self._computing.submit(session.assess_risk).result()
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

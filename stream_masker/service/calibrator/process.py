@@ -6,8 +6,9 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Coroutine, Iterator
+from collections.abc import Collection, Coroutine, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from types import MappingProxyType
 from typing import Any, cast
 
 import faust
@@ -31,6 +32,8 @@ from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.population_context import working_for
+from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -52,31 +55,89 @@ CANCEL_SECONDS = 1.0
 
 
 def run_calibrator(
-    configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
+    configuration: Configuration,
+    *,
+    http_port: int | None = None,
+    files: Mapping[str, ConfigurationFile] = MappingProxyType({}),
 ) -> None:
-    """Run the calibrator until SIGTERM or SIGINT.
+    """Run the calibrator of each population until SIGTERM or SIGINT.
 
-    ``http_port`` overrides the configuration's port. ``file`` is the watched configuration file, whose settings are
-    applied when it changes and on SIGHUP.
+    ``http_port`` overrides the configuration's port. ``files``: for each population, the watched configuration file,
+    whose settings are applied when it changes and on SIGHUP.
 
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    registry, health, http = CollectorRegistry(), Health(stale_after=CALIBRATOR_STALE_SECONDS), configuration.http
-    page = LivePage(configuration, health)
-    port = http.port if http_port is None else http_port
-    access = http_access(configuration)
-    with (
-        HttpServer(host=http.host, port=port, health=health, registry=registry, pages={"/": page.html}, access=access),
-        unexpected_errors_hidden(),
-        exit_on_signals(),
-    ):
+    populations, http = configuration.by_population, configuration.http
+    registries = {name: CollectorRegistry() for name in populations}
+    healths = {name: Health(stale_after=CALIBRATOR_STALE_SECONDS) for name in populations}
+    pages = {name: LivePage(one, healths[name]) for name, one in populations.items()}
+    server = HttpServer(
+        host=http.host,
+        port=http.port if http_port is None else http_port,
+        health=PopulationsHealth(healths),
+        registry=populations_registry(registries),
+        pages={page.path: page.html for page in pages.values()},
+        access=http_access(configuration),
+    )
+    with server, unexpected_errors_hidden(), exit_on_signals():
         limit_client_logs()
-        metrics = Metrics(registry, "calibrator")
-        metrics.forget_gauges()
-        initialise_counters(metrics)
         warn_about_plain_topics(configuration)
-        run_and_cancel_rest(CalibratorProcess(build_components(configuration, page), metrics, health, file).run())
+        calibrators = {
+            name: population_calibrator(one, registries[name], healths[name], pages[name], files.get(name))
+            for name, one in populations.items()
+        }
+        run_and_cancel_rest(run_together(calibrators))
+
+
+def population_calibrator(
+    configuration: Configuration,
+    registry: CollectorRegistry,
+    health: Health,
+    page: LivePage,
+    file: ConfigurationFile | None,
+) -> PopulationCalibrator:
+    """Build the calibrator of one population; loads the ontologies. Raises ConfigurationError."""
+    metrics = Metrics(registry, "calibrator")
+    metrics.forget_gauges()
+    initialise_counters(metrics)
+    with working_for(configuration.population):
+        return PopulationCalibrator(build_components(configuration, page), metrics, health, file)
+
+
+async def run_together(calibrators: Mapping[str, PopulationCalibrator]) -> None:
+    """Run the calibrators of all populations until a signal; if one fails, all stop. Raises its error."""
+    handle_signals(calibrators.values())
+    running = []
+    for name, calibrator in calibrators.items():
+        with working_for(name):
+            running.append(asyncio.create_task(calibrator.run()))
+    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+    for calibrator in calibrators.values():
+        calibrator.stop()
+    await asyncio.wait(running)
+    for task in running:
+        task.result()
+
+
+def handle_signals(calibrators: Collection[PopulationCalibrator]) -> None:
+    """Stop the calibrators on SIGTERM and SIGINT, and reread the configuration on SIGHUP; only in the main thread."""
+
+    def stop(number: signal.Signals) -> None:
+        log.info("%s: stopping", number.name)
+        exit_within()
+        for calibrator in calibrators:
+            calibrator.stop()
+
+    def reload() -> None:
+        for calibrator in calibrators:
+            calibrator.reload()
+
+    if threading.current_thread() is threading.main_thread():
+        loop = asyncio.get_running_loop()
+        for number in STOP_SIGNALS:
+            loop.add_signal_handler(number, stop, number)
+        loop.add_signal_handler(signal.SIGHUP, reload)
 
 
 @contextmanager
@@ -125,8 +186,8 @@ def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
         loop.close()
 
 
-class CalibratorProcess:
-    """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
+class PopulationCalibrator:
+    """Runs the engine and a Faust application, which is replaced by a new one after a crash, for one population."""
 
     def __init__(
         self, components: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None
@@ -142,7 +203,6 @@ class CalibratorProcess:
     async def run(self) -> None:
         """Run until stopped. Raises ServiceError like ``run_calibrator``."""
         self._loop = asyncio.get_running_loop()
-        self._install_signal_handlers(self._loop)
         pulse = asyncio.create_task(self._pulse())
         self._engine.start()
         try:
@@ -155,19 +215,16 @@ class CalibratorProcess:
             log.info("stopped")
         self._raise_error()
 
-    def _install_signal_handlers(self, loop: asyncio.AbstractEventLoop) -> None:
-        if threading.current_thread() is threading.main_thread():
-            for number in STOP_SIGNALS:
-                loop.add_signal_handler(number, self._on_stop_signal, number)
-            loop.add_signal_handler(signal.SIGHUP, self._engine.reload)
-
-    def _on_stop_signal(self, number: signal.Signals) -> None:
-        log.info("%s: stopping", number.name)
-        exit_within()
+    def stop(self) -> None:
+        """Stop soon; called in the event loop."""
         self._stop.set()
 
+    def reload(self) -> None:
+        """Read the configuration file again, even if it has not changed."""
+        self._engine.reload()
+
     def _on_failure(self, error: BaseException) -> None:
-        """Stop the process because of an error; called from any thread."""
+        """Stop because of an error; called from any thread."""
         self._error = self._error or error
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._stop.set)
@@ -195,7 +252,8 @@ class CalibratorProcess:
             await self._stop_app(app, starting)
 
     async def _broker_reachable(self) -> bool:
-        """Whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is missing."""
+        """Return whether a broker is reachable and has the topics; if not, wait. Raises ServiceError if a topic is
+        missing."""
         try:
             await asyncio.to_thread(require_topics, self._components.configuration)
         except NoBrokerError as error:

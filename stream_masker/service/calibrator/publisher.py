@@ -21,6 +21,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
+from stream_masker.service.kafka.controller import require_controller
 from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.retries import RETRY_PROPERTIES, retry_delay
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
@@ -86,9 +87,9 @@ class StatisticsPublisher:
     def publish(self, publish: Publish) -> int:
         """Write a version, its drift report and the tombstones of expired versions in one transaction.
 
-        Each message of the version is sealed for its own key; the report is plain, for people.
-        Returns the number of chunks of the version, 0 for a single message. Raises ServiceError if the transaction
-        failed or its outcome is unknown; reading the topic again resolves it.
+        Each message of the version is sealed for its own key; the report is plain, for people. Return the number of
+        chunks of the version, 0 for a single message. Raises ServiceError if the transaction failed or its outcome is
+        unknown; reading the topic again resolves it.
         """
         limit = self._max_chunk_bytes - self._seal.added_bytes
         chunks = split_message(publish.message.version, encode_statistics(publish.message), limit)
@@ -148,6 +149,7 @@ def max_message_bytes(properties: Mapping[str, Any], topic: str) -> int:
     """Return the largest message that a topic accepts, in bytes; Kafka's default if the broker does not report it."""
     admin, resource = AdminClient(dict(properties), logger=client_log), ConfigResource(ResourceType.TOPIC, topic)
     try:
+        require_controller(admin, seconds=POLL_TIMEOUT_SECONDS)
         futures = admin.describe_configs([resource], request_timeout=POLL_TIMEOUT_SECONDS)
         return int(futures[resource].result(POLL_TIMEOUT_SECONDS)[PRODUCER_LIMIT_PROPERTY].value)
     except (KafkaException, KeyError, TimeoutError, ValueError) as error:

@@ -7,6 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from confluent_kafka import Consumer
 
@@ -59,6 +60,7 @@ class CalibrationSession:
         self._refused_blocks = 0
         self._urgency: tuple[Window | None, bool] = None, False
         self._withheld_settings = ""
+        self._unassessed: Publish | None = None
         self.crossed: tuple[str, ...] = ()
 
     @classmethod
@@ -189,7 +191,9 @@ class CalibrationSession:
     def publish_sampling(self) -> None:
         """Publish the latest statistics again, with the level from which workers count records from now on."""
         with self._measured():
-            self._send(self._planner.on_sampling(self._pending[-1], now_milliseconds()))
+            publish = self._planner.on_sampling(self._pending[-1], now_milliseconds())
+            self._unassessed = None if self._unassessed is None else publish
+            self._send(publish)
 
     def publish_next(self, *, urgent: bool = False) -> None:
         """Compute and publish the version of the oldest waiting window; ``urgent``: before the pace allows it."""
@@ -255,11 +259,16 @@ class CalibrationSession:
         return self._planner.withholds
 
     def _publish(self, publish: Publish) -> None:
-        """Publish a version, unless its risk crosses a limit."""
-        self._report_risk(publish)
-        if self.crossed and self.withholds:
-            self._metrics.add("statistics_withheld_total")
-            return
+        """Publish a version, unless its risk crosses a limit and withholds it.
+
+        Where the risk cannot withhold it, the version is published before its risk is computed.
+        """
+        if self.withholds:
+            self._report_risk(publish)
+            if self.crossed:
+                self._metrics.add("statistics_withheld_total")
+                return
+        self._unassessed = None if self.withholds else publish
         self._send(publish)
 
     def _send(self, publish: Publish) -> None:
@@ -272,6 +281,16 @@ class CalibrationSession:
         self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)
+
+    def assess_risk(self) -> None:
+        """Compute and report the risk of the last published version, unless that has been done."""
+        publish, self._unassessed = self._unassessed, None
+        if publish is None:
+            return
+        with self._measured():
+            publish = replace(publish, risk=self._planner.assess())
+        self._report_risk(publish)
+        self._components.page.replace_last(published_figures(publish))
 
     def _report_risk(self, publish: Publish) -> None:
         """Set the metrics of the version's risk, and log it."""

@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.populations.sections import PopulationSection
 
 REDACTED = "********"
 SENSITIVE_PROPERTIES = re.compile(r"password|secret|token|credential|jaas|oauthbearer\.config|\.pem$", re.IGNORECASE)
@@ -19,8 +20,16 @@ def redacted_configuration(configuration: Configuration) -> dict[str, Any]:
     data = configuration.model_dump(mode="json", exclude_none=True)
     properties = data["kafka"]["properties"]
     data["kafka"]["properties"] = {k: REDACTED if SENSITIVE_PROPERTIES.search(k) else v for k, v in properties.items()}
+    data["populations"] = {
+        name: _population_sections(configuration.of_population(name)) for name in data["populations"]
+    }
     _hide_arguments(data)
     return data
+
+
+def _population_sections(configuration: Configuration) -> dict[str, Any]:
+    """Return the sections that may differ between populations, complete."""
+    return configuration.model_dump(mode="json", exclude_none=True, include=set(PopulationSection.model_fields))
 
 
 def _hide_arguments(value: Any) -> None:

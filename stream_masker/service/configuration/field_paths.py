@@ -40,7 +40,7 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
 
 
 def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bool:
-    """Whether an attribute has one value per element of an array; False for a path that does not parse."""
+    """Return whether an attribute has one value per element of an array; False for a path that does not parse."""
     try:
         return field_path(configuration, attribute.path).arrays > 0
     except ConfigurationError:
@@ -106,11 +106,12 @@ def _array_problems(paths: LocatedPaths) -> Iterator[LocatedProblem]:
 
 def _numeric_array_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     for name, attribute in configuration.numeric.items():
-        if is_array(configuration, attribute):
-            yield (
-                ("attributes", name, "path"),
-                f"{attribute.path!r} is not allowed for numbers: use a path without [*], so that it selects one value",
-            )
+        if not is_array(configuration, attribute):
+            continue
+        remedy = "use a path without [*], so that it selects one value"
+        if configuration.records == "fhir":
+            remedy = "a Bundle may have it in several resources; generalize the field instead, or drop it"
+        yield ("attributes", name, "path"), f"{attribute.path!r} is not allowed for numbers: {remedy}"
 
 
 def _rewritten_path_problems(path: Path, code: Path) -> Iterator[str]:
@@ -152,7 +153,7 @@ def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
 
 
 def _conflicts(location: ConfigurationLocation, path: Path, other: Path) -> bool:
-    """Whether a field entry conflicts with a masked path.
+    """Return whether a field entry conflicts with a masked path.
 
     A kept field must not contain or be contained in a masked one: data beside a code can reveal it.
     """

@@ -321,21 +321,22 @@ def mechanism_name(given: Any) -> str | None:
 
 
 def needs_group(section: MechanismSection) -> bool:
-    """Whether the mechanism masks records only in groups."""
+    """Return whether the mechanism masks records only in groups."""
     from stream_masker.core.mechanisms import MECHANISMS
 
     return MECHANISMS[section.name].needs_group
 
 
 def takes_alpha(section: MechanismSection) -> bool:
-    """Whether the noise level of the attributes applies: to mechanisms with noise, and as the target of a transport."""
+    """Return whether the noise level of the attributes applies: to mechanisms with noise, and as the target of a
+    transport."""
     if isinstance(section, SemanticTransportSection):
         return section.target is None
     return takes_record_alpha(section)
 
 
 def takes_record_alpha(section: MechanismSection) -> bool:
-    """Whether records may bring their own noise level."""
+    """Return whether records may bring their own noise level."""
     return "alpha" in _parameters(section.name)
 
 

@@ -13,6 +13,7 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -32,6 +33,8 @@ COMMAND_SECONDS = 30.0
 
 _taken: dict[str, bytes] = {}
 """The variables that have been removed from the environment, with their values."""
+
+_taking = threading.Lock()
 
 _provided: dict[tuple[str, ...], bytes] = {}
 """The commands that have provided a secret, with what they wrote."""
@@ -101,7 +104,7 @@ def read_registry_secret(
 ) -> str:
     """Read a secret of the schema registry: ``key`` is ``credentials`` or ``token``; it may be short.
 
-    Raises ConfigurationError if it cannot be read, if it is no UTF-8, or if other users have access to the file.
+    Raises ConfigurationError if it cannot be read, if it is not UTF-8, or if other users have access to the file.
     """
     name = f"format.registry.{key}"
     _, raw = _raw(configuration, source, name, environ)
@@ -138,7 +141,7 @@ def _read(configuration: Configuration, source: SecretSource, key: str, environ:
 
 
 def _raw(configuration: Configuration, source: SecretSource, key: str, environ: Mapping[str, str]) -> tuple[str, bytes]:
-    """The key of a secret's source, and what the source holds."""
+    """Return the key of a secret's source, and what the source holds."""
     if source.file is not None:
         return f"{key}.file", _from_file(f"{key}.file", configuration.resolve(source.file))
     if source.exec is not None:
@@ -215,17 +218,19 @@ def _checked(key: str, raw: bytes) -> bytes:
 
 
 def take_variable(name: str, environ: Mapping[str, str]) -> bytes | None:
-    """The value of a variable, None if it is not set. A variable of the process's own environment is removed from it.
+    """Return the value of a variable, None if it is not set. A variable of the process's own environment is removed
+    from it.
 
     Later calls give the removed value again.
     """
     if environ is not os.environ:
         return os.fsencode(environ[name]) if name in environ else None
-    if name in os.environ:
-        _taken[name] = os.environb[os.fsencode(name)]
-        _overwrite(name)
-        del os.environ[name]
-    return _taken.get(name)
+    with _taking:
+        if name in os.environ:
+            _taken[name] = os.environb[os.fsencode(name)]
+            _overwrite(name)
+            del os.environ[name]
+        return _taken.get(name)
 
 
 def _overwrite(name: str) -> None:

@@ -75,7 +75,7 @@ class CalibrationSection(Section):
         gt=0,
         le=1,
         description="The maximum share of one noise key in the records that a worker counts, from 100 records of the "
-        "key on, so that repeated records of one person cannot fill the window; above 0, at most 1, which is no "
+        "key on, so that repeated records of one person cannot fill the window; above 0, at most 1; 1 means no "
         "limit. Only if `noise_key` is a field.",
     )
     core_share: float = Field(
@@ -84,7 +84,7 @@ class CalibrationSection(Section):
         le=1,
         description="The maximum share of a core that computing statistics takes: after t seconds there are none for t "
         "· (1/share - 1) seconds, except the first ones and those that `urgent_divergence` makes urgent; above 0, at "
-        "most 1, which is no limit.",
+        "most 1; 1 means no limit.",
     )
     urgent_divergence: float = Field(
         default=0.05,
@@ -253,7 +253,7 @@ class RiskSection(Section):
         gt=0,
         le=1,
         description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
-        "and by all masks of its record; above 0, at most 1, which is no limit.",
+        "and by all masks of its record; above 0, at most 1; 1 means no limit.",
     )
     min_changed: float = Field(
         default=0.05,
@@ -351,24 +351,6 @@ class WorkerSection(Section):
         return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
-class ProduceSection(Section):
-    """The conversion of file rows to events by `stream-masker produce`."""
-
-    columns: dict[NonEmptyText, FieldPath] = Field(
-        default_factory=dict,
-        description="The field path of each column. If empty, each column becomes a field of its name.",
-    )
-    key: FieldPath | SkipJsonSchema[None] = Field(
-        default=None, description="The path of the field whose value becomes the message key. Default: no key."
-    )
-    null_values: tuple[str, ...] = Field(
-        default=("",), description="The cell texts that stand for a missing value, whose field is left out."
-    )
-    numbers: tuple[NonEmptyText, ...] = Field(
-        default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
-    )
-
-
 class LimitsSection(Section):
     """The limits of input records: larger ones are rejected, and too many rejections are an error."""
 
@@ -383,7 +365,7 @@ class LimitsSection(Section):
         ge=0,
         le=1,
         description="The share of rejected records above which `stream-masker mask` ends with exit code 1 and a worker "
-        "is not ready, because the configuration probably does not fit the records; from 0 to 1, which is no limit.",
+        "is not ready, because the configuration probably does not fit the records; from 0 to 1; 1 means no limit.",
     )
 
 

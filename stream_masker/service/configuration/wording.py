@@ -32,7 +32,7 @@ def format_location(location: ConfigurationLocation) -> str:
 
 
 def is_secret(location: ConfigurationLocation) -> bool:
-    """Whether a value at this location may be a secret or contain one, even if it is not valid there."""
+    """Return whether a value at this location may be a secret or contain one, even if it is not valid there."""
     return any(location[: len(s)] == s[: len(location)] for s in SECRET_LOCATIONS)
 
 

@@ -98,6 +98,6 @@ def free_port(preferred: int) -> int:
 
 
 def is_served(port: int) -> bool:
-    """Whether a server accepts connections on a local port."""
+    """Return whether a server accepts connections on a local port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0

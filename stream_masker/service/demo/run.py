@@ -66,18 +66,18 @@ def _start(options: DemoOptions, environment: DemoEnvironment, children: ChildPr
     config = ["--config", str(environment.file)]
     children.start("calibrator", config)
     children.start("worker", [*config, "--http-port", str(environment.worker_port)])
-    _await_metrics(children, environment)
     events = ["--records", str(options.records), "--rate", str(options.rate), "--seed", str(options.seed)]
     drift = ["--correlation", str(options.correlation), "--drift-after", str(options.records // 2)]
     children.start("simulate", [*config, *events, *drift])
+    _await_metrics(children, environment)
 
 
 def _await_metrics(children: ChildProcesses, environment: DemoEnvironment) -> None:
-    """Wait until both processes serve their metrics, so that events do not pile up before they start."""
+    """Wait until both processes serve their metrics."""
     waiting = {environment.calibrator_port, environment.worker_port}
     deadline = time.monotonic() + STALL_SECONDS
     while waiting:
-        children.check()
+        children.check(finished=("simulate",))
         waiting = {port for port in waiting if not is_served(port)}
         if time.monotonic() > deadline:
             raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on the ports {sorted(waiting)}")
@@ -103,7 +103,7 @@ def _watch_until_done(watcher: TopicWatcher, children: ChildProcesses, view: Dem
 
 
 def _utility_published(observations: Observations) -> bool:
-    """Whether statistics of masked records, with their utility, have been published."""
+    """Return whether statistics of masked records, with their utility, have been published."""
     return observations.drift is not None and observations.drift.utility is not None
 
 

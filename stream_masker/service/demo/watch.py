@@ -93,7 +93,7 @@ def _newer(known: Versioned | None, other: Versioned) -> Versioned:
 
 
 def _interesting(before: ObservedEvent, after: ObservedEvent) -> bool:
-    """Whether the principal and the first secondary diagnosis both changed; small noise may keep a code."""
+    """Return whether the principal and the first secondary diagnosis both changed; small noise may keep a code."""
     return all(old != new for old, new in zip(_first_codes(before), _first_codes(after), strict=True))
 
 

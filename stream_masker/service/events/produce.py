@@ -58,7 +58,7 @@ def produce(
     Raises ServiceError for a file or broker that cannot be used, and with ``strict`` for a malformed line;
     ConfigurationError if the settings of ``produce`` do not fit the file.
     """
-    with open_events(str(file), configuration.produce) as (source, lines):
+    with open_events(str(file), configuration.event_files) as (source, lines):
         line_filter = MalformedLineFilter(
             name=file.name, strict=strict, report=lambda line: print(line, file=stream, flush=True)
         )

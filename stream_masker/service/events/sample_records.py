@@ -35,7 +35,7 @@ def _event(plan: Plan, k: int) -> JsonValue:
 
 
 def _bundle(event: JsonValue, k: int) -> JsonValue:
-    """The Bundle of the resources of an event, with its patient."""
+    """Return the Bundle of the resources of an event, with its patient."""
     patient = {"resource": {"resourceType": "Patient", "id": f"{k}"}}
     return {**event, "resourceType": BUNDLE, "entry": [*event["entry"], patient]}
 

@@ -11,11 +11,12 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import ParameterError
-from stream_masker.pipeline.paths import JsonValue, Path, compile_path
+from stream_masker.errors import ConfigurationError, ParameterError
+from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, compile_path
 from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.build import build_taxonomies, numeric_range
 from stream_masker.service.configuration.field_paths import POSITION
+from stream_masker.service.configuration.fields.reading import label_path
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.event_builder import ColumnValues, assemble, event_tree
 from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
@@ -179,10 +180,11 @@ def synthetic_discharges(
 ) -> SyntheticDischarges:
     """Return events for a configuration, with the patient's id also at its ``noise_key``. Loads the ontologies.
 
-    Raises like ``SyntheticDischarges``.
+    Raises like ``SyntheticDischarges``, and ConfigurationError for FHIR, or a path with a filter.
     """
+    _check_writable(configuration)
     taxonomies = build_taxonomies(configuration)
-    attributes = [_attribute(name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
+    attributes = [_attribute(configuration, name, a, taxonomies[name]) for name, a in configuration.nominal.items()]
     used_paths = {*IDENTITY_PATHS.values(), *(path for a in attributes for path in a.columns.values())}
     key = None if configuration.noise_key == POSITION else compile_path(configuration.noise_key)
     return SyntheticDischarges(
@@ -193,6 +195,20 @@ def synthetic_discharges(
         patient_paths=[key] if key is not None and key not in used_paths else [],
         numbers={path: kind for path, kind in _numeric_ranges(configuration).items() if path not in used_paths},
     )
+
+
+def _check_writable(configuration: Configuration) -> None:
+    if configuration.records == "fhir":
+        raise ConfigurationError(
+            "records: synthetic events are no FHIR resources: publish Bundles, such as those of Synthea, with "
+            "stream-masker produce, or generate events without `records: fhir`"
+        )
+    for name, attribute in configuration.attributes.items():
+        if any(isinstance(step, FilterStep) for step in compile_path(attribute.path).steps):
+            raise ConfigurationError(
+                f"attributes.{name}.path: {attribute.path!r} has a filter, and synthetic events have only names, [0] "
+                "and [*]: publish events of your own with stream-masker produce"
+            )
 
 
 def _numeric_ranges(configuration: Configuration) -> dict[Path, Numeric]:
@@ -212,12 +228,15 @@ def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
     return found
 
 
-def _attribute(name: str, attribute: AttributeSection, taxonomy: Taxonomy) -> SyntheticAttribute:
+def _attribute(
+    configuration: Configuration, name: str, attribute: AttributeSection, taxonomy: Taxonomy
+) -> SyntheticAttribute:
+    path = compile_path(attribute.path)
     return SyntheticAttribute(
         name,
         taxonomy,
-        compile_path(attribute.path),
-        label=None if attribute.label is None else compile_path(attribute.label),
+        path,
+        label=label_path(configuration, attribute, path),
         copies=tuple(compile_path(copy) for copy in attribute.copies),
     )
 

@@ -1,8 +1,8 @@
 """Input files of events: what a file is, seen from its content, and its bytes without compression.
 
 Gzip and zstd are recognised by their first bytes, and so are Parquet, Avro and files of other kinds, which are named in
-the error. A text is a JSON array, JSON lines or a table with delimiters (CSV). The suffix decides only about texts that
-could be both.
+the error. A Protobuf file has no such bytes; its suffix says what it is. A text is a JSON array, JSON lines or a table
+with delimiters (CSV). The suffix decides only about texts that could be both.
 """
 
 from __future__ import annotations
@@ -24,14 +24,16 @@ import orjson
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
 
-FileKind: TypeAlias = Literal["lines", "array", "csv", "parquet", "avro"]
+FileKind: TypeAlias = Literal["lines", "array", "csv", "parquet", "avro", "protobuf"]
 
-READABLE = "JSON lines, a JSON array, CSV, Parquet or Avro, also compressed with gzip or zstd"
+READABLE = "JSON lines, a JSON array, CSV, Parquet, Avro or Protobuf, also compressed with gzip or zstd"
 DELIMITERS = ",;\t|"
+PROTOBUF_SUFFIXES = (".pb", ".binpb")
 
 _HEAD_BYTES = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
+_CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _BINARY = {".parquet": "Parquet", ".avro": "Avro"}
 _OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive or an Excel workbook",
@@ -81,9 +83,9 @@ def open_input(name: str) -> Iterator[InputFile]:
         size = Path(name).stat().st_size if name != STANDARD_STREAM else 0
         stream = _decompressed(raw, shown)
         head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
-        if head.startswith(_BYTE_ORDER_MARK):
-            stream.read(len(_BYTE_ORDER_MARK))
         kind = kind_of(head, shown)
+        if head.startswith(_BYTE_ORDER_MARK) and kind != "protobuf":
+            stream.read(len(_BYTE_ORDER_MARK))
         delimiter = delimiter_of(_text(head)) if kind == "csv" else ","
         yield InputFile(shown, kind, cast(BinaryIO, stream), raw, size, delimiter)
 
@@ -154,11 +156,13 @@ def kind_of(head: bytes, name: str) -> FileKind:
 
     Raises ServiceError, with what the file is, if it is of a kind that cannot be read.
     """
+    suffix = Path(uncompressed_name(name)).suffix.lower()
+    if suffix in PROTOBUF_SUFFIXES:
+        return "protobuf"
     if head.startswith(_PARQUET):
         return "parquet"
     if head.startswith(_AVRO):
         return "avro"
-    suffix = Path(uncompressed_name(name)).suffix.lower()
     text = _text(head)
     _check_readable(head, text, name)
     if suffix in _BINARY:
@@ -175,12 +179,14 @@ def _check_readable(head: bytes, text: str, name: str) -> None:
     kind = next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), None)
     if kind is None and text.startswith("{") and _is_open_document(text):
         kind = "a JSON document over several lines"
+    if kind is None and _CONTROL.search(head) and not re.search(r"^\s*[{\[]", text, re.MULTILINE):
+        kind = "binary data of an unknown kind (the name of a Protobuf file ends in .pb or .binpb)"
     if kind is not None:
         raise ServiceError(f"{name} is {kind}: use {READABLE}")
 
 
 def _is_open_document(text: str) -> bool:
-    """Whether the first line is the start of an object that later lines continue."""
+    """Return whether the first line is the start of an object that later lines continue."""
     first, _, rest = text.partition("\n")
     if not rest.strip() or rest.lstrip().startswith("{") or not first.rstrip().endswith(("{", ",", "[")):
         return False
@@ -196,12 +202,12 @@ def _text(head: bytes) -> str:
 
 
 def _is_table(text: str) -> bool:
-    """Whether the first two lines have the same number of cells, and more than one."""
+    """Return whether the first two lines have the same number of cells, and more than one."""
     rows = list(csv.reader(text.splitlines()[:2], delimiter=delimiter_of(text)))
     return len(rows) == 2 and len(rows[0]) == len(rows[1]) > 1 and all(cell.strip() for cell in rows[0])
 
 
 def delimiter_of(text: str) -> str:
-    """The delimiter of a table: the one that occurs most in its first line, the comma if there is none."""
+    """Return the delimiter of a table: the one that occurs most in its first line, the comma if there is none."""
     first = text.partition("\n")[0]
     return max(DELIMITERS, key=first.count)

@@ -36,6 +36,6 @@ def array_elements(text: bytes, name: str) -> Iterator[bytes]:
 
 
 def _element(text: bytes) -> Iterator[bytes]:
-    """The element, if it is one: an empty array has none."""
+    """Yield the element, if it is one: an empty array has none."""
     if stripped := text.translate(_LINE_BREAKS).strip():
         yield stripped

@@ -183,7 +183,7 @@ def _compressed(stream: BinaryIO, name: str) -> Iterator[BinaryIO]:
 
 
 def uncompressed_name(name: str) -> str:
-    """The name of a file without the suffix of compression."""
+    """Return the name of a file without the suffix of compression."""
     return next((name.removesuffix(suffix) for suffix in COMPRESSED_SUFFIXES if name.endswith(suffix)), name)
 
 

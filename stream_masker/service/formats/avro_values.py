@@ -24,7 +24,7 @@ INT_BITS = {"int": 31, "long": 63}
 
 
 def avro_document(value: Any) -> bytes:
-    """The JSON of an Avro value that fastavro has read. Raises TypeError for a value that has none.
+    """Return the JSON of an Avro value that fastavro has read. Raises TypeError for a value that has none.
 
     Dates and times are not left to orjson, which writes 89 ms of a time of day as ``.89000``.
     """
@@ -42,7 +42,7 @@ def _text(value: Any) -> str:
 
 
 def avro_converter(schema: Any, named: Mapping[str, Any]) -> ToAvro:
-    """The function that converts JSON to values of a schema.
+    """Return the function that converts JSON to values of a schema.
 
     schema, named: parsed by ``fastavro.parse_schema``, which writes full names into them. Raises KeyError or TypeError
     for a schema that it does not know.
@@ -68,7 +68,8 @@ class _Compiler:
         return self._of_type(schema, path)
 
     def _of_type(self, schema: Any, path: str) -> ToAvro:
-        """The function of a schema that is an object, by its type; a logical type that is not known is ignored."""
+        """Return the function of a schema that is an object, by its type; a logical type that is not known is
+        ignored."""
         match schema["type"]:
             case "record" | "error" | "enum" | "fixed":
                 return self._by_name(schema["name"], path, schema)
@@ -79,7 +80,7 @@ class _Compiler:
         return self.convert(schema["type"], path)
 
     def _by_name(self, name: str, path: str, schema: Any = None) -> ToAvro:
-        """The function of a named type, which is looked up when it is called: the type may contain itself."""
+        """Return the function of a named type, which is looked up when it is called: the type may contain itself."""
         if name not in self._compiled:
             self._compiled[name] = _null
             self._compiled[name] = self._definition(self._named[name] if schema is None else schema, path)
@@ -153,7 +154,7 @@ class _Compiler:
 
 
 def _attempt(value: Any, schema: Any, convert: ToAvro) -> tuple[int, Any] | None:
-    """The value as one of a union's branch, with the number of its fields; None if it does not fit.
+    """Return the value as one of a union's branch, with the number of its fields; None if it does not fit.
 
     It is paired with the branch's name, which tells fastavro the branch.
     """
@@ -178,7 +179,7 @@ def _misfit(path: str) -> RecordRejectedError:
 
 
 def _checked(convert: ToAvro, path: str) -> ToAvro:
-    """The function, which raises RecordRejectedError where ``convert`` raises ValueError or TypeError."""
+    """Return the function, which raises RecordRejectedError where ``convert`` raises ValueError or TypeError."""
 
     def checked(value: Any) -> Any:
         try:

@@ -32,7 +32,7 @@ class SchemaLookup:
         self._latest: dict[str, tuple[Serde, float]] = {}
 
     def by_id(self, number: int) -> Serde:
-        """The serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
+        """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
         if (found := self._serdes.get(number)) is not None:
             return found
         if self._clock() < self._unknown.get(number, float("-inf")):
@@ -49,7 +49,7 @@ class SchemaLookup:
         return self._serdes[number]
 
     def latest(self, subject: str) -> Serde:
-        """The serde of a subject's latest version, which may be ``LATEST_SECONDS`` old.
+        """Return the serde of a subject's latest version, which may be ``LATEST_SECONDS`` old.
 
         Raises FormatUnavailableError if there is none; a known version stays in use while the registry fails.
         """
@@ -78,7 +78,8 @@ class OutputSubject(NamedTuple):
     topic: str
 
     def name(self, part: MessagePart, record_name: str | None) -> str:
-        """The subject of a record. Raises RecordRejectedError if the strategy needs a name that the schema lacks."""
+        """Return the subject of a record. Raises RecordRejectedError if the strategy needs a name that the schema
+        lacks."""
         from confluent_kafka.schema_registry import (
             record_subject_name_strategy,
             topic_record_subject_name_strategy,
@@ -112,11 +113,11 @@ class ConfluentFormat:
         return self._keys
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a record, and the function that encodes it once it is masked."""
+        """Return the JSON of a record, and the function that encodes it once it is masked."""
         return self._decode(value, "value")
 
     def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a key, and the function that encodes it once it is masked."""
+        """Return the JSON of a key, and the function that encodes it once it is masked."""
         return self._decode(key, "key")
 
     def _decode(self, data: bytes, part: MessagePart) -> tuple[bytes, EncodeRecord]:

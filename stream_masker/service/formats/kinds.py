@@ -19,7 +19,7 @@ SERDES: Mapping[str, Callable[[Any, int, Any], Serde]] = {
 
 
 def open_serde(client: Any, url: str, number: int, schema: Any) -> Serde:
-    """The serde of a schema.
+    """Return the serde of a schema.
 
     Raises FormatUnavailableError if the schemas that it refers to cannot be looked up, and RecordRejectedError if the
     schema is of an unknown kind, cannot be parsed, or has rules, which encrypt or change values.

@@ -12,10 +12,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-import orjson
-
 from stream_masker.pipeline.codec.formatted import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.service.formats.protobuf_messages import add_known_file, document_message, is_in, message_document
 from stream_masker.service.formats.serdes import framed, no_subject
 
 PROTOBUF = "PROTOBUF"
@@ -44,13 +43,12 @@ class ProtobufSerde:
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         from confluent_kafka.schema_registry.serde import SchemaId
-        from google.protobuf.json_format import MessageToDict
 
         try:
             header = SchemaId(PROTOBUF)
             header.from_bytes(io.BytesIO(value))
             kind = self._type(tuple(header.message_indexes))
-            document = orjson.dumps(MessageToDict(kind.read(value), preserving_proto_field_name=True))
+            document = message_document(kind.read(value))
         except Exception:  # noqa: BLE001
             raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
         return document, partial(_encode, kind)
@@ -60,7 +58,7 @@ class ProtobufSerde:
         return _encode(self._type((0,)), document)
 
     def _type(self, indexes: tuple[int, ...]) -> _MessageType:
-        """The message type at indexes: of a type of the file, then of types nested in it."""
+        """Return the message type at indexes: of a type of the file, then of types nested in it."""
         if indexes not in self._types:
             self._types[indexes] = self._opened(indexes)
         return self._types[indexes]
@@ -82,33 +80,14 @@ class ProtobufSerde:
 
 
 def _encode(kind: _MessageType, document: bytes) -> bytes:
-    from google.protobuf.json_format import ParseDict
-
-    fields = orjson.loads(document)
     try:
-        _check_shapes(kind.new.DESCRIPTOR, fields)
-        return bytes(kind.write(ParseDict(fields, kind.new(), ignore_unknown_fields=True)))
+        return bytes(kind.write(document_message(kind.new, document)))
     except Exception:  # noqa: BLE001
         raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
 
 
-def _check_shapes(message: Any, fields: Any) -> None:
-    """Raise TypeError for a text in the place of a list or a message: ``ParseDict`` takes its characters as members."""
-    if not isinstance(fields, dict):
-        raise TypeError
-    for field in message.fields:
-        if (value := fields.get(field.name)) is None:
-            continue
-        nested = field.message_type
-        if isinstance(value, str) and field.is_repeated:
-            raise TypeError
-        if nested is not None and nested.file.package != "google.protobuf" and not nested.GetOptions().map_entry:
-            for one in value if field.is_repeated else [value]:
-                _check_shapes(nested, one)
-
-
 def _descriptor(file: Any, indexes: Sequence[int]) -> Any:
-    """The descriptor of a message type. Raises IndexError if the file does not have it."""
+    """Return the descriptor of a message type. Raises IndexError if the file does not have it."""
     types = list(file.message_types_by_name.values())
     for index in indexes[:-1]:
         types = list(types[_position(index)].nested_types)
@@ -129,39 +108,12 @@ def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
     file.name = name
     references = {one.name: one for one in schema.references or ()}
     for imported in file.dependency:
-        if _is_in(pool, imported):
+        if is_in(pool, imported):
             continue
         if imported in references:
             reference = references[imported]
             registered = client.get_version(reference.subject, reference.version, True, "serialized")
             _add_file(pool, client, imported, registered.schema)
         else:
-            _add_known_file(pool, imported)
+            add_known_file(pool, imported)
     pool.Add(file)
-
-
-def _add_known_file(pool: Any, name: str) -> None:
-    """Add a file that comes with the libraries, such as ``google/protobuf/timestamp.proto``."""
-    from google.protobuf import (  # noqa: F401 - their files become known to the default pool
-        any_pb2,
-        duration_pb2,
-        struct_pb2,
-        timestamp_pb2,
-        wrappers_pb2,
-    )
-    from google.protobuf.descriptor_pb2 import FileDescriptorProto
-    from google.protobuf.descriptor_pool import Default
-
-    file = FileDescriptorProto.FromString(Default().FindFileByName(name).serialized_pb)
-    for imported in file.dependency:
-        if not _is_in(pool, imported):
-            _add_known_file(pool, imported)
-    pool.Add(file)
-
-
-def _is_in(pool: Any, name: str) -> bool:
-    try:
-        pool.FindFileByName(name)
-    except KeyError:
-        return False
-    return True

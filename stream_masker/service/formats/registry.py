@@ -27,7 +27,7 @@ CACHED_SCHEMAS = 10_000
 
 
 def connect_registry(configuration: Configuration) -> Any:
-    """The client of the configured registry; sends nothing.
+    """Return the client of the configured registry; sends nothing.
 
     Raises ConfigurationError if the extra ``registry`` is not installed, or the settings cannot be used.
     """
@@ -45,7 +45,7 @@ def connect_registry(configuration: Configuration) -> Any:
 
 
 def client_properties(configuration: Configuration) -> dict[str, Any]:
-    """The properties of the registry's client. Raises ConfigurationError for secrets that cannot be read."""
+    """Return the properties of the registry's client. Raises ConfigurationError for secrets that cannot be read."""
     section = configuration.format.registry
     properties: dict[str, Any] = {
         "url": section.url,

@@ -31,14 +31,15 @@ class Serde(Protocol):
         """The full name of the schema's record, which subject name strategies use; None if it has none."""
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
-        """The JSON of a record, and the function that encodes another one like it. Raises RecordRejectedError."""
+        """Return the JSON of a record, and the function that encodes another one like it. Raises
+        RecordRejectedError."""
 
     def encode(self, document: bytes) -> bytes:
         """Encode the JSON of a record. Raises RecordRejectedError if it does not fit the schema."""
 
 
 def schema_id(value: bytes) -> int:
-    """The schema id of a record. Raises RecordRejectedError if it has none."""
+    """Return the schema id of a record. Raises RecordRejectedError if it has none."""
     found = int.from_bytes(value[1:HEADER_BYTES], "big")
     if len(value) <= HEADER_BYTES or value[0] or found > LARGEST_ID:
         raise RecordRejectedError(Reason.NOT_IN_FORMAT)
@@ -50,7 +51,7 @@ def no_subject(*_: Any) -> None:
 
 
 def framed(kind: str, number: int, indexes: list[int] | None = None) -> Callable[[bytes, Any, Any], bytes]:
-    """The function that puts a schema id before an encoded value. indexes: of a Protobuf message's type."""
+    """Return the function that puts a schema id before an encoded value. indexes: of a Protobuf message's type."""
     from confluent_kafka.schema_registry.serde import SchemaId
 
     header = SchemaId(kind, number, message_indexes=indexes).id_to_bytes()
@@ -93,7 +94,7 @@ class AvroSerde:
 
 
 def _as_object(schema: Any) -> Any:
-    """The schema of a primitive type as an object: the serializer takes no name of a type alone."""
+    """Return the schema of a primitive type as an object: the serializer takes no name of a type alone."""
     from confluent_kafka.schema_registry import Schema
 
     definition = json.loads(schema.schema_str)
@@ -142,7 +143,7 @@ class JsonSchemaSerde:
 
 
 def _invalid_field(error: BaseException | None) -> str | None:
-    """The field of a validation error, by the names in the schema only: those of the record may be values."""
+    """Return the field of a validation error, by the names in the schema only: those of the record may be values."""
     from jsonschema import ValidationError
 
     if not isinstance(error, ValidationError):

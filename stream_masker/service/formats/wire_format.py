@@ -13,7 +13,7 @@ from stream_masker.service.formats.registry import connect_registry
 
 
 def wire_format(configuration: Configuration) -> RecordFormat | None:
-    """The format of the records on the topics; None for JSON. Sends nothing.
+    """Return the format of the records on the topics; None for JSON. Sends nothing.
 
     Raises ConfigurationError if the registry's settings cannot be used.
     """
@@ -47,7 +47,7 @@ class EventEncoder(NamedTuple):
 
 
 def event_encoder(configuration: Configuration) -> EventEncoder | None:
-    """The encoder of events for the input topic; None for JSON. Raises like ``wire_format``."""
+    """Return the encoder of events for the input topic; None for JSON. Raises like ``wire_format``."""
     section = configuration.format
     if section.value == "json":
         return None

@@ -64,7 +64,7 @@ class AccessRule:
     prefixed: bool = False
 
     def command(self, bootstrap_servers: str, principal: str) -> str:
-        """The command that adds the rule, for a shell."""
+        """Return the command that adds the rule, for a shell."""
         operations = [word for operation in self.operations for word in ("--operation", operation)]
         pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
         target = [f"--{self.resource}", self.name, *pattern]

@@ -63,13 +63,13 @@ class NoBrokerError(ServiceError):
 
 
 def explained(error: KafkaError) -> str:
-    """The error's text and its remedy, if one is known."""
+    """Return the error's text and its remedy, if one is known."""
     remedy = REMEDIES.get(error.code())
     return str(error.str()) + (f": {remedy}" if remedy else "")
 
 
 def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> ServiceError:
-    """The error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
+    """Return the error of a client that cannot use any broker; NoBrokerError if that may pass by itself."""
     servers = properties["bootstrap.servers"]
     if not is_refusal(error):
         return NoBrokerError(f"no broker answers at {servers}: {CHECK_ADDRESS} ({error.str()})")
@@ -85,7 +85,7 @@ def connection_problem(error: KafkaError, properties: Mapping[str, Any]) -> Serv
 
 
 def is_refusal(error: KafkaError) -> bool:
-    """Whether an error lasts until somebody changes the configuration or the broker."""
+    """Return whether an error lasts until somebody changes the configuration or the broker."""
     return error.code() in REFUSALS or TLS_ALERT in error.str()
 
 
@@ -155,7 +155,7 @@ def _answer(client: Consumer) -> KafkaError | None:
 
 
 def missing_topics_text(missing: Collection[str]) -> str:
-    """The message about topics that do not exist."""
+    """Return the message about topics that do not exist."""
     return f"topics do not exist: {', '.join(missing)}: {CREATE_TOPICS}"
 
 

@@ -91,7 +91,7 @@ class ClientTokens:
 
 
 def _checked(properties: Properties) -> dict[str, str]:
-    """The properties of the grant, without their prefix."""
+    """Return the properties of the grant, without their prefix."""
     method = str(properties.get(f"{OAUTH_PREFIX}method", "default")).lower()
     if method != "oidc":
         raise ConfigurationError(f"kafka.properties.{OAUTH_PREFIX}method must be oidc for sasl.mechanism OAUTHBEARER")
@@ -108,7 +108,7 @@ def _checked(properties: Properties) -> dict[str, str]:
 
 
 def _context(properties: Properties) -> ssl.SSLContext:
-    """The context for the endpoint, with the authorities of ``https.ca.location`` if it is set."""
+    """Return the context for the endpoint, with the authorities of ``https.ca.location`` if it is set."""
     location = properties.get("https.ca.location")
     try:
         return ssl.create_default_context(cafile=None if location is None else str(location))

@@ -20,7 +20,7 @@ INLINE_PROPERTIES = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
 
 
 def has_inline_certificates(properties: TlsProperties) -> bool:
-    """Whether a certificate or key is a text in the configuration."""
+    """Return whether a certificate or key is a text in the configuration."""
     return any(name in properties for name in INLINE_PROPERTIES)
 
 

@@ -1,4 +1,4 @@
-"""The id of a topic, which tells it from an earlier topic of the same name."""
+"""The id of a topic, which distinguishes it from an earlier topic of the same name."""
 
 from __future__ import annotations
 

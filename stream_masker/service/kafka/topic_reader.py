@@ -29,6 +29,10 @@ READ_POLL_SECONDS = 0.2
 """The timeout of one poll for records, in seconds."""
 
 
+FETCH_WAIT_MS = 50
+"""The time that a broker waits for records before it answers that there are none, in milliseconds."""
+
+
 class StoppedError(ServiceError):
     """Reading was stopped early because its result is no longer needed."""
 
@@ -46,6 +50,7 @@ def connect_reader(configuration: Configuration) -> Iterator[Consumer]:
         "enable.partition.eof": True,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
+        "fetch.wait.max.ms": FETCH_WAIT_MS,
     }
     consumer = connect_consumer(confluent_properties(configuration) | overrides)
     try:
@@ -107,11 +112,16 @@ def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:
 
 
 def _is_end(message: Message, end: float) -> bool:
-    """Whether a message lies at or beyond ``end``."""
-    error = message.error()
-    if error is not None and error.code() != KafkaError._PARTITION_EOF:
+    """Return whether a message lies at or beyond ``end``."""
+    if (error := message.error()) is not None and not is_partition_end(message):
         raise KafkaException(error)
     return error is not None or message.offset() >= end
+
+
+def is_partition_end(message: Message) -> bool:
+    """Return whether a message is the event that its partition was read to its end."""
+    error = message.error()
+    return error is not None and error.code() == KafkaError._PARTITION_EOF
 
 
 def require_topics_of(configuration: Configuration, names: list[str]) -> None:

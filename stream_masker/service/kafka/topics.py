@@ -169,7 +169,7 @@ def prepare_topics(
 ) -> list[TopicLine]:
     """Create the missing topics and check the others; with ``dry_run`` create nothing.
 
-    Returns one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
+    Return one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
     rejects a request.
     """
     with closing(kafka_python_admin(configuration)) as admin:
@@ -268,7 +268,7 @@ def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[s
 
 
 def _is_known(row: Mapping[str, Any]) -> bool:
-    """Whether the broker knows the topic yet."""
+    """Return whether the broker knows the topic yet."""
     error = for_code(row["error_code"])
     if error in {NoError, UnknownTopicOrPartitionError}:
         return error is NoError

@@ -180,7 +180,7 @@ class TransactionalProducer:
     def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
         """Begin a transaction with the messages that ``produce`` sends.
 
-        If the last transaction may have sent a request twice, the client is replaced first. Returns None if the
+        If the last transaction may have sent a request twice, the client is replaced first. Return None if the
         transaction is open, or the outcome of the failed one. Raises ServiceError as ``open`` does.
         """
         if self._request_in_doubt:
@@ -299,7 +299,7 @@ class TransactionalProducer:
                 raise TransactionStepError(name, on_timeout, error)
 
     def _patience(self) -> float:
-        """The time limit of the steps, in seconds."""
+        """Return the time limit of the steps, in seconds."""
         return STEP_PATIENCE_SECONDS if self._running() and not self._expedited else EXPEDITED_PATIENCE_SECONDS
 
     def _recover(self, failure: TransactionStepError) -> TransactionOutcome:
@@ -345,7 +345,7 @@ class TransactionalProducer:
 
 
 def _raise_unless_too_large(error: KafkaError, step: str) -> None:
-    """Raises TransactionStepError for any error except that of a message that is too large."""
+    """Raise TransactionStepError for any error except that of a message that is too large."""
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
         raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 

@@ -86,7 +86,7 @@ class Coverage:
             yield path, own
 
     def _treatment(self, nodes: PolicyNodes, inherited: str) -> str:
-        """The treatment by the strongest action of some nodes; ``inherited`` if they have none."""
+        """Return the treatment by the strongest action of some nodes; ``inherited`` if they have none."""
         own = [(action, id(node)) for node in nodes if (action := action_of(node)) is not None]
         if not own:
             return inherited
@@ -106,12 +106,12 @@ class Coverage:
 
 
 def _selecting(nodes: PolicyNodes, position: int, element: JsonValue) -> PolicyNodes:
-    """The nodes for an element of a list."""
+    """Return the nodes for an element of a list."""
     return tuple(chain.from_iterable(node.element(position, lambda step: step.matches(element)) for node in nodes))
 
 
 def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
-    """The configured paths with what happens to their values."""
+    """Yield the configured paths with what happens to their values."""
     for attribute in plan.attributes:
         for place in attribute.places:
             yield place.path, f"masked: the code of {attribute.name}"

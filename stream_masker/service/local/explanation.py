@@ -103,7 +103,8 @@ class Explainer:
                 yield f"  risk         {self._risk(j, found)}"
 
     def _risk(self, j: int, found: Replaced) -> str:
-        """The posterior of the original and of the best guess, for an attacker who knows everything but the secret."""
+        """Return the posterior of the original and of the best guess, for an attacker who knows everything but the
+        secret."""
         if self.counts is None:
             return "not known: a snapshot has no counts of the window"
         values, shares = value_law(self.counts.values[j])
@@ -134,12 +135,12 @@ class Replaced:
     new: int
 
     def named(self, position: int) -> str:
-        """The id of a concept, with its label."""
+        """Return the id of a concept, with its label."""
         label = self.tau.labels[position]
         return f"{self.tau.ids[position]} ({label})" if label else str(self.tau.ids[position])
 
     def distance(self, position: int) -> float:
-        """The distance of a concept from the value."""
+        """Return the distance of a concept from the value."""
         return float(self.measure.pairs(np.array([self.own], np.int32), np.array([position], np.int32))[0])
 
     def noise(self, noise: float, reference: int) -> Iterator[str]:
@@ -171,7 +172,7 @@ class Replaced:
 
 
 def _texts(value: bytes, plan: Plan, attribute: AttributePlan, size: int) -> Sequence[str]:
-    """The texts of an attribute's values in an event; question marks if they cannot be told apart."""
+    """Return the texts of an attribute's values in an event; question marks if they cannot be told apart."""
     try:
         event = orjson.loads(value)
         document = event if plan.fhir is None else FhirMessage.of(event, plan.fhir).bundle

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import time
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from pathlib import Path
@@ -33,14 +33,14 @@ from stream_masker.service.masking import Masking
 FILE_BATCH_RECORDS = 5_000
 
 CONTENT_ID_BYTES = 16
-"""The size of the digest that tells files of the same name apart."""
+"""The size of the digest that distinguishes files of the same name."""
 
 
 @dataclass(slots=True)
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
-    ``unchanged``: the masked records of which masking changed no value. ``distortions``: by attribute.
+    ``unchanged``: the masked records in which masking changed no value. ``distortions``: by attribute.
     """
 
     masked: int = 0
@@ -203,10 +203,12 @@ class FileMasking:
         write: WriteLine,
         reject: WriteLine,
         run_id: str = "",
+        report: Callable[[FileTotals], object] = lambda _: None,
     ) -> FileTotals:
         """Mask every line in order; ``source`` and the line number stand for topic and offset, in partition 0.
 
-        ``run_id``: tells the file from others of the same name, for noise by position.
+        ``run_id``: tells the file from others of the same name, for noise by position. ``report``: is called with the
+        totals after each batch.
         """
         totals, attributes = FileTotals(), self._masking.mechanism.attributes
         self._masking.identify(source, run_id)
@@ -217,6 +219,7 @@ class FileMasking:
                 elif value is not None:
                     write(value + b"\n")
             totals.add(result, attributes)
+            report(totals)
         return totals
 
     def _results(self, lines: Iterable[NumberedLine], source: str, version: int) -> Iterator[Result]:

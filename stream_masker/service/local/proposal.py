@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -114,11 +115,16 @@ def _scalars(value: JsonValue, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def coded_fields(fields: Iterable[SampledField], ontologies: Mapping[str, Ontology]) -> list[CodedField]:
-    """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them."""
+    """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them.
+
+    A text that no two events share is no code, and the values of a field whose name is that of an identifier must be
+    codes as they stand in the ontology.
+    """
     maps = {name: ConceptMap(o.taxonomy(), ontology=o) for name, o in ontologies.items()}
     found = []
     for one in fields:
-        if one.path.count("[*]") > 1 or one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT:
+        unique = len(one.values) == one.values.total() > KEPT_VALUES
+        if one.path.count("[*]") > 1 or one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT or unique:
             continue
         best = max((_coded(one, name, concepts) for name, concepts in maps.items()), key=lambda coded: coded.share)
         if best.share >= LEAST_MATCH:
@@ -132,7 +138,8 @@ def _coded(one: SampledField, name: str, concepts: ConceptMap) -> CodedField:
     how = Counter[str]()
     for value, count in tested:
         how[concepts.find(value).how] += count
-    matched = total - how["unknown"]
+    # Numbered ids look like codes in another form: v123 is V12.3.
+    matched = how["exact"] if _IDENTIFIER.search(one.name) else total - how["unknown"]
     return CodedField(one, name, matched / total, by_label=how["label"] > matched / 2)
 
 
@@ -140,7 +147,8 @@ BESIDE_CODE: tuple[str, Any, str] = ("drop", None, "it stands beside a code and 
 
 
 def container(path: str) -> str:
-    """The path of the object around a field, without the filters of lists: other codings of a code are beside it."""
+    """Return the path of the object around a field, without the filters of lists: other codings of a code are beside
+    it."""
     return re.sub(r"\[\?[^\]]*\]", "", path).rpartition(".")[0]
 
 
@@ -160,7 +168,7 @@ def treatment(one: SampledField, events: int) -> tuple[str, Any, str]:
 
 
 def _by_name(one: SampledField) -> tuple[str, Any, str] | None:
-    """The treatment of a field whose name tells what it is."""
+    """Return the treatment of a field whose name tells what it is."""
     rules = (
         (_PERSON.search(one.path) and _IDENTIFIER.search(one.path), "pseudonymize", None, "a person's id"),
         (_POSTCODE.search(one.name), "generalize", {"characters": 3}, "a postcode"),
@@ -187,15 +195,12 @@ def noise_key(fields: Sequence[SampledField], events: int) -> tuple[str, str]:
 def proposed_configuration(
     lines: Iterable[bytes],
     ontologies: Mapping[str, str],
-    *,
-    kafka: Mapping[str, Any] | None = None,
-    topic: str = "",
-    numbers: Sequence[str] = (),
+    sections: Mapping[str, Any] = MappingProxyType({}),
 ) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
-    ``ontologies``: sources by name. ``kafka``, ``topic``: of a sample from a topic. ``numbers``: columns of a table
-    that are numbers. Raises ServiceError if no event is JSON, or no field has codes of an ontology.
+    ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
+    Raises ServiceError if no event is JSON, or no field has codes of an ontology.
     """
     events, fields = sampled_fields(event for line in lines if (event := _parsed(line)) is not None)
     if not events:
@@ -210,7 +215,8 @@ def proposed_configuration(
     taken = {path for settings, _ in attributes.values() for path in settings.values()}
     others = [one for one in fields.values() if one.path not in taken]
     beside = {container(settings["path"]) for settings, _ in attributes.values()} - {""}
-    data = _data(attributes, ontologies, kafka, topic, numbers)
+    used = {settings["ontology"] for settings, _ in attributes.values()}
+    data = {**sections, "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used}}
     text = _Text(data, events)
     text.attributes(attributes)
     text.fields({one.path: BESIDE_CODE if container(one.path) in beside else treatment(one, events) for one in others})
@@ -231,7 +237,8 @@ Attributes = Mapping[str, tuple[dict[str, str], str]]
 
 
 def _attributes(coded: Sequence[CodedField]) -> dict[str, tuple[dict[str, str], str]]:
-    """The attributes of coded fields: a label beside a code belongs to it; a label alone is an attribute itself."""
+    """Return the attributes of coded fields: a label beside a code belongs to it; a label alone is an attribute
+    itself."""
     codes = [one for one in coded if not one.by_label]
     labels = {one.field.parent: one.field.path for one in coded if one.by_label}
     alone = [one for one in coded if one.by_label and one.field.parent not in {c.field.parent for c in codes}]
@@ -247,29 +254,13 @@ def _attributes(coded: Sequence[CodedField]) -> dict[str, tuple[dict[str, str], 
 
 
 def _attribute_name(path: str, taken: Iterable[str]) -> str:
-    """A name from the path: its last names that are not ``code`` or ``coding``."""
+    """Return a name from the path: its last names that are not ``code`` or ``coding``."""
     names = re.sub(r"\[[^\]]*\]", "", path).split(".")
     telling = [name for name in names if name not in {"code", "coding", "value"}] or names
     name = re.sub(r"[^A-Za-z0-9_-]", "_", telling[-1]) or "attribute"
     name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
     numbered = (name if k == 1 else f"{name}_{k}" for k in range(1, 1000))
     return next(one for one in numbered if one not in set(taken))
-
-
-def _data(
-    attributes: Attributes,
-    ontologies: Mapping[str, str],
-    kafka: Mapping[str, Any] | None,
-    topic: str,
-    numbers: Sequence[str],
-) -> dict[str, Any]:
-    used = {settings["ontology"] for settings, _ in attributes.values()}
-    return {
-        **({"kafka": dict(kafka)} if kafka else {}),
-        **({"topics": {"input": topic, "output": f"{topic}.masked", "rejected": f"{topic}.rejected"}} if topic else {}),
-        "ontologies": {name: {"source": source} for name, source in ontologies.items() if name in used},
-        **({"produce": {"numbers": list(numbers)}} if numbers else {}),
-    }
 
 
 class _Text:
@@ -306,7 +297,7 @@ class _Text:
         self._lines.append(f"noise_key: {_flow(path)}  # {why}")
 
     def checked(self) -> str:
-        """The text with the secret. Raises ConfigurationError if it cannot be used."""
+        """Return the text with the secret. Raises ConfigurationError if it cannot be used."""
         configuration = parse_configuration(self._data)
         build_plan(configuration)
         build_mechanism(configuration)
@@ -314,7 +305,7 @@ class _Text:
 
 
 def _flow(value: Any) -> str:
-    """A value as YAML in one line; JSON is YAML."""
+    """Return a value as YAML in one line; JSON is YAML."""
     if isinstance(value, Mapping):
         return "{" + ", ".join(f"{_flow(k)}: {_flow(v)}" for k, v in value.items()) + "}"
     if isinstance(value, list):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -11,9 +13,12 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.sections import ProduceSection
+from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.events.simulate import SimulationOptions
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
@@ -42,22 +47,32 @@ NESTED_EVENTS: Mapping[str, Any] = {
 """The configuration of the events that ``simulate`` generates by default."""
 
 
-def file_sample(name: str, size: int) -> tuple[list[bytes], list[str]]:
-    """Return the first events of a file, and the columns of a table whose cells are all numbers.
+@dataclass(frozen=True, slots=True)
+class EventSample:
+    """Events as JSON, and the sections of a configuration that say how they were read."""
 
-    Those columns are numbers in the events. Raises like ``open_lines``.
+    events: list[bytes]
+    sections: Mapping[str, Any] = field(default_factory=dict)
+
+
+def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
+    """Return the first events of a file. Columns of a CSV file whose cells are all numbers are numbers in the events.
+
+    ``protobuf``: the section ``produce.protobuf``, for a Protobuf file. Raises like ``open_lines``.
     """
-    with open_lines(name, ProduceSection()) as (lines, table):
+    section: dict[str, Any] = {"protobuf": dict(protobuf)} if protobuf else {}
+    with open_lines(name, ProduceSection.model_validate(section)) as (lines, table):
         events = [line for _, line in islice(lines, size)]
-    if table is None or table.kind != "csv":
-        return events, []
-    numbers = _numeric_columns(events)
-    with open_lines(name, ProduceSection(numbers=tuple(numbers))) as (lines, _):
-        return [line for _, line in islice(lines, size)], numbers
+    numbers = _numeric_columns(events) if table is not None and table.kind == "csv" else []
+    if numbers:
+        section["numbers"] = numbers
+        with open_lines(name, ProduceSection.model_validate(section)) as (lines, _):
+            events = [line for _, line in islice(lines, size)]
+    return EventSample(events, {"produce": section} if section else {})
 
 
 def _numeric_columns(events: list[bytes]) -> list[str]:
-    """The columns without a text that is no number, and without a number with a leading zero, which is a code."""
+    """Return the columns whose texts are all numbers without a leading zero; a number with one is a code."""
     found: dict[str, bool] = {}
     for line in events:
         for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():
@@ -73,9 +88,19 @@ def _is_number(cell: Any) -> bool:
     return not (len(cell) > 1 and cell.startswith("0") and "." not in cell) and cell.lower() not in {"nan", "inf"}
 
 
-def topic_sample(kafka: Mapping[str, Any], topic: str, size: int) -> list[bytes]:
-    """Return the first events of a topic, from all partitions. Raises ServiceError; commits nothing."""
-    configuration = parse_configuration({**NESTED_EVENTS, "kafka": dict(kafka)})
+def topic_sample(
+    kafka: Mapping[str, Any], topic: str, size: int, registry: Mapping[str, Any] | None = None
+) -> EventSample:
+    """Return the first events of a topic, from all partitions; commits nothing.
+
+    ``registry``: the section ``format.registry``, for records in the Confluent wire format. Raises ServiceError, and
+    FormatUnavailableError if the registry cannot be used.
+    """
+    sections: dict[str, Any] = {"kafka": {key: value for key, value in kafka.items() if value}}
+    sections["topics"] = {"input": topic, "output": f"{topic}.masked", "rejected": f"{topic}.rejected"}
+    if registry:
+        sections["format"] = {"value": "confluent", "registry": dict(registry)}
+    configuration = parse_configuration({**NESTED_EVENTS, **sections})
     properties = confluent_properties(configuration, group_id="stream-masker.sample", enable_auto_commit=False)
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
@@ -83,9 +108,10 @@ def topic_sample(kafka: Mapping[str, Any], topic: str, size: int) -> list[bytes]
         found = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
         check_topics({topic: found.error}, str(properties.get("sasl.username", "")))
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in found.partitions])
-        return _consumed(consumer, topic, size)
+        values = _consumed(consumer, topic, size)
     finally:
         consumer.close()
+    return EventSample(_documents(values, topic, wire_format(configuration)), sections)
 
 
 def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
@@ -97,7 +123,28 @@ def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
     return values
 
 
-def simulated_sample(size: int) -> list[bytes]:
+def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat | None) -> list[bytes]:
+    """Return the JSON of values. Raises ServiceError if none of them is in the format, or they are in another one."""
+    if record_format is None:
+        if all(value.startswith(b"\0") for value in values):
+            raise ServiceError(
+                f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
+                "registry with --registry"
+            )
+        return list(values)
+    documents, reasons = [], Counter[str]()
+    for value in values:
+        try:
+            documents.append(record_format.decode(value)[0])
+        except RecordRejectedError as error:
+            reasons[error.reason] += 1
+    if not documents:
+        causes = ", ".join(f"{reason} {count:,}" for reason, count in reasons.items())
+        raise ServiceError(f"no record of topic {topic} can be decoded with the schema registry: {causes}")
+    return documents
+
+
+def simulated_sample(size: int) -> EventSample:
     """Return generated events."""
     configuration: Configuration = parse_configuration(json.loads(json.dumps(NESTED_EVENTS)))
-    return [orjson.dumps(event) for event in SimulationOptions(records=size).events(configuration)]
+    return EventSample([orjson.dumps(event) for event in SimulationOptions(records=size).events(configuration)])

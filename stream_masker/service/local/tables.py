@@ -1,4 +1,4 @@
-"""Tables as events: the rows of CSV, Parquet and Avro files as lines of JSON, and masked lines as rows again."""
+"""Tables as events: rows of CSV, Parquet, Avro and Protobuf files as lines of JSON, and masked lines as rows again."""
 
 from __future__ import annotations
 
@@ -18,15 +18,22 @@ from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.service.configuration.sections import ProduceSection
+from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
-from stream_masker.service.files.inputs import InputFile, open_input
+from stream_masker.service.files.inputs import PROTOBUF_SUFFIXES, InputFile, open_input
 from stream_masker.service.files.lines import NumberedLine, WriteLine, numbered_lines
 from stream_masker.service.files.outputs import open_output, uncompressed_name
 from stream_masker.service.local.avro_table import open_avro
+from stream_masker.service.local.protobuf_table import open_protobuf
 
-_SUFFIXES = {".csv": "csv", ".tsv": "csv", ".parquet": "parquet", ".avro": "avro"}
+_SUFFIXES = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".avro": "avro",
+    **dict.fromkeys(PROTOBUF_SUFFIXES, "protobuf"),
+}
 BAD_ROW = b"not a row"
 """The line of a malformed row, which the masker rejects."""
 
@@ -77,6 +84,8 @@ def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextM
         return _open_csv(file, settings)
     if file.kind == "avro":
         return open_avro(file)
+    if file.kind == "protobuf":
+        return open_protobuf(file, settings)
     return _open_parquet(file, settings) if file.kind == "parquet" else None
 
 
@@ -84,7 +93,7 @@ def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextM
 def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile, Iterable[FileEvent | MalformedLine]]]:
     """Open a file of events; give the file, and its events with their message keys. Raises like ``open_lines``."""
     with open_input(name) as file:
-        opened = _opened_table(file, settings) if file.kind in ("avro", "parquet") else None
+        opened = _opened_table(file, settings) if file.kind in ("avro", "parquet", "protobuf") else None
         if opened is None:
             yield file, EventFile(file, settings=settings)
             return
@@ -94,7 +103,7 @@ def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile
 
 
 def written_kind(name: str) -> str:
-    """The kind of table that a name says: ``csv``, ``parquet``, ``avro``, or nothing for JSON."""
+    """Return the kind of table that a name says: ``csv``, ``parquet``, ``avro``, ``protobuf``, or nothing for JSON."""
     return _SUFFIXES.get(File(uncompressed_name(name)).suffix, "")
 
 
@@ -103,7 +112,7 @@ def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes)
     """Open a file for masked lines: a table if its name is that of one, otherwise JSON lines.
 
     A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
-    written, or if the input is no table of this kind.
+    written, or if the input is not a table of this kind.
     """
     kind = written_kind(name)
     if not kind:
@@ -126,7 +135,7 @@ class WrittenColumn:
 
 
 def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str, WrittenColumn]:
-    """The columns that the field policy does not drop, found by its effect on an event with every column."""
+    """Return the columns that the field policy does not drop, found by its effect on an event with every column."""
     columns = table.columns
     build = row_builder(event_tree(columns), list(columns))
     treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
@@ -139,7 +148,7 @@ def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str,
 
 
 def value_at(event: JsonValue, path: Path) -> JsonValue:
-    """The value at a path of names and indices; None if there is none."""
+    """Return the value at a path of names and indices; None if there is none."""
     for step in path.steps:
         try:
             event = event[step.key if isinstance(step, NameStep) else _position(step)]
@@ -155,7 +164,7 @@ def _position(step: object) -> int:
 
 
 def column_paths(header: Sequence[str], settings: ProduceSection) -> dict[str, Path]:
-    """The path of each column: as ``produce.columns`` says, otherwise a field with the name of the column."""
+    """Return the path of each column: as ``produce.columns`` says, otherwise a field with the name of the column."""
     if not settings.columns:
         return {column: Path(column, (NameStep(column),)) for column in header}
     return {column: compile_path(text) for column, text in settings.columns.items()}
@@ -245,7 +254,7 @@ class ParquetTable:
             file.write_table(self._table(rows, columns, schema))
 
     def _type(self, name: str, column: WrittenColumn, plan: Plan) -> Any:
-        """The type of a column in the output: its own, unless masking or pseudonyms change it."""
+        """Return the type of a column in the output: its own, unless masking or pseudonyms change it."""
         own = self._file.schema_arrow.field(name).type
         if isinstance(column.treated, str) and column.treated != PROBE:
             return self._arrow.string()
@@ -270,7 +279,7 @@ class ParquetTable:
 
 
 def _collector(rows: list[JsonValue], write: Callable[[], object]) -> WriteLine:
-    """A function that collects lines, and writes and forgets them when they fill a row group."""
+    """Return a function that collects lines, and writes and forgets them when they fill a row group."""
 
     def add(line: bytes) -> None:
         rows.append(orjson.loads(line))
@@ -301,6 +310,10 @@ def _open_parquet(source: InputFile, settings: ProduceSection) -> Iterator[Parqu
 
 
 def _seekable(source: InputFile) -> Any:
-    """The file itself if it is one that is not compressed, otherwise its bytes in memory."""
-    plain = source.raw.seekable() and source.raw.seek(0) == 0 and source.raw.read(4) == b"PAR1"
-    return source.raw if plain else io.BytesIO(source.stream.read())
+    """Return the file itself if it is one that is not compressed, otherwise its bytes in memory."""
+    if source.raw.seekable():
+        position = source.raw.tell()
+        if source.raw.seek(0) == 0 and source.raw.read(4) == b"PAR1":
+            return source.raw
+        source.raw.seek(position)
+    return io.BytesIO(source.stream.read())

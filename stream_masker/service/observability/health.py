@@ -252,7 +252,7 @@ class HealthServer(ThreadingHTTPServer):
                         request.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Log a failed request at debug level: a client that disconnects is no error of this process."""
+        """Log a failed request at debug level: a disconnecting client is not an error of this process."""
         log.debug("http request failed", exc_info=True)
 
 

@@ -24,9 +24,9 @@ class HttpAccess:
     tls: ssl.SSLContext | None = None
 
     def allows(self, path: str, authorization: str | None) -> bool:
-        """Whether a request may be answered. ``authorization``: its header, ``Bearer TOKEN``, or ``Basic`` with the
-        token as the password of any user, which browsers ask for. The comparison takes the same time for all tokens of
-        one length."""
+        """Return whether a request may be answered. ``authorization``: its header, ``Bearer TOKEN``, or ``Basic`` with
+        the token as the password of any user, which browsers ask for. The comparison takes the same time for all tokens
+        of one length."""
         if self.token is None or path.partition("?")[0] in PROBED_PATHS:
             return True
         return hmac.compare_digest(_sent_token(authorization or ""), self.token)
@@ -57,7 +57,7 @@ def http_access(configuration: Configuration) -> HttpAccess:
 
 
 def _sent_token(authorization: str) -> bytes:
-    """The token of an Authorization header; empty if there is none."""
+    """Return the token of an Authorization header; empty if there is none."""
     scheme, _, credentials = authorization.partition(" ")
     sent = credentials.strip().encode("utf-8", "surrogateescape")
     if scheme.lower() == "bearer":

@@ -61,8 +61,8 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
     counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
-    counter("unchanged_total", "Values that masking left as they are.", ATTRIBUTE_LABEL),
-    counter("values_total", "Masked values, also those that masking left as they are.", ATTRIBUTE_LABEL),
+    counter("unchanged_total", "Values that masking did not change.", ATTRIBUTE_LABEL),
+    counter("values_total", "Masked values, including those that masking did not change.", ATTRIBUTE_LABEL),
     counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
     counter(
         "records_uncounted_total",
@@ -219,15 +219,15 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge(
         "risk_likely_share", "Share of values that are guessed with a probability above 0.5.", ATTRIBUTE_LABEL
     ),
-    calibrator_gauge("risk_unchanged_share", "Share of values that masking leaves as they are.", ATTRIBUTE_LABEL),
+    calibrator_gauge("risk_unchanged_share", "Share of values that masking does not change.", ATTRIBUTE_LABEL),
     calibrator_gauge(
         "risk_epsilon",
         "Greatest log ratio of two transition probabilities; +Inf if a mask excludes an original.",
         ATTRIBUTE_LABEL,
     ),
     calibrator_gauge("risk_record_vulnerability", "Chance of the best guess of a whole record, given all its masks."),
-    calibrator_gauge("risk_record_unchanged_share", "Share of records of which masking changes no value."),
-    calibrator_gauge("risk_bound", "The risk of records differs by no more from its true value, with 95 % confidence."),
+    calibrator_gauge("risk_record_unchanged_share", "Share of records in which masking changes no value."),
+    calibrator_gauge("risk_bound", "Greatest error of the figures of records, with 95 % confidence."),
     calibrator_gauge("risk_limits_crossed", "Number of limits of the section risk that the last version crosses."),
     calibrator_counter(
         "statistics_withheld_total", "Statistics versions not published: withheld because of their risk, or refused."

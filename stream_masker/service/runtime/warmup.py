@@ -91,11 +91,13 @@ def _rehearse(configuration: Configuration) -> Mechanism:
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS_OF_NOISE if mechanism.name == "semantic_noise" else WARMUP_WINDOWS:
         publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
+        calibration.assess()
         calibration.published(publish)
         mechanism.restore(publish.message.snapshot)
         blocks = _blocks(masker, masked)
         for window in (blocks[1:], blocks):
             calibration.on_window(_window(window), 0)
+            calibration.assess()
     return mechanism
 
 

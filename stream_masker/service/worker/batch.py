@@ -268,7 +268,7 @@ def _mask_groups(
 class TransactionCounts:
     """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
 
-    ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records of
+    ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records in
     which masking changed no value. ``uncounted``: those that no block counts because of the weight of their noise keys.
     """
 

@@ -23,8 +23,8 @@ FETCH_BACKOFF_MS = 10
 librdkafka's default of one second."""
 
 RECONNECT_MS = 1_000
-"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would go
-on long after a broker is back."""
+"""The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
+resume long after a broker is back."""
 
 
 def transactional_ids(configuration: Configuration) -> list[str]:

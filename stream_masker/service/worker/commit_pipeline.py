@@ -77,7 +77,7 @@ class CommitPipeline:
     def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
         """Begin the next transaction with the messages that ``produce`` sends.
 
-        Call it when the records of the last transaction are in the log. Returns None if the transaction is open, or the
+        Call it when the records of the last transaction are in the log. Return None if the transaction is open, or the
         outcome of the failed one.
         """
         return self._producers[self._next].begin(produce)

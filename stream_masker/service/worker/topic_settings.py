@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.controller import require_controller
 from stream_masker.service.kafka.failures import explained
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,7 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
 def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
     """Read the settings of topics. Raises KafkaException."""
     admin = AdminClient({**confluent_properties(configuration), "log_level": 0})
+    require_controller(admin, seconds=SETTINGS_TIMEOUT_SECONDS)
     resources = [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
     answers = admin.describe_configs(resources, request_timeout=SETTINGS_TIMEOUT_SECONDS)
     return {

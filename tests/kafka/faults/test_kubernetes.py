@@ -1,7 +1,7 @@
 """Exactly-once processing while a release is scaled, upgraded, drained and disturbed under load, audited each time.
 
 The chart is installed in a Kubernetes cluster without real nodes; its pods run as processes. Three workers and two
-calibrators, of which one stands by, use three brokers.
+calibrators, one of them a standby, use three brokers.
 """
 
 from __future__ import annotations

@@ -62,7 +62,7 @@ def figures(published: Any, place: str = "") -> Iterator[tuple[str, float]]:
 
 
 def seen(publication: Publication, person: str | None) -> dict[str, float]:
-    """Return all figures that people see of two versions, of which the second has a person's record."""
+    """Return all published figures of two versions, the second of which includes a person's record."""
     before = statistics(window(1))
     after = statistics(window(2, person), 2, before)
     shown = [publication.statistics(one) for one in (before, after)]

@@ -76,6 +76,32 @@ def test_a_risk_beyond_a_limit_is_reported(bench: EngineBench, withholds: bool) 
     assert bench.health.reasons == ()
 
 
+def test_the_risk_of_a_window_follows_its_version(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.deliver((4, b"window"))
+    bench.wait(lambda: bench.session.assessed)
+    assert bench.session.assessed == [(1, 0, 0)]
+
+
+def test_the_risk_of_the_first_version_waits(bench: EngineBench) -> None:
+    bench.latest, bench.found = None, "a sample"
+    bench.become_active()
+    bench.wait(lambda: bench.session.samples)
+    bench.deliver((4, b"window"))
+    bench.wait(lambda: bench.session.assessed)
+    assert bench.session.assessed == [(1, 0, 1)]
+
+
+def test_the_risk_of_a_first_version_that_stays_is_computed(
+    bench: EngineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "FIRST_RISK_SECONDS", 0.01)
+    bench.latest, bench.found = None, "a sample"
+    bench.become_active()
+    bench.wait(lambda: bench.session.assessed)
+    assert bench.session.assessed == [(0, 0, 1)]
+
+
 def test_not_ready_before_the_first_assignment(bench: EngineBench) -> None:
     assert bench.health.reasons == ("starting",)
 

@@ -15,7 +15,7 @@ LIMITS = RiskLimits(min_variance=0.01, min_variance_share=0.5)
 
 
 def flood(first: int) -> list[int]:
-    """Return the codes of ten records of which nine are equal."""
+    """Return the codes of ten records, nine of which are equal."""
     return [3] * 9 + [first // 10 % 7]
 
 

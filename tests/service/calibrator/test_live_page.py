@@ -144,6 +144,16 @@ def test_page_keeps_the_last_versions_once() -> None:
     assert [int(row) for row in rows] == [*range(KEPT_VERSIONS + 2, 2, -1)] * 2
 
 
+def test_the_risk_of_the_last_version_is_added_later() -> None:
+    page = LivePage(configuration())
+    page.show(replace(version(2), risk={}))
+    page.replace_last(replace(version(1), records=77_777))
+    assert "77,777" not in page.html("")
+    assert "Best guess without masks" not in page.html("")
+    page.replace_last(version(2))
+    assert "Best guess without masks" in page.html("")
+
+
 def test_line_is_interrupted_where_a_version_has_no_figure() -> None:
     chart = version_chart("x", [1, 2, 3, 4, 5], [Line("a", [0.1, 0.2, None, 0.3, None], 0)])
     assert chart.count("<polyline") == 1
@@ -155,6 +165,17 @@ def test_page_of_few_versions_is_whole(versions: int) -> None:
     found = outline(document(content(versions)))
     assert found.loaded == []
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
+
+
+def test_page_of_a_population_names_it_and_refreshes_itself() -> None:
+    given = configuration().model_dump(mode="json", exclude_none=True)
+    whole = parse_configuration({**given, "populations": {"labs": {"topics": {"input": "labs", "output": "l"}}}})
+    own, labs = (LivePage(one) for one in whole.by_population.values())
+    assert (own.path, labs.path) == ("/", "/populations/labs")
+    assert "<h1>stream-masker</h1>" in own.html("")
+    assert "<h1>stream-masker: population labs</h1>" in labs.html("")
+    assert "/populations/labs?refresh=30" in outline(labs.html("")).links
+    assert "/populations/labs" in outline(labs.html("refresh=30")).links
 
 
 def test_server_serves_the_page_with_a_policy_that_forbids_scripts() -> None:

@@ -53,6 +53,7 @@ def masking(components: CalibratorComponents, tmp_path: Path) -> Masking:
     return Masking(components.configuration.model_copy(update={"secret": SecretSource(file=str(tmp_path / "secret"))}))
 
 
+@pytest.mark.exhaustive
 @ANY
 @given(data=st.data())
 def test_a_session_goes_on_after_any_block(components: CalibratorComponents, data: st.DataObject) -> None:
@@ -131,6 +132,7 @@ def test_a_failure_in_computing_skips_the_window(
     assert publishes(bench)
 
 
+@pytest.mark.exhaustive
 @ANY
 @given(data=st.data())
 def test_a_version_with_any_defect_is_used_or_refused(

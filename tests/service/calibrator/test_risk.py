@@ -23,6 +23,7 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     bench.deliver(4, block(0))
     with caplog.at_level(logging.INFO):
         bench.session.publish_next()
+        bench.session.assess_risk()
     assert bench.metric("risk_prior", attribute="one") == pytest.approx(0.2)
     for given in ("value", "record"):
         assert 0.2 < (bench.metric("risk_vulnerability", attribute="one", given=given) or 0.0) <= 1.0
@@ -42,10 +43,32 @@ def test_a_version_beyond_a_limit_is_published_with_an_alert(
     bench = bench_with(components, RiskLimits(max_vulnerability=0.01))
     bench.deliver(4, block(0))
     bench.session.publish_next()
+    bench.session.assess_risk()
     assert len(bench.publisher.published) == 1
     assert bench.metric("risk_limits_crossed") == 2
     assert bench.metric("statistics_withheld_total") == 0
     assert "above risk.max_vulnerability 0.01" in caplog.text
+
+
+def test_a_version_that_its_risk_cannot_withhold_is_published_before_it(bench: SessionBench) -> None:
+    bench.deliver(4, block(0))
+    bench.session.publish_next()
+    assert bench.publisher.published[0].risk is None
+    assert bench.metric("risk_prior", attribute="one") is None
+    before = bench.components.page.html("")
+    bench.session.assess_risk()
+    assert bench.metric("risk_prior", attribute="one") == pytest.approx(0.2)
+    assert "Best guess without masks" not in before
+    assert "Best guess without masks" in bench.components.page.html("")
+
+
+def test_the_risk_of_a_version_is_computed_once(bench: SessionBench) -> None:
+    bench.deliver(4, block(0))
+    bench.session.publish_next()
+    bench.session.assess_risk()
+    computed = bench.metric("calibration_processor_seconds_total")
+    bench.session.assess_risk()
+    assert bench.metric("calibration_processor_seconds_total") == computed
 
 
 def test_a_version_beyond_a_limit_is_withheld(components: CalibratorComponents) -> None:

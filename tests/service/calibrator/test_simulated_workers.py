@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
 from calibration_session import SessionBench
 from simulated_stream import RUN_RECORDS, Population, SimulatedWorkers
 
 WORKERS, RATE = 1_000, 10_000_000.0
 
 
+@pytest.mark.exhaustive
 def test_window_spans_its_age_and_its_cost_does_not_grow_with_the_stream(bench: SessionBench) -> None:
     subject, limits = bench.components.subject, bench.components.settings
     distances = tuple(subject.distances.values())

@@ -81,3 +81,11 @@ def test_the_hash_of_configurations_without_the_new_keys_is_unchanged(content):
     explicit["attributes"] = {"a": {"path": "code", "ontology": "icd", "also": []}}
     assert "records" not in parse_configuration(content).masking_sections()
     assert parse_configuration(content).hash == parse_configuration(explicit).hash
+
+
+def test_numbers_of_resources_are_refused_with_what_to_do_instead(content):
+    content["attributes"]["net"] = {"path": "Claim.item[0].net.value", "numeric": {"minimum": 0}}
+    content["mechanism"] = {"name": "semantic_noise"}
+    found = problem(content)
+    assert "attributes.net.path: 'Claim.item[0].net.value' is not allowed for numbers: a Bundle may have it" in found
+    assert "generalize the field instead, or drop it" in found

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+from kafka_broker import free_ports
 from sealed_topics import PLAIN
 
 from stream_masker.errors import ServiceError
@@ -28,7 +29,8 @@ EVENT = {
 @pytest.mark.exhaustive
 def test_demo_masks_all_events_recalibrates_and_prints_a_summary():
     """Standard output is not a terminal here, so the output is plain lines."""
-    command = [sys.executable, "-P", "-m", "stream_masker", "demo", "--records", "2000", "--rate", "400"]
+    options = ["--records", "2000", "--rate", "400", "--port", str(free_ports(1)[0])]
+    command = [sys.executable, "-P", "-m", "stream_masker", "demo", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     output = done.stdout

@@ -54,6 +54,24 @@ def test_events_have_known_codes_at_the_configured_paths() -> None:
             assert entry["text"] == icd.label(entry["code"])
 
 
+def test_a_label_beside_the_code_is_generated() -> None:
+    icd = build_taxonomies(configured())["principal"]
+    attributes = {"principal": {"path": "dx.code", "label": ".text", "ontology": "icd"}}
+    for event in events(20, attributes):
+        assert event["dx"]["text"] == icd.label(event["dx"]["code"])
+
+
+def test_paths_that_cannot_be_generated_are_named() -> None:
+    path = "code.coding[?system=http://hl7.org/fhir/sid/icd-10-cm].code"
+    attributes = {"principal": {"path": path, "label": ".display", "ontology": "icd"}}
+    with pytest.raises(ConfigurationError, match=r"^attributes.principal.path: .* has a filter, and synthetic events"):
+        events(1, attributes)
+    fhir = {"principal": {"path": "Condition.code.coding[*].code", "ontology": "icd"}}
+    configuration = configured(fhir, records="fhir", mechanism={"name": "semantic_noise"})
+    with pytest.raises(ConfigurationError, match="synthetic events are no FHIR resources: publish Bundles"):
+        synthetic_discharges(configuration)
+
+
 def test_events_have_numbers_at_the_configured_paths() -> None:
     numbers = {
         "age": {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}},

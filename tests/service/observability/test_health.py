@@ -125,6 +125,7 @@ def test_stopped_server_frees_its_port(health: Health) -> None:
         assert get(second, "/healthz")[0] == 200
 
 
+@pytest.mark.exhaustive
 def test_connections_and_threads_are_bounded(server: HttpServer) -> None:
     """Idle connections beyond the limit are closed at once, and answers come again when the others have ended."""
     idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3 * MAX_CONNECTIONS)]

@@ -1,4 +1,4 @@
-"""Draws by the exponential mechanism in any taxonomy: first of a block of candidates, then of a candidate in it.
+"""Draws by the exponential mechanism in any taxonomy: a block of candidates, then a candidate in it.
 
 The cumulative weights of all blocks for one value take one pass over the taxonomy. They are few enough to be cached for
 thousands of values. A draw is then a binary search among them, plus the distances to the candidates of one block.
@@ -21,7 +21,7 @@ CANDIDATE_BLOCK = 64
 """The number of candidates in a block."""
 
 DRAW_ROWS = 4096
-"""The number of values drawn at a time, which bounds the memory for the distances to their blocks' candidates."""
+"""The number of values drawn at a time. It bounds the memory for the distances to the candidates of their blocks."""
 
 
 class GraphExponential:
@@ -45,7 +45,10 @@ class GraphExponential:
         self._lock = Lock()
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
+
+        ``words``: (k, 2) random words.
+        """
         drawn = codes.copy()
         order = np.argsort(codes, kind="stable")
         present = order[np.searchsorted(codes[order], 0) :]
@@ -55,7 +58,7 @@ class GraphExponential:
         return drawn
 
     def _draw(self, codes: Int32Array, shares: Float64Array) -> Int32Array:
-        """(k,) int32: draw new positions for k ascending values, by shares in [0, 1) of the total weight."""
+        """Draw new positions for k ascending values, by shares in [0, 1) of the total weight: (k,) int32."""
         blocks, remainders = np.empty(codes.size, np.int64), np.empty(codes.size)
         starts = np.flatnonzero(np.diff(codes, prepend=-1))
         for start, stop in zip(starts, [*starts[1:], codes.size], strict=True):
@@ -67,9 +70,9 @@ class GraphExponential:
         return self._positions[self._choose_in_block(codes, blocks, remainders)]
 
     def _choose_in_block(self, codes: Int32Array, blocks: Int64Array, remainders: Float64Array) -> Int64Array:
-        """(k,) int64: the first candidate in each block whose cumulative weight exceeds the remainder.
+        """Return (k,) int64: the first candidate in each block whose cumulative weight exceeds the remainder.
 
-        It is the last candidate of the block if rounding leaves none.
+        If rounding leaves none, it is the last candidate of the block.
         """
         keys, which = np.unique(codes.astype(np.int64) * self._firsts.size + blocks, return_inverse=True)
         values, block = np.divmod(keys, self._firsts.size)
@@ -80,7 +83,7 @@ class GraphExponential:
         return chosen
 
     def _block_weights(self, codes: Int32Array, blocks: Int64Array) -> Float64Array:
-        """(k, CANDIDATE_BLOCK) float64: the cumulative weights of the candidates in one block for each value.
+        """Return (k, CANDIDATE_BLOCK) float64: the cumulative weights of the candidates in one block for each value.
 
         Ranks beyond the last candidate add nothing.
         """

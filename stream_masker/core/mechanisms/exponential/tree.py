@@ -2,7 +2,7 @@
 
 The concepts at one distance from a are the descendants, at one depth, of an ancestor s of a, except those below the
 child of s that leads to a (see ``core.replacement.tree``). Each such *region* has one weight, exp(−ε·sd/2), and a known
-number of candidates. There are at most depth · height regions, independent of the size of the tree.
+number of candidates. There are at most depth · height regions, whatever the size of the tree.
 """
 
 from __future__ import annotations
@@ -66,7 +66,10 @@ class TreeExponential:
         self._weights = weights_by_depths(distance.kind, int(tau.depth.max()), epsilon)
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
+
+        ``words``: (k, 2) random words.
+        """
         max_regions = self._weights.shape[0] ** 2
         totals, ranges = np.empty(max_regions), np.empty((max_regions, 4), np.int64)
         return draw_in_tree(codes, words[:, 0].copy(), words[:, 1].copy(), self._tree, self._weights, totals, ranges)

@@ -69,10 +69,10 @@ def within_radius(
 def mean_numbers(
     numbers: Float64Array, members: Int64Array, offsets: Int64Array, words: UInt64Array, attribute: Numeric
 ) -> Float64Array:
-    """(n,) float64: for each record the mean number of its group.
+    """Return (n,) float64: for each record the mean number of its group.
 
-    The mean is rounded (ties to even) if the attribute is an integer. The sum is taken in the order of the words, so it
-    does not depend on the order of the records.
+    The mean is rounded (ties to even) if the attribute is an integer. Numbers are added in the order of the words, so
+    the sum does not depend on the order of the records.
     """
     groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
     ordered = members[np.lexsort((words[members], groups))]
@@ -85,10 +85,10 @@ def mean_numbers(
 def numbers_within_radius(
     numbers: Float64Array, members: Int64Array, offsets: Int64Array, uniforms: Float64Array, attribute: Numeric
 ) -> Float64Array:
-    """(n,) float64: for each record a random number within the radius of its group (2013: Algorithm 1).
+    """Return (n,) float64: for each record a random number within the radius of its group (2013: Algorithm 1).
 
     The number is uniform among the attribute's numbers that are no farther from the record's own number than the
-    farthest one of its group. ``uniforms``: (n,) float64 in [0, 1).
+    farthest number of its group. ``uniforms``: (n,) float64 in [0, 1).
     """
     radius = _radius(numbers, members, offsets)
     low, high = np.maximum(numbers - radius, attribute.lower), np.minimum(numbers + radius, attribute.upper)
@@ -98,7 +98,7 @@ def numbers_within_radius(
 
 
 def _radius(numbers: Float64Array, members: Int64Array, offsets: Int64Array) -> Float64Array:
-    """(n,) float64: the distance of each number to the farthest one of its group."""
+    """Return (n,) float64: the distance of each number to the farthest one of its group."""
     radius = np.zeros_like(numbers)
     if len(members):
         groups = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))

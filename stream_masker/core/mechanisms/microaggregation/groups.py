@@ -38,7 +38,7 @@ class NominalValues:
         return self._unique[1]
 
     def distances(self) -> Float64Array:
-        """(v, v) float64: the distances between the distinct values."""
+        """Return (v, v) float64: the distances between the distinct values."""
         if self.semantic:
             return self.d.matrix(self.distinct)
         return 1.0 - np.eye(len(self.distinct))
@@ -85,7 +85,7 @@ class ComparableRecords:
         return tables
 
     def table(self, i: int) -> Float64Array:
-        """(v, v) float64: the distances between the distinct values of attribute i, as a view of ``tables``."""
+        """Return (v, v) float64: the distances between the distinct values of attribute i, as a view of ``tables``."""
         start, size = _starts(self.sizes**2)[i], self.sizes[i]
         return self.tables[start : start + size * size].reshape(size, size)
 

@@ -57,14 +57,15 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
     ``classic``, the paper's baseline, the distance is 0 for equal values and 1 for others, and the mean is the mode.
     Means of integer attributes are rounded. The paper leaves ties open; here the records' random words break them.
 
-    By equation (7) as printed, a nominal variance grows with the window, and nominal attributes hardly count beside
-    numeric ones (see ``core.marginality.SDistance``). ``scaling="paper"`` follows the equation. ``scaling="balanced"``,
-    our variant, gives all attributes the same weight. Both agree if there are neither numbers nor absent values.
+    By equation (7) as printed, a nominal variance grows with the window, and nominal attributes hardly count compared
+    with numeric ones (see ``core.marginality.SDistance``). ``scaling="paper"`` follows the equation.
+    ``scaling="balanced"``, our variant, gives all attributes the same weight. Both agree if there are neither numbers
+    nor absent values.
 
     k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
-    units of a batch, such as persons; without units it counts records, several of which can be of one person. Absent
-    values stay absent: only records with the same attributes form groups. If there are fewer than k units of these, all
-    their values become the window's means, which reveal nothing except which values are absent (counted as
+    units of a batch, such as persons; without units it counts records, several of which can belong to one person.
+    Absent values stay absent: only records with the same attributes form groups. If there are fewer than k units of
+    these, all their values become the window's means, which reveal nothing except which values are absent (counted as
     ``truncated``). Array elements form groups by themselves, each with elements of k units: an element equals at least
     k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
@@ -331,7 +332,7 @@ class _DraftBatch:
 
 
 def _element_units(batch: Batch, j: int) -> Int64Array | None:
-    """(m,) int64: the unit of each element of an array attribute."""
+    """Return (m,) int64: the unit of each element of an array attribute."""
     offsets = batch.columns[j].offsets
     return None if batch.units is None or offsets is None else np.repeat(batch.units, np.diff(offsets))
 

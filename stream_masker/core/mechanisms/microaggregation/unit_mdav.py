@@ -1,9 +1,9 @@
 """MDAV with groups of k different units, such as persons, each with one or more records.
 
-It forms groups as ``mdav`` does, with units instead of records in all counts: a group is the first record with its
-nearest records, until they are of k units. A group contains all unassigned records of at most k units, so each group
-takes at most k units from those that are left, and the last group has at least k of them. If every record is a unit of
-its own, the groups are those of ``mdav``. The cost is O(u·n) distances and comparisons.
+It forms groups as ``mdav`` does, but all counts are numbers of units instead of records. A group is the first record
+and its nearest records, until they belong to k units. A group contains all unassigned records of at most k units, so
+each group removes at most k units from the remaining ones, and the last group has at least k of them. If every record
+is a unit of its own, the groups are those of ``mdav``. The cost is O(u·n) distances and comparisons.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def initial_units(units: Int64Array) -> UnitState:
 
 @kernel
 def group_units_around(types: RecordTypes, state: MdavState, counted: UnitState, t: int, k: int) -> None:
-    """Form a group of a type's first member and its nearest members, equal ones first, until they are of k units."""
+    """Form a group of a type's first member and its nearest members, equal ones first, until they belong to k units."""
     measure_from(types, state, types.codes[t], types.numbers[t])
     state.distance_to[t] = -1.0
     missing = k
@@ -96,7 +96,8 @@ def nearest_type(types: RecordTypes, state: MdavState) -> int:
 
 @kernel
 def assign_unit(state: MdavState, counted: UnitState, unit: int) -> int:
-    """Count one more member of a unit as assigned. Return 1 if the unit is new in the group that is being formed."""
+    """Count one more member of a unit as assigned. Return 1 if the group being formed has no other member of the
+    unit."""
     counted.unassigned[unit] -= 1
     if counted.unassigned[unit] == 0:
         counted.left[0] -= 1

@@ -29,7 +29,7 @@ from stream_masker.core.statistics.counts import Counts
 
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
-    """The references beside the values of one attribute: S situations.
+    """The references of the values of one attribute: S situations.
 
     * ``values``, ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
     * ``shares``: (S,) float64, the probability of the reference given the value.
@@ -63,7 +63,11 @@ class NoiseChannel:
     def of(
         cls, given: References, d: Distance, weights: Float64Array, law: NoiseLaw, *, calibrated: bool
     ) -> NoiseChannel:
-        """``weights``: (m,) float64 of each concept as a candidate: 0 for none, and equal ones for uniform draws."""
+        """Create the channel of situations.
+
+        ``weights``: (m,) float64, the weight of each concept as a candidate: 0 for none, and equal weights for uniform
+        draws.
+        """
         referenced = given.references[given.references != NO_REFERENCE]
         anchors = np.unique(np.concatenate((given.values, referenced))).astype(np.int32)
         classes = distance_classes(d, anchors, weights)
@@ -78,7 +82,7 @@ class NoiseChannel:
         return NoiseRows(values, rows, self.classes, noise=self)
 
     def chances(self) -> Float64Cube:
-        """(S, 2, L) float64: the probability of each sign and level in each situation."""
+        """Return (S, 2, L) float64: the probability of each sign and level in each situation."""
         chances = np.zeros_like(self.table.weights)
         grid = self.around.grid
         moments = self.law.below(grid), self.law.square_below(grid)

@@ -19,12 +19,12 @@ FREQUENCIES = "frequencies"
 
 
 def window_frequencies(counts: Counts) -> list[ConceptFrequencies]:
-    """The concepts of a window and their frequencies, for each attribute."""
+    """Return the concepts of a window and their frequencies, for each attribute."""
     return [ConceptFrequencies(column.keys.astype(np.int32), column.counts) for column in counts.values]
 
 
 def pack_frequencies(attributes: Sequence[str], frequencies: Sequence[ConceptFrequencies]) -> dict[str, Any]:
-    """The frequencies by attribute, JSON-serialisable."""
+    """Return the frequencies by attribute, JSON-serialisable."""
     return {
         name: {"values": pack_array(found.positions), "counts": pack_array(found.counts)}
         for name, found in zip(attributes, frequencies, strict=True)
@@ -32,7 +32,8 @@ def pack_frequencies(attributes: Sequence[str], frequencies: Sequence[ConceptFre
 
 
 def read_frequencies(model: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy]) -> list[ConceptFrequencies]:
-    """The frequencies that ``pack_frequencies`` packed. Raises StatisticsError if they are missing or invalid."""
+    """Return the frequencies that ``pack_frequencies`` packed. Raises StatisticsError if they are missing or
+    invalid."""
     packed = read_model_field(model, FREQUENCIES)
     return [_unpack(read_model_field(packed, name), len(tau)) for name, tau in taxonomies.items()]
 
@@ -40,9 +41,10 @@ def read_frequencies(model: Mapping[str, Any], taxonomies: Mapping[str, Taxonomy
 def with_frequencies(
     held: Mapping[str, Any], previous: Statistics | None, taxonomies: Mapping[str, Taxonomy], counts: Counts
 ) -> dict[str, Any]:
-    """The held moments with the held frequencies, if both differ little; otherwise the window's own frequencies.
+    """Return the held moments with the held frequencies if both differ little, else the window's own frequencies.
 
-    ``held``: of ``held_moments``, empty if the moments are not held. ``previous``: the statistics that were in force.
+    ``held``: the result of ``held_moments``, empty if the moments are not held. ``previous``: the statistics that were
+    in force.
     """
     own = window_frequencies(counts)
     model = previous.model if held and previous else {}
@@ -52,12 +54,12 @@ def with_frequencies(
 
 
 def are_near(held: Sequence[ConceptFrequencies], own: Sequence[ConceptFrequencies]) -> bool:
-    """Whether the total variation distance of each attribute's frequencies is at most ``TOLERANCE``."""
+    """Return whether the total variation distance of each attribute's frequencies is at most ``TOLERANCE``."""
     return all(total_variation(a, b) <= TOLERANCE for a, b in zip(held, own, strict=True))
 
 
 def total_variation(a: ConceptFrequencies, b: ConceptFrequencies) -> float:
-    """The total variation distance of two laws of concepts, in [0, 1]."""
+    """Return the total variation distance of two laws of concepts, in [0, 1]."""
     size = int(max(a.positions[-1], b.positions[-1])) + 1
     first, second = (np.bincount(x.positions, x.counts / x.counts.sum(), size) for x in (a, b))
     return float(np.abs(first - second).sum()) / 2

@@ -1,9 +1,9 @@
 """Held moments: the noise keeps the moments of an earlier version while those of the window differ little.
 
-Windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of distances for some values. Such a
-value would get several masks under one noise key, which can be averaged. The moments are therefore taken from an
-earlier version, the *held* one, until a variance or covariance differs by more than ``TOLERANCE``. The variance of the
-noise then differs from α times that of the window by at most this share.
+Windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of distances for some values. Under
+one noise key, such a value would get several masks, whose average reveals more than one mask. The moments are therefore
+taken from an earlier version, the *held* one, until a variance or covariance differs by more than ``TOLERANCE``. The
+variance of the noise then differs from α times that of the window by at most this share.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ HELD = "held"
 
 
 def held_moments(statistics: Statistics, previous: Statistics | None) -> dict[str, Any]:
-    """The part of the model that keeps the moments of the previous version's noise; empty if they differ too much."""
+    """Return the part of the model that keeps the moments of the previous version's noise; empty if they differ too
+    much."""
     if previous is None:
         return {}
     held = noise_statistics(previous)
@@ -35,7 +36,7 @@ def held_moments(statistics: Statistics, previous: Statistics | None) -> dict[st
 
 
 def noise_statistics(statistics: Statistics) -> Statistics:
-    """The statistics with the held moments, from which the noise is drawn. Raises StatisticsError."""
+    """Return the statistics from which the noise is drawn: those with the held moments. Raises StatisticsError."""
     held = statistics.model.get(HELD)
     if held is None:
         return statistics

@@ -21,13 +21,13 @@ class NoiseLaw:
     laplace: bool
 
     def below(self, distances: Float64Array) -> Float64Array:
-        """P(|ε| ≤ x) of each distance x ≥ 0."""
+        """Return P(|ε| ≤ x) for each distance x ≥ 0."""
         if self.laplace:
             return np.asarray(-np.expm1(-distances * self._rate))
         return np.array([math.erf(x / (self.deviation * math.sqrt(2.0))) for x in distances.tolist()])
 
     def square_below(self, distances: Float64Array) -> Float64Array:
-        """E[ε²; |ε| ≤ x] of each distance x ≥ 0."""
+        """Return E[ε²; |ε| ≤ x] for each distance x ≥ 0."""
         if self.laplace:
             scaled = distances * self._rate
             rest = np.exp(-scaled) * (scaled**2 + 2.0 * scaled + 2.0)

@@ -30,7 +30,8 @@ MAX_SCALE = 6.0
 
 @dataclass(frozen=True, slots=True)
 class NoisePair:
-    """The law of two noises: their own laws, their correlation, and whether one √W scales both of a Laplace pair."""
+    """The law of two noises: their own laws, their correlation, and whether one √W scales both noises of a Laplace
+    pair."""
 
     first: NoiseLaw
     second: NoiseLaw
@@ -38,9 +39,11 @@ class NoisePair:
     shared: bool
 
     def moments(self, u: Float64Array, v: Float64Array) -> Float64Array4D:
-        """(2, 4, k + 1, l + 1) float64, for (k,) and (l,) ascending distances from 0 on; the last entries are infinity.
+        """Return (2, 4, k + 1, l + 1) float64: the moments over the rectangles of distances.
 
-        First index: 0 for equal signs, 1 for opposite ones. Second index: (p, q) = (0, 0), (2, 0), (0, 2), (2, 2).
+        * ``u``, ``v``: (k,) and (l,) ascending distances from 0 on. The last entries of the result are those of
+          infinity.
+        * First index: 0 for equal signs, 1 for opposite ones. Second index: (p, q) = (0, 0), (2, 0), (0, 2), (2, 2).
         """
         if self.correlation == 0.0 and not (self.shared and self.first.laplace):
             return _independent(self.first, self.second, u, v)
@@ -81,13 +84,13 @@ def _nodes() -> tuple[Float64Array, Float64Array]:
 
 @part
 def normal_below(z: float) -> float:
-    """P(Z ≤ z) of a standard normal variate."""
+    """Return P(Z ≤ z) of a standard normal variate."""
     return 0.5 * math.erfc(-z * math.sqrt(0.5))
 
 
 @part
 def normal_density(z: float) -> float:
-    """The density of a standard normal variate."""
+    """Return the density of a standard normal variate."""
     return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
 
 
@@ -129,7 +132,7 @@ def add_moments(
 ) -> None:
     """Add ``weight`` times the moments of a normal pair to ``result``.
 
-    ``first``, ``second``: the standard deviations. ``nodes``, ``weights``: of the quadrature on (0, 1).
+    ``first``, ``second``: the standard deviations. ``nodes``, ``weights``: those of the quadrature on (0, 1).
     """
     own = np.zeros(result.shape)
     step = max(2.0 * math.sqrt(1.0 - rho * rho) / max(abs(rho), 0.1), 0.002)

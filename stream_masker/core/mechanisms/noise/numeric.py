@@ -73,7 +73,7 @@ class NumericNoise:
         return cls(attributes, statistics.mean, sigma, alpha, variant, laplace)
 
     def mask(self, batch: Batch, keys: Keys) -> Float64Array:
-        """(n, q) float64: the batch's masked numbers, with the random words of each record."""
+        """Return (n, q) float64: the batch's masked numbers, with the random words of each record."""
         numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
         words = draw_number_words(keys, numbers)
         masked = np.empty_like(numbers)
@@ -98,7 +98,7 @@ class NumericNoise:
             yield noise * scale
 
     def _scales(self, numbers: Float64Array, keys: Keys, words: list[UInt64Array]) -> list[Float64Array]:
-        """√W of each attribute's numbers, W ~ Exp(1); 1 for normal noise."""
+        """Return √W of each attribute's numbers with W ~ Exp(1); 1 for normal noise."""
         if not self.laplace:
             return [np.ones(1)] * len(words)
         if self.variant == "uncorrelated":

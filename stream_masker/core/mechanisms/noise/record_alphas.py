@@ -1,4 +1,4 @@
-"""The noise levels α that records bring themselves."""
+"""The noise levels α that records have of their own."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from stream_masker.errors import ParameterError
 
 
 def record_alphas(alpha: Sequence[float | None]) -> Float64Array:
-    """(n,) float64: the records' own α, NaN for None."""
+    """Return (n,) float64: the records' own α, NaN for None."""
     return np.array([np.nan if value is None else value for value in alpha], np.float64)
 
 
 def check_record_alphas(batch: Batch) -> None:
-    """Raises ParameterError unless a batch has none, or for each record NaN or an allowed one."""
+    """Raise ParameterError if a batch has alphas, unless each record has NaN or an allowed α."""
     if batch.alpha is None:
         return
     if batch.alpha.shape != (batch.size,):

@@ -26,7 +26,10 @@ from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, r
 DISTRIBUTIONS = ("normal", "laplace")
 
 MIN_PIVOT = 1e-12
-"""A pivot of at most this share of the attribute's variance means a linear dependence on the attributes before it."""
+"""The smallest pivot, as a share of the attribute's variance, that is not taken for 0.
+
+A smaller one means that the attribute depends linearly on those before it.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +94,7 @@ class NominalNoise:
 
 
 def _element_scales(keys: Keys, batch: Batch, j: int, shared: Float64Array) -> Float64Array:
-    """√W of the elements of column j: that of the record's scalars, or their own if all scalars are absent."""
+    """Return √W of the elements of column j: that of the record's scalars, or their own if all scalars are absent."""
     alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
     lengths = values_per_record(batch, j)
     own = exponential_roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
@@ -110,13 +113,13 @@ class _ElementWeights:
 
 
 def values_per_record(batch: Batch, j: int) -> NDArray[np.int64]:
-    """(n,) int64: the number of values that each record has in column j; 1 for a scalar, present or absent."""
+    """Return (n,) int64: the number of values that each record has in column j; 1 for a scalar, present or absent."""
     offsets = batch.columns[j].offsets
     return np.ones(batch.size, np.int64) if offsets is None else np.diff(offsets)
 
 
 def record_alpha(batch: Batch, configured: float) -> Float64Array:
-    """(n,) float64: each record's own α, or the configured one."""
+    """Return (n,) float64: each record's own α, or the configured one."""
     if batch.alpha is None:
         return np.full(batch.size, configured)
     return np.where(np.isnan(batch.alpha), configured, batch.alpha)

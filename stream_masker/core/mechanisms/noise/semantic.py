@@ -12,8 +12,10 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
+from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.defaults import noise_defaults
 from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.law import NoiseLaw
@@ -42,6 +44,7 @@ from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.psd import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DataFrame
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
@@ -100,8 +103,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         *,
         numeric: Mapping[str, Numeric] | None = None,
         alpha: float | Mapping[str, float] = 0.3,
-        correlated: bool = True,
-        reference: str = "mean",
+        correlated: bool | None = None,
+        reference: str | None = None,
         pairs: options.AttributePairs | None = None,
         distribution: str = "normal",
         rounding: str = "calibrated",
@@ -120,8 +123,9 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         * ``taxonomies``: τ by attribute, in the order of all columns.
         * ``numeric``: the numeric attributes.
         * ``alpha``: α in [0.01, 10], for all attributes or for each.
-        * ``correlated``: whether the noise of all attributes is drawn jointly.
-        * ``reference``: ``mean``, ``pair`` or ``root``.
+        * ``correlated``: whether the noise of all attributes is drawn jointly; None: unless there is only one.
+        * ``reference``: ``mean``, ``pair`` or ``root``; None: ``mean`` for one attribute, ``pair`` for two of one
+          taxonomy, otherwise ``root`` (2017: Table 9).
         * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
           by default.
         * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
@@ -132,6 +136,11 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
           ``correlated``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
+        given = {"correlated": correlated, "reference": reference, "pairs": pairs}
+        chosen = noise_defaults(
+            taxonomies, (), {name: value for name, value in given.items() if value is not None}, numeric=bool(numeric)
+        )
+        correlated, reference = chosen["correlated"], chosen["reference"]
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         require_type("correlated", correlated, bool)
@@ -168,7 +177,11 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return self.mask_many([record], keys=[key], alpha=None if alpha is None else [alpha])[0]
 
     def mask_many(
-        self, records: Sequence[Record], *, keys: Sequence[bytes], alpha: Sequence[float | None] | None = None
+        self,
+        records: Sequence[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes],
+        alpha: Sequence[float | None] | None = None,
     ) -> list[dict[str, Value]]:
         """Mask records, each with the noise of its own key, and with its own ``alpha`` unless that is None.
 
@@ -176,6 +189,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         ParameterError if the numbers of keys, alphas and records differ, and the errors of ``encode`` and
         ``mask_batch``.
         """
+        records = self._as_records(records)
         batch = replace(self.encode(records), alpha=None if alpha is None else record_alphas(alpha))
         return self._mask_many(records, batch, keys)
 
@@ -221,15 +235,14 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         law, farthest = self._law(j), np.ones(1)
         return float(law.square_below(farthest)[0] + 1.0 - law.below(farthest)[0])
 
-    def _check_masking(self, counts: Counts) -> None:
+    def _check_floor(self, check: FloorCheck) -> None:
         """Check the values other than the most frequent one, too.
 
         A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
         values of all other records as they are.
         """
-        super()._check_masking(counts)
-        for j, name in enumerate(self._attributes):
-            self._check_others(j, name, counts)
+        check.check()
+        check.check_others()
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
@@ -256,7 +269,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
 
     def _candidate_weights(self, j: int) -> Float64Array:
-        """(m,) float64: the weight of each concept among the candidates of a level."""
+        """Return (m,) float64: the weight of each concept among the candidates of a level."""
         weights = np.zeros(len(self._distances[j].taxonomy))
         if self._candidates == OBSERVED:
             found = read_frequencies(self.statistics.model, self._taxonomies)[j]
@@ -299,7 +312,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         return held if self._candidates != OBSERVED else with_frequencies(held, previous, self._taxonomies, counts)
 
     def _held_candidate(self, statistics: Statistics) -> Statistics | None:
-        """The statistics in force, unless a mean that masking refers to has changed since."""
+        """Return the statistics in force, or None if a mean that masking refers to has changed since."""
         previous = self._statistics
         if previous is None or (self._reference == "mean" and previous.mean != statistics.mean):
             return None

@@ -135,13 +135,13 @@ class Swapping(WindowedMechanism[Prepared]):
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
-        """(k,) int64: the index of the value that each value of attribute j takes.
+        """Return (k,) int64: the index of the value that each value of attribute j takes.
 
         A value without a partner takes itself.
         """
 
     def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
-        """Every column, swapped."""
+        """Return every column after swapping."""
         return [self._swap_column(j, batch.columns[j].codes, values) for j, values in enumerate(groups)]
 
     def _swap_column(self, j: int, codes: Int32Array, values: SwapValues) -> SwappedColumn:

@@ -28,7 +28,8 @@ class DataSwapping(Swapping[Statistics]):
     """Exchanges every value with another one of its attribute in the group, with equal probability (2019: section 4.2).
 
     The paper does not specify the random permutation. Here values are paired at random, attribute by attribute, so that
-    every value is swapped once, as in the paper's other methods. One of an odd number of values stays.
+    every value is swapped once, as in the paper's other methods. If the number of values is odd, one of them is not
+    swapped.
 
     If only two records of the group have values, a swap would always exchange them, and an intruder could undo it. They
     are exchanged with probability 1/2.
@@ -81,8 +82,8 @@ class DataSwapping(Swapping[Statistics]):
 def _unswapped_share(records: int, present: float) -> float:
     """Return the probability that a value of a group of ``records`` has no partner.
 
-    Each other record has a value with probability ``present``. One of an odd number of values stays, and both of two
-    stay with probability 1/2. Groups with a single value are not masked.
+    Each other record has a value with probability ``present``. One value of an odd number of them is not swapped, and
+    neither of two is with probability 1/2. Groups with a single value are not masked.
     """
     sizes = range(MIN_SWAP_RECORDS, records + 1)
     chances = [math.comb(records - 1, n - 1) * present ** (n - 1) * (1.0 - present) ** (records - n) for n in sizes]

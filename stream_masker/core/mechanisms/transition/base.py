@@ -37,7 +37,10 @@ class TransitionDrawer(Protocol):
     """Draws new values of one attribute."""
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
+
+        ``words``: (k, 2) random words.
+        """
 
 
 AnyDrawer = TypeVar("AnyDrawer", bound=TransitionDrawer)

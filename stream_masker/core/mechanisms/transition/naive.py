@@ -23,8 +23,8 @@ class NaiveDistortion(MarkovMechanism):
     the distinct values of the dataset, not its records (``ProbabilisticDistortion`` uses records), and as values other
     than the original. A value that the window does not contain becomes any of its values.
 
-    Of two values each would always become the other, and every mask would determine its original. So each of two values
-    stays with probability 1/2. A single value stays.
+    If there were only two values, each would always become the other, and every mask would determine its original. In
+    that case each value stays with probability 1/2. A single value stays.
     """
 
     name: ClassVar[str] = "naive_distortion"

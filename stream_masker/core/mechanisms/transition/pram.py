@@ -125,7 +125,7 @@ def _checked_matrices(matrices: object, taxonomies: Mapping[str, Taxonomy]) -> d
 
 
 def _counts_of(matrix: MarkovMatrix, column: SparseCounts) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """(v,) int64: the count of each value of the matrix."""
+    """Return (v,) int64: the count of each value of the matrix."""
     found = np.minimum(np.searchsorted(column.keys, matrix.values), len(column.keys) - 1)
     return np.where(column.keys[found] == matrix.values, column.counts[found], 0)
 

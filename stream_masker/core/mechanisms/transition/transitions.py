@@ -14,12 +14,15 @@ from stream_masker.core.mechanisms.transition.kernels import draw_by_rows, draw_
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transition(ABC):
-    """How the values of one attribute change. Values outside the domain become values of it by its shares."""
+    """The transition probabilities of one attribute. A value outside the domain becomes a value of it by its shares."""
 
     domain: Domain
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """(k,) int32: draw the new positions of k values; absent values stay absent. ``words``: (k, 2) random words."""
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
+
+        ``words``: (k, 2) random words.
+        """
         return self._draw(codes, words[:, 0].copy(), words[:, 1].copy())
 
     @abstractmethod
@@ -29,11 +32,12 @@ class Transition(ABC):
     @property
     @abstractmethod
     def stay(self) -> Float64Array:
-        """(v,) float64: the probability that each value stays as it is."""
+        """(v,) float64: the probability that each value stays unchanged."""
 
     @abstractmethod
     def matrix(self) -> Float64Array:
-        """(v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's order."""
+        """Return (v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's
+        order."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -38,7 +38,7 @@ def coupling_costs(
     starts: Int64Array,
     couplings: Float64Array,
 ) -> Float64Array:
-    """(n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
+    """Return (n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
     result = np.zeros(a.size, np.float64)
     for i in range(a.size):
         first = laws.offsets[new_a[i]]
@@ -148,7 +148,7 @@ def draw_conditional(
     starts: Int64Array,
     couplings: Float64Array,
 ) -> Int32Array:
-    """(n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*); ``salts``: (k_B,)."""
+    """Return (n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*); ``salts``: (k_B,)."""
     result = np.empty(b.size, np.int32)
     for i in range(b.size):
         first = laws.offsets[new_a[i]]
@@ -177,14 +177,14 @@ class ConditionalChannel:
         self._used = 0
 
     def covers(self, a: Int32Array, new_a: Int32Array) -> np.ndarray:
-        """(n,) bool: whether both values of A have partners; if not, B is masked without its context."""
+        """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
         some = np.diff(self._laws.offsets) > 0
         return np.asarray((a >= 0) & (new_a >= 0) & some[a] & self._laws.writes()[new_a])
 
     def draw(
         self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array, salts: UInt64Array
     ) -> Int32Array:
-        """(n,) int32: the indices of the masked values of B.
+        """Return (n,) int32: the indices of the masked values of B.
 
         The other arguments are (n,), without absent values; ``salts``: (k_B,), see ``core.random.draws.accepts``.
         """
@@ -194,7 +194,7 @@ class ConditionalChannel:
             return draw_conditional(self._laws, a, new_a, b, words, salts, starts, self._couplings)
 
     def mean_square(self, squares: Float64Matrix, a: Int32Array, new_a: Int32Array) -> float:
-        """The mean E[sd²] of B over pairs (a, a*), (n,) each; ``squares``: (k_B, k_B) sd²."""
+        """Return the mean E[sd²] of B over pairs (a, a*), (n,) each; ``squares``: (k_B, k_B) sd²."""
         keys, counts = np.unique(a.astype(np.int64) * self._size + new_a, return_counts=True)
         with self._lock:
             starts = self._starts_of(keys)
@@ -202,7 +202,7 @@ class ConditionalChannel:
         return float(costs @ counts / counts.sum())
 
     def joint(self, law: Float64Matrix) -> Float64Matrix:
-        """(k_B, k_B) float64: P(b, b*) for the joint law (k_A, k_A) of A and its mask."""
+        """Return (k_B, k_B) float64: P(b, b*) for the joint law (k_A, k_A) of A and its mask."""
         result = np.zeros(self._laws.kernel.shape)
         a, new_a = (x.astype(np.int32) for x in np.nonzero(law))
         covered = np.flatnonzero(self.covers(a, new_a))
@@ -215,7 +215,7 @@ class ConditionalChannel:
         return result
 
     def _starts_of(self, keys: Int64Array) -> Int64Array:
-        """(n,) int64: the start of each pair's coupling; computes those that are missing."""
+        """Return (n,) int64: the start of each pair's coupling; computes those that are missing."""
         needed = np.unique(keys)
         missing = needed[~np.isin(needed, self._keys)]
         if missing.size:

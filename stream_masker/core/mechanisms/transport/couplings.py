@@ -1,8 +1,8 @@
 """The laws of an attribute given another one, and the couplings of two of them.
 
 Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler, Weed and
-Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn independently. So the
-law of b* is exact whatever the number of steps.
+Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn independently. The law
+of b* is therefore exact for any number of steps.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Conditional(NamedTuple):
 
     @classmethod
     def of(cls, table: Table, counts: Int64Array, least: int, second: FloatMatrix) -> Conditional:
-        """Create the laws of a table's counts, of which pairs with less than ``least`` rows are not written."""
+        """Create the laws of a table's counts. Pairs with fewer than ``least`` rows are not written."""
         written = np.where(counts >= least, counts, 0)
         return cls(
             table.by_row.offsets,
@@ -47,7 +47,7 @@ class Conditional(NamedTuple):
         )
 
     def writes(self) -> np.ndarray:
-        """(k_A,) bool: whether a value of A has a partner that may be written."""
+        """Return (k_A,) bool: whether a value of A has a partner that may be written."""
         rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
         return np.bincount(rows, self.target, minlength=self.offsets.size - 1) > 0.0
 
@@ -59,7 +59,8 @@ def _shares(table: Table, counts: Int64Array) -> Float64Array:
 
 @kernel
 def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64Array:
-    """(n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of a."""
+    """Return (n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of
+    a."""
     sizes = np.zeros(a.size, np.int64)
     for i in range(a.size):
         targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]

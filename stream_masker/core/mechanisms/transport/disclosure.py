@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, mea
 from stream_masker.core.risk.risk import CERTAIN
 
 LOG_FLOOR = 1e-300
-"""Added before a logarithm."""
+"""Added to a number before its logarithm is taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ def _epsilon(joint: Float64Matrix) -> float:
 
 
 def joint_of_first(problem: Problem, scaling: Scaling) -> Float64Matrix:
-    """(k_A, k_A) float64: P(a, a*), the joint law of A and its mask."""
+    """Return (k_A, k_A) float64: P(a, a*), the joint law of A and its mask."""
     first, second = problem.kernels(scaling.sharpness)
     entries = problem.table.by_row
     half = products.row_products(entries.offsets, entries.columns, problem.law / scaling.totals, second)
@@ -84,7 +84,7 @@ def joint_of_first(problem: Problem, scaling: Scaling) -> Float64Matrix:
 
 
 def joint_of_second(problem: Problem, scaling: Scaling) -> Float64Matrix:
-    """(k_B, k_B) float64: P(b, b*), the joint law of B and its mask."""
+    """Return (k_B, k_B) float64: P(b, b*), the joint law of B and its mask."""
     first, second = problem.kernels(scaling.sharpness)
     table, entries = problem.table, problem.table.by_column
     weights = (problem.law / scaling.totals)[table.order]
@@ -96,7 +96,7 @@ def joint_of_second(problem: Problem, scaling: Scaling) -> Float64Matrix:
 
 
 def vulnerabilities(problem: Problem, scaling: Scaling) -> Float64Array:
-    """(2,) float64: V(A | A*, B*) and V(B | A*, B*).
+    """Return (2,) float64: V(A | A*, B*) and V(B | A*, B*).
 
     The chance that the most probable original value, given the masked record, is the true one.
     """

@@ -49,7 +49,7 @@ class Fit:
         return result
 
     def written(self, least: int) -> BoolArray:
-        """(m,) whether each tuple has at least ``least`` rows."""
+        """Return (m,) whether each tuple has at least ``least`` rows."""
         result: BoolArray = self.counts >= least
         return result
 

@@ -107,7 +107,7 @@ def _at_least(problem: Problem, wanted: Float64Array) -> Scaling | None:
 
 
 def _greatest_noise(problem: Problem) -> Float64Array:
-    """(2,) the greatest noise of a given α for each attribute (``greatest_noise``)."""
+    """Return (2,) the greatest noise of a given α for each attribute (``greatest_noise``)."""
     table, written = problem.table, np.where(problem.written, problem.law, 0.0)
     means = []
     for places, squares in zip((table.rows, table.columns), problem.squares, strict=True):
@@ -135,7 +135,7 @@ def _check_reach(goal: Goal, problem: Problem, wanted: Float64Array) -> None:
 
 
 def _range_of(problem: Problem, wanted: Float64Array, sharpness: float) -> Float64Array:
-    """(2,) the mean squared distances at one end of λ of all attributes that ``wanted`` is given of."""
+    """Return (2,) the mean squared distances at one end of λ of all attributes for which ``wanted`` is given."""
     given = np.where(np.isnan(wanted), 0.0, sharpness)
     return mean_squares(problem, balance(problem, given, None, ROUGH_ERROR))
 
@@ -161,7 +161,7 @@ def _greatest_vulnerability(problem: Problem, scaling: Scaling) -> float:
 
 
 def _attributes(problem: Problem) -> int:
-    """The number of attributes of a problem; a second one of a single value does not count."""
+    """Return the number of attributes of a problem; a second one of a single value does not count."""
     return 1 if problem.table.shape[1] == 1 else 2
 
 

@@ -34,30 +34,31 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 
 
 class SemanticTransport(WindowedMechanism[PreparedTransport]):
-    """Moves records by a random map that preserves the joint law of the window and tells little about originals.
+    """Moves records by a random map that preserves the joint law of the window and reveals little about originals.
 
-    Semantic noise moves each value by a random distance, and statistics survive as far as they may. Transport starts
-    from what must survive: the law P of the records in the window. Its channel is an entropic optimal transport of P
-    onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance. So every
-    statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor, marginals and
-    cross tables. With the kernel exp(−λ·sd²) the channel has the least mutual information among all that do the same;
-    with exp(−λ·sd⁴), which is used unless the target is an ε, the best guess of an attacker is right less often.
+    Semantic noise moves each value by a random distance, which preserves statistics only approximately. Transport
+    starts from what must be preserved: the law P of the records in the window. Its channel is an entropic optimal
+    transport of P onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance.
+    So every statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor,
+    marginals and cross tables. With the kernel exp(−λ·sd²) the channel has the least mutual information among all
+    channels with these properties; with exp(−λ·sd⁴), which is used unless the target is an ε, the best guess of an
+    attacker is right less often.
 
     * One or two attributes without arrays: P is the law of values, or of pairs.
     * Arrays, and more than two attributes: one attribute is masked alone and each other one given its neighbour in a
       tree (``transport.tree``, ``transport.conditional``). The laws of the pairs of the root and its children are
-      preserved exactly; those of pairs farther from the root if the tree is Markov; those off the tree approximately.
-      P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows.
+      preserved exactly; those of pairs farther from the root if the tree is Markov; those off the tree approximately. P
+      counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows.
     * A value whose context is absent is masked alone and preserves the law of the attribute's values in the window.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
       records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
 
     The target is a noise level α (mean squared distance α·sdVar; if that exceeds what the window allows, it is
-    truncated, and all values of the attribute count as truncated in the ``Distortion`` of a batch), an
-    RMSE, the vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the
-    masked record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's
-    tuples s, s′ and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
+    truncated, and all values of the attribute count as truncated in the ``Distortion`` of a batch), an RMSE, the
+    vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the masked
+    record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′
+    and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
     """
 
     name: ClassVar[str] = "semantic_transport"

@@ -41,9 +41,9 @@ FIRST_FACTOR = 0.5
 FACTOR_STEP = 2.0
 """The ratio of the factors that are tried until one is too great."""
 NEXT_FACTOR_STEP = 1.2
-"""The same if the model in force has a factor."""
+"""The ratio of the factors that are tried if the model in force has a factor."""
 FACTOR_PRECISION = 1.05
-"""The ratio of a factor that is too great and one that is too small below which there is none between them."""
+"""The search ends when the ratio of a factor that is too great to one that is too small is below this number."""
 MAX_FACTORS = 12
 
 TRIVIAL = np.zeros((1, 1))
@@ -92,7 +92,7 @@ class ModelBuilder:
         return model
 
     def _truncated(self) -> list[str]:
-        """Return the attributes whose α asks for more noise than the window allows."""
+        """Return the attributes whose α requires more noise than the window allows."""
         if self._settings.target.kind != "alpha":
             return []
         laws = [v.counts / v.counts.sum() for v in self._values]
@@ -129,7 +129,8 @@ class ModelBuilder:
         return old.start_for(law, keys, positions.astype(np.int64), self._ratios(self._previous, j))
 
     def _ratios(self, previous: PreparedTransport, *attributes: int) -> Float64Array:
-        """(2,) float64: the wanted mean squared distances of the previous window, divided by those of this one."""
+        """Return (2,) float64: the wanted mean squared distances of the previous window, divided by those of this
+        one."""
         ratios = np.ones(2)
         if self._settings.target.by_distance:
             ratios[: len(attributes)] = [previous.noise[j] / self._wanted[j] for j in attributes]
@@ -166,9 +167,9 @@ class ModelBuilder:
     def _component(self, root: int, edges: list[Edge], singles: list[Fit]) -> float:
         """Fit the tree below a root: replace its edges and its fit, and return the factor of its extra exponents.
 
-        A root that moves too freely forces its children to move too far; one that is held too fast does not reach its
-        own target. The factor is found by bisection. If there is none, children with a given α move farther than that.
-        Raises StatisticsError for other targets.
+        A root that moves too freely forces its children to move too far; a root that moves too little does not reach
+        its own target. The factor is found by bisection. If there is none, children with a given α move farther than
+        that. Raises StatisticsError for other targets.
         """
         starts, low, high = list(edges), 0.0, math.inf
         factor, step = self._first_factor(root)
@@ -251,7 +252,7 @@ class ModelBuilder:
         return Edge(edge.parent, edge.child, edge.table, edge.counts, found)
 
     def _sample(self, root: int, single: Fit, extra: Float64Matrix | None) -> tuple[Int32Array, Int32Array]:
-        """(n,) int32 each: a sample of a root's values and masks."""
+        """Return (n,) int32 each: a sample of a root's values and masks."""
         squares = self._squares[root].astype(np.float32)
         channel = gibbs(squares, float(single.sharpness[0]), self._settings.target.power, extra)
         return sample_joint(single.law, channel, np.where(single.written(self._settings.least), single.phi, 0.0))
@@ -260,7 +261,7 @@ class ModelBuilder:
 def extra_exponents(
     root: int, edges: Sequence[Edge], squares: Sequence[Float64Matrix], power: float, factor: float
 ) -> Float64Matrix | None:
-    """(k, k) float64: the additional exponents of a root's kernel; None for none (see ``transport.tree``).
+    """Return (k, k) float64: the additional exponents of a root's kernel; None for none (see ``transport.tree``).
 
     They use λ of each child alone, so that they do not depend on λ of the edges.
     """
@@ -274,7 +275,7 @@ def extra_exponents(
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
-    """(p,) float64: the mean squared distances to meet; for a target of whole records, the ratios of 1 / λ.
+    """Return (p,) float64: the mean squared distances to meet; for a target of whole records, the ratios of 1 / λ.
 
     Raises StatisticsError for an attribute with a single value.
     """
@@ -289,7 +290,7 @@ def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
 
 
 def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Values]) -> np.ndarray:
-    """(m,) int64 ascending: keys of tuples that do not depend on the window."""
+    """Return (m,) int64 ascending: keys of tuples that do not depend on the window."""
     first, second = (v.positions.astype(np.int64) for v in values)
     return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
 

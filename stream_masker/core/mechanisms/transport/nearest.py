@@ -5,7 +5,7 @@ a value whose least common subsumer with c is u is at least that of the fewest l
 the ancestors u of c is a bound for all values. If the value that has the bound is that far from c, it is the nearest
 one: in a tree always, in a graph nearly always. Else all values are compared.
 
-So a concept costs O(ancestors), not O(values), whatever the size of the taxonomy.
+A concept therefore costs O(ancestors), not O(values), for any size of the taxonomy.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NOTHING_BELOW = np.iinfo(np.int32).max
 
 
 def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow, codes: Int32Array) -> Int32Array:
-    """(n,) int32: the index of the value nearest to each code; of equals, that of least position.
+    """Return (n,) int32: the index of the value nearest to each code; among equally near ones, that of least position.
 
     * ``positions``: (k,) int32, those of the values, ascending. ``below``: see ``values_below``.
     """
@@ -86,7 +86,8 @@ def raise_values(below: ValuesBelow, parent_offsets: Int64Array, parents: Int32A
 def least_bounds(
     offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, depth: Int32Array, below: ValuesBelow
 ) -> tuple[Int32Array, Float64Array]:
-    """For each of n concepts the value of the least bound, and the bound; for the first arrays see ``Sources``."""
+    """Return for each of n concepts the value of the least bound, and the bound; for the first arrays see
+    ``Sources``."""
     nearest = np.zeros(offsets.size - 1, np.int32)
     bounds = np.full(offsets.size - 1, np.inf)
     for i in range(nearest.size):

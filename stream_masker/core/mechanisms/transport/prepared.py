@@ -22,6 +22,9 @@ from stream_masker.core.random.draws import salts_of
 BOUND_PAIRS = 2048
 """The number of pairs of a parent's values that bound the change of its child."""
 
+ONE_PLACE = np.zeros(1, np.int32)
+"""The position, and the place, of the single value of an attribute that is not there."""
+
 
 @dataclass(frozen=True, eq=False)
 class PreparedTransport:
@@ -57,7 +60,8 @@ class PreparedTransport:
         return tuple(squares.astype(np.float32) for squares in self.squares)
 
     def make_channels(self) -> None:
-        """Compute what masks the records of the window, so that the first batch does not take longer than others."""
+        """Compute the channels that mask the records of the window, so that the first batch does not take longer than
+        others."""
         if not self.edges and self.pair is not None:
             _ = self.pair_channel
         children = {edge.child for edge in self.edges}
@@ -90,6 +94,8 @@ class PreparedTransport:
 
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
+        if after[j].min(initial=0) >= 0:
+            return
         rows = np.flatnonzero((before[j] >= 0) & (after[j] < 0))
         if rows.size:
             after[j][rows] = draw_values(self._channel(j), before[j][rows], words[j][rows])
@@ -114,7 +120,7 @@ class PreparedTransport:
             after[edge.child][rows] = drawn
 
     def _edges_for(self, batch: Batch) -> tuple[Edge, ...]:
-        """Return the tree; for two attributes of which one is an array, the edge from the scalar to it."""
+        """Return the tree; for two attributes, one of them an array, the edge from the scalar to it."""
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         if self.edges or self.pair is None or len(arrays) != 1:
             return self.edges if arrays or self.pair is None else ()
@@ -136,7 +142,8 @@ class PreparedTransport:
         psi = np.where(self.pair.written(self.least), self.pair.phi, 0.0)
         first, second = (gibbs(s, x, self.power) for s, x in zip(self.squares32, (a, b), strict=True))
         positions = (self.values[0].positions, self.values[1].positions)
-        return PairChannel.of(self.pair.table, psi, first, second, self.squares32[0], positions)
+        place_of = self.distances[1].preorder[positions[1]]
+        return PairChannel.of(self.pair.table, psi, first, second, self.squares32[0], positions, place_of)
 
     def solution(self) -> tuple[Problem, Scaling]:
         """Return the transport of pairs, or that of a single attribute."""
@@ -160,7 +167,7 @@ class PreparedTransport:
         return self.fits[j].solution(squares, self.least, self.power, self.root_exponents(j))
 
     def joint(self, j: int) -> Float64Matrix:
-        """(k, k) float64: P(a, a*) of an attribute.
+        """Return (k, k) float64: P(a, a*) of an attribute.
 
         For a value that is masked given another one it is a sum over all pairs of values of the parent.
         """
@@ -170,7 +177,7 @@ class PreparedTransport:
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
     def changed_at_least(self, j: int) -> float:
-        """A lower bound of the share of an attribute's values that change.
+        """Return a lower bound of the share of an attribute's values that change.
 
         It is the share itself, unless a value is masked given another attribute's mask: then it is the change with the
         most probable pairs of that one's values.
@@ -186,7 +193,7 @@ class PreparedTransport:
         return float(joint.sum() - np.trace(joint))
 
     def rows(self, j: int) -> Float64Matrix:
-        """(k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
+        """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its context."""
         joint = self.joint(j)
         without = joint.sum(axis=1) <= 0.0
         if without.any():
@@ -209,18 +216,19 @@ class PreparedTransport:
         return {}
 
     def _channel(self, j: int) -> PairChannel:
-        """The channel of one attribute alone."""
+        """Return the channel of one attribute alone."""
         if j not in self._channels:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
             kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
-            positions = (self.values[j].positions, np.zeros(1, np.int32))
+            positions = (self.values[j].positions, ONE_PLACE)
             nothing = np.ones((1, 1), np.float32)
-            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, self.squares32[j], positions)
+            squares = self.squares32[j]
+            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, squares, positions, ONE_PLACE)
         return self._channels[j]
 
     def root_exponents(self, j: int) -> Float64Matrix | None:
-        """The additional exponents of a root's kernel; None for other attributes."""
+        """Return the additional exponents of a root's kernel; None for other attributes."""
         factor = self.roots.get(j, 0.0)
         children = [edge for edge in self.edges if edge.parent == j]
         if factor == 0.0 or not children:

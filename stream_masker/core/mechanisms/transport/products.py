@@ -32,7 +32,7 @@ TRANSPOSED_TILE = 32
 def row_products(
     offsets: Int64Array, columns: Int64Array, weights: Float64Array, right: Float64Matrix
 ) -> Float64Matrix:
-    """(rows, v) float64: Φ·R for a table Φ with the given weights and a (columns, v) matrix R."""
+    """Return (rows, v) float64: Φ·R for a table Φ with the given weights and a (columns, v) matrix R."""
     result = np.zeros((offsets.size - 1, right.shape[1]), np.float64)
     for a in range(offsets.size - 1):
         row = result[a]
@@ -52,7 +52,7 @@ def row_products(
 
 @kernel
 def transposed(matrix: Float64Matrix) -> Float64Matrix:
-    """The transpose of a matrix, contiguous."""
+    """Return the transpose of a matrix, contiguous."""
     rows, columns = matrix.shape
     result = np.empty((columns, rows), np.float64)
     for top in range(0, rows, TRANSPOSED_TILE):
@@ -146,7 +146,7 @@ def row_forms(
 
 @kernel
 def row_maxima(offsets: Int64Array, columns: Int64Array, terms: Float64Array, right: Float64Matrix) -> Float64Matrix:
-    """(rows, v) float64: max over the entries (a, b) of row a of terms + R[b, v]; −inf for an empty row."""
+    """Return (rows, v) float64: max over the entries (a, b) of row a of terms + R[b, v]; −inf for an empty row."""
     result = np.full((offsets.size - 1, right.shape[1]), -np.inf)
     for a in range(offsets.size - 1):
         row = result[a]
@@ -159,7 +159,7 @@ def row_maxima(offsets: Int64Array, columns: Int64Array, terms: Float64Array, ri
 
 @kernel
 def entry_maxima(offsets: Int64Array, columns: Int64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
-    """(entries,) float64: max over v of left[a, v] + right[b, v] for each entry (a, b)."""
+    """Return (entries,) float64: max over v of left[a, v] + right[b, v] for each entry (a, b)."""
     result = np.empty(columns.size, np.float64)
     for a in range(offsets.size - 1):
         x = left[a]

@@ -46,6 +46,6 @@ class TransportedPairs:
         )
 
     def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
-        """(t,) float64: the probability of the masked pair given each pair, up to a common factor."""
+        """Return (t,) float64: the probability of the masked pair given each pair, up to a common factor."""
         new_a, new_b = self.index_a[masked[0]], self.index_b[masked[1]]
         return np.asarray(self.first[self.a, new_a] * self.second[self.b, new_b] / self.totals)

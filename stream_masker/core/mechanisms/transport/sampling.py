@@ -4,7 +4,7 @@ First a* is drawn with weights K_A(a, a*)·C(a*, b), where C(a*, b) = Σ ψ(a*, 
 b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of the first weights is (Kψ)(a, b), that of the
 second is C(a*, b), so neither takes a pass of its own.
 
-Kψ is computed in advance for all pairs of values, because most of the records that come are not tuples of the window.
+Kψ is computed in advance for all pairs of values, because most incoming records are not tuples of the window.
 Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
 of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
 """
@@ -19,6 +19,7 @@ from stream_masker.core.dtypes import (
     Float32Matrix,
     Float64Array,
     Int32Array,
+    Int32Matrix,
     Int64Array,
     UInt16Matrix,
     UInt64Array,
@@ -29,9 +30,14 @@ from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import accepts, salts_of
 
 PREFETCHED_PAIRS = 4
-"""Arrays are prefetched this many pairs ahead of their use, and what they are found by twice as many."""
+"""How many pairs ahead of their use arrays are prefetched. The data that locate them are prefetched twice as far
+ahead."""
+PREFETCHED_DISTANCES = 24
+"""Distances are prefetched this many values ahead of their use."""
 PREFETCHED_CANDIDATES = 8
 """The number of candidates of a pair whose contexts are prefetched."""
+PLACE_RANGES = 64
+"""The number of ranges of places by which a partner is found."""
 CONTEXT_ROWS_AT_ONCE = 32
 """The number of rows of C that are held before they are transposed."""
 DISTANCE_STEPS = 1 << 11
@@ -43,7 +49,11 @@ GREATEST_CONTEXT = 1e30
 class PairChannel(NamedTuple):
     """The arrays of a transport of pairs of k_A × k_B values with m tuples.
 
-    * ``offsets``, ``partners``: the tuples as compressed rows: (k_A + 1,) int64 and (m,) int32, ascending.
+    * ``partners``: (m,) int32, the tuples as compressed rows. ``places``: (m,) int32, the places of the partners,
+      ascending within a row. ``place_of``: (k_B,) int32, those of all values: their indices in a preorder walk of the
+      taxonomy, in which values that are near each other have near places.
+    * ``starts``: (k_A, ``PLACE_RANGES`` + 1) int32, for each row the first partner of each range of 2^``shift`` places;
+      the last one is the end of the row.
     * ``psi``: (m,) float64 ψ, up to a factor. ``totals``: (k_A, k_B) float32 Kψ.
     * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
@@ -51,8 +61,11 @@ class PairChannel(NamedTuple):
     * ``first_salts``, ``second_salts``: (k_A,) and (k_B,) uint64 (``core.random.draws.accepts``).
     """
 
-    offsets: Int64Array
     partners: Int32Array
+    places: Int32Array
+    place_of: Int32Array
+    starts: Int32Matrix
+    shift: int
     psi: Float64Array
     totals: Float32Matrix
     second: Float32Matrix
@@ -71,19 +84,27 @@ class PairChannel(NamedTuple):
         second: Float32Matrix,
         squares: Float32Matrix,
         positions: tuple[Int32Array, Int32Array],
+        place_of: Int32Array,
     ) -> PairChannel:
         """Create the channel of a table's ψ, with K_A and K_B.
 
         ``squares``: (k_A, k_A) sd² ≤ 1 of the first attribute. ``positions``: of the values of both attributes.
+        ``place_of``: (k_B,) int32, the places of the values of the second one.
         """
-        offsets, partners = table.by_row.offsets, table.columns.astype(np.int32)
-        scaled = psi * (GREATEST_CONTEXT / psi.sum())
+        ordered = np.lexsort((place_of[table.columns], table.rows))
+        offsets, partners = table.by_row.offsets, table.columns[ordered].astype(np.int32)
+        scaled = psi[ordered] * (GREATEST_CONTEXT / psi.sum())
         context = np.empty((second.shape[1], first.shape[0]), np.float32)
         fill_contexts(offsets, partners, scaled, second, context)
         totals: Float32Matrix = first @ context.T
-        order, ordered = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
-        fill_order(first, squares, order, ordered)
-        return cls(offsets, partners, scaled, totals, second, context, order, ordered, *map(salts_of, positions))
+        order, weights = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
+        fill_order(first, squares, order, weights)
+        places, shift = place_of[partners], int(place_of.max() // PLACE_RANGES).bit_length()
+        ranges = table.rows * PLACE_RANGES + (places >> shift)
+        bounds = np.arange(table.shape[0])[:, None] * PLACE_RANGES + np.arange(PLACE_RANGES + 1)
+        starts = np.searchsorted(ranges, bounds).astype(np.int32)
+        tuples = (partners, places, place_of, starts, shift, scaled)
+        return cls(*tuples, totals, second, context, order, weights, *map(salts_of, positions))
 
 
 @kernel
@@ -132,11 +153,12 @@ def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix
 
 
 @part
-def first_not_less(partners: Int32Array, low: int, high: int, b: int) -> int:
-    """The index of the first of the ascending partners from ``low`` on that is not less than b; ``high`` for none."""
+def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
+    """Return the index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is
+    none."""
     while low < high:
         middle = (low + high) >> 1
-        if partners[middle] < b:
+        if numbers[middle] < bound:
             low = middle + 1
         else:
             high = middle
@@ -145,7 +167,7 @@ def first_not_less(partners: Int32Array, low: int, high: int, b: int) -> int:
 
 @part
 def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
-    """The index of tuple (a, b), −1 if there is none."""
+    """Return the index of tuple (a, b), −1 if there is none."""
     k = first_not_less(partners, offsets[a], offsets[a + 1], b)
     return k if k < offsets[a + 1] and partners[k] == b else int64(-1)
 
@@ -170,15 +192,17 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 
 @part
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
-    """Draw b* among the partners of a*: first b, then those on both sides of it, because they are often near."""
+    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited."""
     weights = channel.second[b]
     left = np.float64(channel.context[b, new])
-    first, end = channel.offsets[new], channel.offsets[new + 1]
-    above = first_not_less(channel.partners, first, end, b)
+    place = channel.place_of[b]
+    starts = channel.starts[new]
+    first, end, section = int64(starts[0]), int64(starts[PLACE_RANGES]), place >> channel.shift
+    above = first_not_less(channel.places, int64(starts[section]), int64(starts[section + 1]), place)
     below = above - 1
     chosen = int64(-1)
     while below >= first or above < end:
-        if below < first or (above < end and channel.partners[above] - b <= b - channel.partners[below]):
+        if below < first or (above < end and channel.places[above] - place <= place - channel.places[below]):
             k = above
             above += 1
         else:
@@ -210,22 +234,24 @@ def prefetch_first(channel: PairChannel, a: Int32Array, b: Int32Array, i: int) -
 
 @part
 def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
-    """Prefetch what ``draw_second`` reads first: the offset of pair i's partners, and the partners of a pair before."""
+    """Prefetch what ``draw_second`` reads first: the range of pair i's partners, and the partners of a pair before."""
     if i < new.size and new[i] >= 0:
-        prefetch(channel.offsets, int64(new[i]))
+        prefetch(channel.starts[new[i]], int64(channel.place_of[b[i]] >> channel.shift))
         prefetch(channel.context[b[i]], int64(new[i]))
         prefetch(channel.second[b[i]], int64(b[i]))
     i -= PREFETCHED_PAIRS
     if i < new.size and new[i] >= 0:
-        prefetch(channel.partners, int64(channel.offsets[new[i]]))
-        prefetch(channel.psi, int64(channel.offsets[new[i]]))
+        start = int64(channel.starts[new[i], channel.place_of[b[i]] >> channel.shift])
+        prefetch(channel.places, start)
+        prefetch(channel.partners, start)
+        prefetch(channel.psi, start)
 
 
 @kernel
 def draw_pairs(
     channel: PairChannel, a: Int32Array, b: Int32Array, words_a: UInt64Array, words_b: UInt64Array
 ) -> tuple[Int32Array, Int32Array]:
-    """(n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
+    """Return (n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
     for i in range(a.size):
@@ -241,7 +267,8 @@ def draw_pairs(
 
 @kernel
 def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int32Array:
-    """(n,) int32: the indices of the masked values of one attribute, whose second attribute has a single value."""
+    """Return (n,) int32: the indices of the masked values of one attribute, whose second attribute has a single
+    value."""
     new = np.full(a.size, -1, np.int32)
     for i in range(a.size):
         if a[i] >= 0:
@@ -276,7 +303,7 @@ def masked_sums(
     squared = 0.0
     rows = np.empty(codes.size, np.int32)
     for i in range(codes.size):
-        ahead = min(i + PREFETCHED_PAIRS, codes.size - 1)
+        ahead = min(i + PREFETCHED_DISTANCES, codes.size - 1)
         if before[ahead] >= 0:
             prefetch(squares[before[ahead]], int64(after[ahead]))
         masked[i] = -1

@@ -91,7 +91,7 @@ def meet_measure(
 
     * ``profile``: (2,) the ratios of λ of both attributes; their greatest is 1.
 
-    Returns the range of the measure if it does not contain ``wanted``.
+    Return the range of the measure if it does not contain ``wanted``.
     """
     low, high = np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
     phi = None if start is None else start.phi

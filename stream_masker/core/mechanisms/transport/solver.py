@@ -38,19 +38,19 @@ SINGLE_ERROR = 1e-6
 MARGINAL_ERROR = SINGLE_ERROR
 """The greatest sum of absolute differences between the two marginals of the coupling and P."""
 ROUGH_ERROR = 1e-3
-"""The same while λ is searched for."""
+"""The greatest such sum while λ is searched for."""
 MAX_BALANCE_STEPS = 300
 ANDERSON_MEMORY = 4
 """The number of steps before the current one that Anderson's method combines."""
 MAX_SETBACK = 10.0
-"""When an error exceeds the least one by this factor, the steps before are forgotten."""
+"""When an error exceeds the least one by this factor, the previous steps are discarded."""
 
 
 Matrix = TypeVar("Matrix", Float64Matrix, Float32Matrix)
 
 
 def gibbs(squares: Matrix, sharpness: float, power: float, extra: Float64Matrix | None = None) -> Matrix:
-    """(k, l): exp(−λ·sd^γ − extra) from sd², in its precision, with exponents of at most ``MAX_EXPONENT``.
+    """Return (k, l): exp(−λ·sd^γ − extra) from sd², in its precision, with exponents of at most ``MAX_EXPONENT``.
 
     It is computed for some rows at a time, which stay in the cache of the processor.
     """
@@ -152,7 +152,7 @@ def balance(problem: Problem, sharpness: Float64Array, start: Float64Array | Non
 
 
 def _totals(problem: Problem, sharpness: Float64Array, weights: Float64Array, *, single: bool) -> Float64Array:
-    """(m,) float64: K times the weights."""
+    """Return (m,) float64: K times the weights."""
     kernels = problem.single.of(sharpness) if single else problem.double.of(sharpness)
     return problem.table.by_row.product(weights, *kernels)
 
@@ -186,7 +186,7 @@ class _Anderson:
         self.clear()
 
     def clear(self) -> None:
-        """Forget the steps before."""
+        """Discard the previous steps."""
         self._points: list[Float64Array] = []
         self._residuals: list[Float64Array] = []
 
@@ -210,7 +210,7 @@ def _least_squares(columns: Float64Array, wanted: Float64Array) -> Float64Array:
 
 
 def mean_squares(problem: Problem, scaling: Scaling) -> Float64Array:
-    """(2,) float64: E[sd²] of both attributes under P and the channel, in the precision of the scaling."""
+    """Return (2,) float64: E[sd²] of both attributes under P and the channel, in the precision of the scaling."""
     kernels: Kernels[Float32Matrix] | Kernels[Float64Matrix] = problem.single if scaling.single else problem.double
     (first, second), (squares_a, squares_b) = kernels.of(scaling.sharpness), kernels.squares
     rows, weights = problem.table.by_row, problem.law / scaling.totals
@@ -222,7 +222,7 @@ def mean_squares(problem: Problem, scaling: Scaling) -> Float64Array:
 
 
 def _moved_alone(table: Table, psi: Float64Array, kernel: FloatMatrix, squares: FloatMatrix) -> Float64Array:
-    """(m,) float64: the entries of K∘sd² times ψ for one attribute, some rows of the product at a time."""
+    """Return (m,) float64: the entries of K∘sd² times ψ for one attribute, some rows of the product at a time."""
     column = np.zeros(table.shape[0], kernel.dtype)
     column[table.rows] = psi
     tops = range(0, table.shape[0], GIBBS_ROWS)
@@ -231,7 +231,7 @@ def _moved_alone(table: Table, psi: Float64Array, kernel: FloatMatrix, squares: 
 
 
 def changed_shares(problem: Problem, scaling: Scaling) -> Float64Array:
-    """(2,) float64: the share of values of each attribute that change, P(a* ≠ a) and P(b* ≠ b)."""
+    """Return (2,) float64: the share of values of each attribute that change, P(a* ≠ a) and P(b* ≠ b)."""
     first, second = problem.single.of(scaling.sharpness)
     table, weights = problem.table, problem.law / scaling.totals
     rows, columns, order = table.by_row, table.by_column, table.order

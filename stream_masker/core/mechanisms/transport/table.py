@@ -23,7 +23,7 @@ class Entries:
     columns: Int64Array
 
     def product(self, weights: Float64Array, left: FloatMatrix, right: FloatMatrix) -> Float64Array:
-        """(m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries.
+        """Return (m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries.
 
         It is computed in the precision of the matrices.
         """
@@ -39,7 +39,7 @@ class Entries:
         return result.astype(np.float64)
 
     def maxima(self, terms: Float64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
-        """(m,) the entries of max over all entries (a, b) of L[a′, a] + terms[a, b] + R[b, b′]."""
+        """Return (m,) the entries of max over all entries (a, b) of L[a′, a] + terms[a, b] + R[b, b′]."""
         half = products.transposed(products.row_maxima(self.offsets, self.columns, terms, right))
         return products.entry_maxima(self.offsets, self.columns, left, half)
 

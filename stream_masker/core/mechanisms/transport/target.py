@@ -67,7 +67,7 @@ class Target:
         return self.kind in DISTANCE_TARGETS
 
     def mean_squares(self, statistics: Statistics) -> Float64Array:
-        """(p,) float64: the mean squared distances to meet: α·sdVar, or the square of the RMSE."""
+        """Return (p,) float64: the mean squared distances to meet: α·sdVar, or the square of the RMSE."""
         values = np.array([self.value[name] for name in statistics.attributes])
         result: Float64Array = values * np.diag(statistics.covariance) if self.kind == "alpha" else values**2
         return result

@@ -142,7 +142,8 @@ class Edge:
 
 
 def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Matrix:
-    """(k_A, k_A) float64 ≥ 0: the energy distance of the laws of B given a and given a*; 0 where one has no partner."""
+    """Return (k_A, k_A) float64 ≥ 0: the energy distance of the laws of B given a and given a*; 0 where one has no
+    partner."""
     shares = counts / np.maximum(np.bincount(table.rows, counts, minlength=table.shape[0]), 1.0)[table.rows]
     entries = table.by_row
     half = products.transposed(products.row_products(entries.offsets, entries.columns, shares, costs))
@@ -156,7 +157,7 @@ def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Mat
 
 
 def sample_joint(law: Float64Array, channel: FloatMatrix, psi: Float64Array) -> tuple[Int32Array, Int32Array]:
-    """(n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability.
+    """Return (n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability.
 
     * ``law``: (k,) P(a). ``channel``: (k, k), and ``psi``: (k,): P(a* | a) is proportional to their products.
     """
@@ -170,7 +171,7 @@ def sample_joint(law: Float64Array, channel: FloatMatrix, psi: Float64Array) -> 
 
 
 def sample_child(laws: Conditional, a: Int32Array, new_a: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """(n,) int32 each: one pair (b, b*) for each pair (a, a*) that has partners."""
+    """Return (n,) int32 each: one pair (b, b*) for each pair (a, a*) that has partners."""
     rng = np.random.default_rng(TREE_SEED)
     channel = ConditionalChannel(laws)
     covered = channel.covers(a, new_a)

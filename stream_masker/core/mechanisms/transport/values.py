@@ -9,24 +9,34 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.intrinsics import prefetch
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, nearest_values, values_below
 from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
+PREFETCHED_CODES = 16
+"""The index of a code's value is prefetched this many codes ahead of its use."""
 
 
 class SquareDistances:
-    """sd² of the values of one attribute. It keeps the last matrix, so that another one costs its new values only."""
+    """sd² of the values of one attribute. The last matrix is kept, so that the next one costs only its new values."""
 
     def __init__(self, distance: Distance) -> None:
         self.distance = distance
         self._last: tuple[Int32Array, Float64Matrix] | None = None
 
+    @cached_property
+    def preorder(self) -> Int32Array:
+        """(m,) int32: the index of each concept of the taxonomy in a preorder walk."""
+        tau = self.distance.taxonomy
+        return np.asarray(preorder_of(first_parents_of(tau.parent_offsets, tau.parents)))
+
     def of(self, positions: Int32Array) -> Float64Matrix:
-        """(k, k) float64: sd² of the values at k positions, ascending."""
+        """Return (k, k) float64: sd² of the values at k positions, ascending."""
         last = self._last
         if last is None or not np.array_equal(last[0], positions):
             last = (positions, self._computed(positions, last))
@@ -76,14 +86,14 @@ class Values:
 
     @classmethod
     def of(cls, distance: Distance, positions: Int32Array, counts: Int64Array) -> Values:
-        """Create the domain of values and their counts."""
+        """Create the values with their counts."""
         index_of = np.full(len(distance.taxonomy), -1, np.int32)
         index_of[positions] = np.arange(positions.size, dtype=np.int32)
         return cls(distance, positions, counts, index_of)
 
     @classmethod
     def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
-        """Create the domain of the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
+        """Select the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
         chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
         kept = cls.of(distance, column.keys[chosen].astype(np.int32), column.counts[chosen])
         if chosen.size == column.keys.size:
@@ -96,17 +106,33 @@ class Values:
         return self.positions.size
 
     def indices(self, codes: Int32Array) -> Int32Array:
-        """(n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new codes."""
-        found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
-        new = np.unique(codes[(found < 0) & (codes >= 0)])
-        if new.size:
+        """Return (n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new
+        codes."""
+        found = np.empty(codes.size, np.int32)
+        if look_up(self.index_of, codes, found):
+            new = np.unique(codes[(found < 0) & (codes >= 0)])
             self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
-            found = np.where(codes < 0, np.int32(-1), self.index_of[codes])
+            look_up(self.index_of, codes, found)
         return found
 
     @cached_property
     def _below(self) -> ValuesBelow:
         return values_below(self.distance, self.positions)
+
+
+@kernel
+def look_up(index_of: Int32Array, codes: Int32Array, found: Int32Array) -> int:
+    """Set ``found``, (n,), to the index of each code's value, −1 for absent ones, and count the codes without one."""
+    new = 0
+    for i in range(codes.size):
+        ahead = codes[min(i + PREFETCHED_CODES, codes.size - 1)]
+        if ahead >= 0:
+            prefetch(index_of, int64(ahead))
+        found[i] = -1
+        if codes[i] >= 0:
+            found[i] = index_of[codes[i]]
+            new += int64(found[i] < 0)
+    return new
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:

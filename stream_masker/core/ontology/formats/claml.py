@@ -102,7 +102,7 @@ def _rubrics(element: Element, kind: str) -> Iterator[str]:
 
 
 def _content(element: Element) -> str:
-    """The text of an element with spaces instead of line breaks, without references to other classes."""
+    """Return the text of an element with spaces instead of line breaks, without references to other classes."""
     parts = [element.text or ""]
     for child in element:
         parts += ["" if child.tag == "Reference" else _content(child), child.tail or ""]

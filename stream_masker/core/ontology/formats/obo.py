@@ -23,7 +23,7 @@ def read_obo(lines: TextIO) -> OntologyDraft:
 
 
 def _stanzas(lines: Iterable[str]) -> Iterator[dict[str, list[str]]]:
-    """The values by tag of each [Term] stanza."""
+    """Yield the values by tag of each [Term] stanza."""
     stanza: dict[str, list[str]] | None = None
     for line in map(str.strip, lines):
         if line.startswith("["):
@@ -51,7 +51,7 @@ def _add_term(draft: OntologyDraft, stanza: dict[str, list[str]]) -> None:
 
 
 def _identifier(value: str) -> str:
-    """The identifier at the start of a value, without a comment or trailing modifiers."""
+    """Return the identifier at the start of a value, without a comment or trailing modifiers."""
     return re.split(r"\s|!|\{", value, maxsplit=1)[0]
 
 

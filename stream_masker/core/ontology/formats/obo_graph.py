@@ -74,7 +74,7 @@ def _add_edge(draft: OntologyDraft, edge: GraphObject) -> None:
 
 
 def _values(meta: GraphObject, name: str, predicate: str | None = None) -> Iterator[str]:
-    """The values of a list of properties: all, or those of one predicate."""
+    """Yield the values of a list of properties: all, or those of one predicate."""
     for item in _list(meta, name):
         value = _object(item, name)
         if predicate is None or value.get("pred") == predicate:

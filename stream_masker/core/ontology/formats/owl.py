@@ -165,7 +165,7 @@ class _Reader:
 
 
 def _iri(base: str, attributes: dict[str, str], name: str) -> str:
-    """The IRI in rdf:about or rdf:resource, or that of rdf:ID; empty if there is none."""
+    """Return the IRI in rdf:about or rdf:resource, or that of rdf:ID; empty if there is none."""
     given = attributes.get(RDF + name)
     if given is not None:
         return given if ABSOLUTE.match(given) else urljoin(base, given)

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 def cache_path(key: str) -> Path:
-    """The path of the compiled form of the source with this key."""
+    """Return the path of the compiled form of the source with this key."""
     return cache_folder() / f"{key}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
 
 
@@ -50,14 +50,14 @@ def store(data: OntologyData, key: str, source: str) -> OntologyData:
 
 
 def file_key(path: Path) -> str:
-    """A key that depends on the content of a file alone. Raises OSError."""
+    """Return a key that depends on the content of a file alone. Raises OSError."""
     with path.open("rb") as file:
         digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
     return digest.hexdigest()
 
 
 def package_key(package: str) -> str:
-    """A key that depends on the installed version of the package that contains the data."""
+    """Return a key that depends on the installed version of the package that contains the data."""
     return f"{package}-{importlib.metadata.version(package)}"
 
 

@@ -77,7 +77,7 @@ def read_compiled(path: Path) -> OntologyData:
 
 
 def _verified(path: Path, file: BinaryIO) -> tuple[dict[str, Any], int]:
-    """The header, and the offset of the data. Raises CompiledOntologyError if a checksum or a size is wrong."""
+    """Return the header, and the offset of the data. Raises CompiledOntologyError if a checksum or a size is wrong."""
     _check_format(path, file.readline(CHECKSUM_CHUNK))
     length, checksum = (int.from_bytes(file.read(size), "little") for size in (8, 4))
     head = file.read(min(length, os.fstat(file.fileno()).st_size))
@@ -111,7 +111,7 @@ def _checksum(chunks: Iterator[bytes | memoryview]) -> int:
 
 
 def _prefix(arrays: NamedArrays, facts: Mapping[str, str]) -> bytes:
-    """The bytes before the data. Their number is a multiple of the alignment."""
+    """Return the bytes before the data. Their number is a multiple of the alignment."""
     table, offset = [], 0
     for name, array in arrays.items():
         table.append((name, array.dtype.str, offset, array.nbytes))

@@ -85,7 +85,7 @@ class CandidateCache(NamedTuple):
 
 
 def new_candidate_cache(concepts: int, max_groups: int, size: int) -> CandidateCache:
-    """An empty cache for ``size`` levels of values, of which none has more than ``max_groups`` groups.
+    """Return an empty cache for ``size`` levels of values, none of which has more than ``max_groups`` groups.
 
     Memory is committed as it is filled: about 120 bytes for each level.
     """
@@ -109,7 +109,7 @@ def new_candidate_cache(concepts: int, max_groups: int, size: int) -> CandidateC
 
 @inlined
 def cache_has_room(cache: CandidateCache) -> bool:
-    """Whether another value with two queries, and another list of places, fit into the cache."""
+    """Return whether another value with two queries, and another list of places, fit into the cache."""
     most = cache.max_groups[0]
     used = cache.used
     return (
@@ -123,7 +123,7 @@ def cache_has_room(cache: CandidateCache) -> bool:
 
 @kernel
 def add_value(graph: GraphArrays, lists: MemberLists, cache: CandidateCache, a: int) -> None:
-    """Adds the levels of a, nearest first, and their groups, those of a level by descending ancestor."""
+    """Add the levels of a, nearest first, and their groups, those of a level by descending ancestor."""
     distances = np.empty(cache.max_groups[0], np.float64)
     groups = np.empty((cache.max_groups[0], 2), np.int32)
     count = 0
@@ -160,7 +160,7 @@ def add_value(graph: GraphArrays, lists: MemberLists, cache: CandidateCache, a: 
 
 @inlined
 def first_level_at(cache: CandidateCache, first: int, stop: int, distance: float) -> int:
-    """The first of the levels first … stop - 1 that is not nearer than ``distance``; ``stop`` if all are."""
+    """Return the first of the levels first … stop - 1 that is not nearer than ``distance``; ``stop`` if all are."""
     while first < stop:
         middle = (first + stop) >> 1
         if cache.distances[middle] < distance:
@@ -172,25 +172,25 @@ def first_level_at(cache: CandidateCache, first: int, stop: int, distance: float
 
 @inlined
 def query_key(concepts: int, a: int, r: int, sign: int) -> int:
-    """A number, not 0, for each (a, r, sign); r is -1 if sign is 0. ``value_of_key`` inverts it."""
+    """Return a number, not 0, for each (a, r, sign); r is -1 if sign is 0. ``value_of_key`` inverts it."""
     return ((a * (concepts + 1) + r + 1) * 3) + sign + 2
 
 
 @inlined
 def value_of_key(cache: CandidateCache, key: int) -> int:
-    """The number of the cached value of a query."""
+    """Return the number of the cached value of a query."""
     return int64(cache.value_ids[(key - 1) // 3 // (cache.value_ids.size + 1)])
 
 
 @inlined
 def home_entry(cache: CandidateCache, key: int) -> int:
-    """The entry of ``queries`` where the search for a key begins."""
+    """Return the entry of ``queries`` where the search for a key begins."""
     return int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (cache.queries.size - 1)
 
 
 @inlined
 def find_entry(cache: CandidateCache, key: int) -> int:
-    """The entry of ``queries`` with the key, or the empty entry where it is to be added."""
+    """Return the entry of ``queries`` with the key, or the empty entry where it is to be added."""
     mask = cache.queries.size - 1
     entry = home_entry(cache, key)
     while cache.queries[entry].key != 0 and cache.queries[entry].key != key:
@@ -202,7 +202,7 @@ def find_entry(cache: CandidateCache, key: int) -> int:
 def add_query(
     cache: CandidateCache, entry: int, key: int, levels: int, own_distance: Separation, near_set: int
 ) -> None:
-    """Adds a query with this number of levels, all of unknown status."""
+    """Add a query with this number of levels, all of unknown status."""
     start = cache.used[STATUSES]
     query = cache.queries[entry]
     query.key = key
@@ -220,32 +220,32 @@ def add_query(
 
 @inlined
 def cached_own_distance(cache: CandidateCache, entry: int) -> Separation:
-    """The own distance of a cached query."""
+    """Return the own distance of a cached query."""
     return Separation(int64(cache.queries[entry].depth), int64(cache.queries[entry].links))
 
 
 @inlined
 def current_batch(cache: CandidateCache) -> int:
-    """The number of the batch, modulo 2³¹."""
+    """Return the number of the batch, modulo 2³¹."""
     return cache.used[BATCHES] & BATCH_MASK
 
 
 @inlined
 def note_request(cache: CandidateCache, entry: int) -> None:
-    """Marks a query as requested again if an earlier batch brought it."""
+    """Mark a query as requested again if an earlier batch brought it."""
     if cache.queries[entry].batch != current_batch(cache):
         cache.queries[entry].is_requested_again = 1
 
 
 @inlined
 def is_room_to_list(cache: CandidateCache, count: int) -> bool:
-    """Whether a list of this number of places fits into the cache."""
+    """Return whether a list of this number of places fits into the cache."""
     return cache.used[LISTED_PLACES] + count < cache.listed.size
 
 
 @inlined
 def locate(lists: MemberLists, cache: CandidateCache, level: int, place: int) -> tuple[int, int]:
-    """(group, index in ``MemberLists.members``) of the member at a place of the level."""
+    """Return (group, index in ``MemberLists.members``) of the member at a place of the level."""
     g = int64(cache.first_group[level])
     while True:
         x = cache.groups[g].list
@@ -259,7 +259,7 @@ def locate(lists: MemberLists, cache: CandidateCache, level: int, place: int) ->
 
 @inlined
 def is_listed(listed: Int32Array, begin: int, place: int) -> bool:
-    """Whether the list of places that begins with its number at ``listed[begin]`` contains a place."""
+    """Return whether the list of places that begins with its number at ``listed[begin]`` contains a place."""
     low = int64(begin + 1)
     high = low + listed[begin]
     while low < high:

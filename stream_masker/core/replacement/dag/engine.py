@@ -87,7 +87,7 @@ class DagReplacer:
         self._lock = Lock()
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
         order = np.argsort(task.codes.astype(np.int64) * len(self._dag.graph.depth) + task.references)
         with self._lock:
             return Replacement(
@@ -106,7 +106,7 @@ class DagReplacer:
 
 @kernel
 def max_groups(graph: GraphArrays, lists: MemberLists) -> int:
-    """The greatest number of lists that the ancestors of one concept have."""
+    """Return the greatest number of lists that the ancestors of one concept have."""
     most = int64(0)
     for a in range(graph.depth.size):
         total = int64(0)
@@ -119,7 +119,7 @@ def max_groups(graph: GraphArrays, lists: MemberLists) -> int:
 
 @inlined
 def query_of(dag: DagArrays, a: int, r: int, sign: int) -> Query:
-    """The query of a cached value. Adds it to the cache if it is new."""
+    """Return the query of a cached value. Add it to the cache if it is new."""
     graph, lists, cache, scratch = dag
     value = cache.value_ids[a]
     first_level = cache.first_level[value]
@@ -138,7 +138,8 @@ def query_of(dag: DagArrays, a: int, r: int, sign: int) -> Query:
 
 @inlined
 def is_any_admissible(dag: DagArrays, query: Query, j: int, target: float) -> bool:
-    """Whether the levels from j on, those at a distance of at least ``target``, have any admissible candidate."""
+    """Return whether the levels from j on, those at a distance of at least ``target``, have any admissible
+    candidate."""
     cache = dag.cache
     own_distance = wu_palmer_level(query.own_distance.depth, query.own_distance.links)
     if query.sign < 0 and own_distance >= target and dag.lists.eligible[query.reference]:
@@ -160,7 +161,7 @@ def is_any_admissible(dag: DagArrays, query: Query, j: int, target: float) -> bo
 
 @part
 def is_remote_admissible(dag: DagArrays, query: Query, target: float) -> bool:
-    """Whether one of ``MemberLists.remote`` is admissible and at a distance of at least ``target``."""
+    """Return whether one of ``MemberLists.remote`` is admissible and at a distance of at least ``target``."""
     mark_query(dag.graph, dag.scratch, query)
     remote = dag.lists.remote
     found, j = False, 0
@@ -172,8 +173,11 @@ def is_remote_admissible(dag: DagArrays, query: Query, target: float) -> bool:
 
 @part
 def is_near_admissible(dag: DagArrays, query: Query, target: float) -> bool:
-    """For sign < 0: whether one of a few concepts near to r is admissible and at a distance of at least ``target``: of
-    some ancestors of r, the first and the last member of the list of the longest path that may hold near concepts."""
+    """Return whether one of a few concepts near r is admissible and at a distance of at least ``target``; sign < 0.
+
+    These concepts are, for some ancestors of r, the first and the last member of the list with the longest path that
+    may hold near concepts.
+    """
     graph, lists, _, scratch = dag
     compute_bounds(graph, scratch, query)
     r = query.reference
@@ -190,8 +194,10 @@ def is_near_admissible(dag: DagArrays, query: Query, target: float) -> bool:
 
 @inlined
 def is_witness(dag: DagArrays, query: Query, target: float, c: int) -> bool:
-    """Whether a candidate is admissible and at a distance of at least ``target``. If so, its level is marked as
-    ``NONEMPTY``."""
+    """Return whether a candidate is admissible and at a distance of at least ``target``.
+
+    If so, mark its level as ``NONEMPTY``.
+    """
     graph, _, cache, scratch = dag
     _, separation = common_subsumer(graph, scratch, c, VALUE)
     distance = wu_palmer_level(separation.depth, separation.links)
@@ -205,7 +211,7 @@ def is_witness(dag: DagArrays, query: Query, target: float, c: int) -> bool:
 
 @part
 def choose_dag_level(dag: DagArrays, query: Query, rule: LevelRule, words: RandomWords) -> Choice:
-    """The replacement of a query's value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
+    """Return the replacement of a query's value; flags are ``NONE_ADMISSIBLE`` if no candidate is admissible.
 
     It applies the rule of ``core.replacement.rule``. The two levels next to the target are assumed to have admissible
     candidates until the chosen one proves empty; then the next level in that direction is considered. This gives the
@@ -239,7 +245,7 @@ def choose_dag_level(dag: DagArrays, query: Query, rule: LevelRule, words: Rando
 
 @inlined
 def resolve_query(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, words: RandomWords) -> Choice:
-    """``choose_dag_level`` for a query that may be new; leaves the scratch memory clean."""
+    """Run ``choose_dag_level`` for a query that may be new. Leave the scratch memory clean."""
     query = query_of(dag, a, r, sign)
     choice = choose_dag_level(dag, query, rule, words)
     clean_query(dag.graph, dag.scratch, query)
@@ -248,7 +254,7 @@ def resolve_query(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, wo
 
 @inlined
 def replace_in_dag(dag: DagArrays, a: int, r: int, sign: int, rule: LevelRule, words: RandomWords) -> Choice:
-    """The replacement of a value. If no candidate meets the sign condition, the condition is dropped."""
+    """Return the replacement of a value. If no candidate meets the sign condition, the condition is dropped."""
     dropped = 0
     while True:
         choice = resolve_query(dag, a, r if sign != 0 else int64(-1), sign, rule, words)
@@ -270,7 +276,7 @@ def replace_all_in_dag(
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """(codes, distances, flags) of a ``Replacement`` of k values.
+    """Return (codes, distances, flags), the arrays of a ``Replacement`` of k values.
 
     order: ``TaskArrays.order``; the others: the arrays of the ``ReplacementTask``.
     """
@@ -294,9 +300,11 @@ def replace_all_in_dag(
 
 @part
 def replace_cached(dag: DagArrays, calibrated: bool, start: int, task: TaskArrays, result: ReplacementArrays) -> int:
-    """Replaces the values of the order from ``start`` on, until one is not cached or the cache is full; returns where
-    it stopped. The value at ``start`` must be cached. As a ``part``, it counts no references to arrays for each
-    value."""
+    """Replace the values of the order from ``start`` on, until one is not cached or the cache is full.
+
+    Return the index where it stopped. The value at ``start`` must be cached. As a ``part``, it counts no references to
+    arrays for each value.
+    """
     graph, lists, cache, _ = dag
     order = task.order
     prefetch_queries(graph, cache, task, start, start + PREFETCH_DISTANCE)

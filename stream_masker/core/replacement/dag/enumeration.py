@@ -58,14 +58,14 @@ FEW_IN_BLOCK = 2
 
 @inlined
 def is_admissible_member(dag: DagArrays, query: Query, g: int, y: int) -> bool:
-    """Whether ``MemberLists.members[y]``, in group g of a level, is an admissible member of the level."""
+    """Return whether ``MemberLists.members[y]``, in group g of a level, is an admissible member of the level."""
     s = dag.scratch.steps[dag.cache.groups[g].step].concept
     return is_admissible_over(dag.graph, dag.scratch, query, int64(dag.lists.members[y]), s)
 
 
 @part
 def enumerate_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
-    """Lists the admissible members of a level and writes its status, which has index ``at``."""
+    """List the admissible members of a level, and write its status, which has index ``at``."""
     cache, scratch = dag.cache, dag.scratch
     is_small = cache.sizes[level] <= MAX_SMALL_LEVEL and scratch.state[STAGE] == MARKED
     if is_small and is_room_to_list(cache, MAX_SMALL_LEVEL):
@@ -80,7 +80,7 @@ def enumerate_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
 
 @inlined
 def enumerate_small_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
-    """Visits all members of a level of at most ``MAX_SMALL_LEVEL``."""
+    """Visit all members of a level of at most ``MAX_SMALL_LEVEL``."""
     graph, lists, cache, scratch = dag
     begin = cache.used[LISTED_PLACES]
     members = scratch.small_level
@@ -101,7 +101,7 @@ def enumerate_small_level(dag: DagArrays, query: Query, level: int, at: int) -> 
 
 @inlined
 def keep_list(cache: CandidateCache, at: int, begin: int, count: int) -> None:
-    """Keeps the list of places that follows ``listed[begin]``, and writes the status at ``at``."""
+    """Keep the list of places that follows ``listed[begin]``, and write the status at ``at``."""
     cache.statuses[at] = EMPTY
     if count > 0:
         cache.listed[begin] = count
@@ -111,7 +111,7 @@ def keep_list(cache: CandidateCache, at: int, begin: int, count: int) -> None:
 
 @inlined
 def enumerate_by_sweep(dag: DagArrays, query: Query, level: int, at: int) -> None:
-    """Sweeps a level. If there are more admissible members than fit, only their existence is kept."""
+    """Sweep a level. If there are more admissible members than fit, only their existence is kept."""
     compute_bounds(dag.graph, dag.scratch, query)
     cache = dag.cache
     begin = cache.used[LISTED_PLACES]
@@ -125,9 +125,9 @@ def enumerate_by_sweep(dag: DagArrays, query: Query, level: int, at: int) -> Non
 
 @part
 def sweep_level(dag: DagArrays, query: Query, level: int, wanted: int, room: int) -> tuple[int, int]:
-    """(number of admissible members, place of the one with index ``wanted`` among them, or -1).
+    """Return the number of admissible members, and the place of the one with index ``wanted`` among them, or -1.
 
-    Writes the first ``room`` places after ``listed[used[LISTED_PLACES]]``. The bounds of the query must be computed.
+    Write the first ``room`` places after ``listed[used[LISTED_PLACES]]``. The bounds of the query must be computed.
     """
     graph, lists, cache, scratch = dag
     count, place, before = int64(0), int64(-1), int64(0)
@@ -143,7 +143,7 @@ def sweep_level(dag: DagArrays, query: Query, level: int, wanted: int, room: int
 def sweep_list(
     dag: DagArrays, query: Query, g: int, before: int, count: int, place: int, wanted: int, room: int
 ) -> tuple[int, int]:
-    """``sweep_level`` for one group, after the ``before`` members of other groups; continues from count and place.
+    """Run ``sweep_level`` for one group, after the ``before`` members of other groups; continue from count and place.
 
     Members are gathered, sifted and visited in rounds of up to ``MAX_MEMBERS``, so that the processor loads many
     ancestor lines at a time.
@@ -186,10 +186,10 @@ def gather_members(
     stop: int,
     unsure: int,
 ) -> tuple[int, int]:
-    """(index where to continue, number of members gathered) of the members y … stop - 1 of group g, a list of step i.
+    """Gather the members y … stop - 1 of group g, a list of step i, in ``AncestorScratch.members`` while there is room.
 
-    Gathers in ``AncestorScratch.members``, as far as there is room, those whose blocks are not excluded. Prefetches the
-    signatures of those from ``unsure`` on, which ``sift_members`` reads.
+    Members of excluded blocks are left out. The signatures of those from ``unsure`` on, which ``sift_members`` reads,
+    are prefetched. Return the index where to continue, and the number of members gathered.
     """
     size = 0
     while y < stop and size + MEMBER_BLOCK <= scratch.members.size:
@@ -206,9 +206,9 @@ def gather_members(
 
 @inlined
 def sift_members(dag: DagArrays, sign: int, size: int) -> int:
-    """Keeps the first ``size`` of ``AncestorScratch.members`` that may be admissible; returns their number.
+    """Keep those of the first ``size`` entries of ``AncestorScratch.members`` that may be admissible.
 
-    Prefetches their ancestor lines.
+    Return their number. Their ancestor lines are prefetched.
     """
     graph, lists, cache, scratch = dag
     members = scratch.members
@@ -238,7 +238,8 @@ def viable_end(
     end: int,
     unsure: int,
 ) -> int:
-    """The end of the members from y on, in the block that ends at ``end``, that may be admissible; y if none may.
+    """Return the end of the members from y on, in the block that ends at ``end``, that may be admissible; y if none
+    may.
 
     For sign < 0, those before ``unsure`` may be admissible regardless of the ancestors that they share with r.
     """

@@ -28,10 +28,10 @@ from stream_masker.core.replacement.dag.cache import (
 
 @kernel
 def evict(cache: CandidateCache) -> None:
-    """Removes the queries that were not requested again.
+    """Remove the queries that were not requested again.
 
-    Clears the whole cache if that does not make room, or leaves more than half of it filled. Only a full clear frees
-    levels and groups.
+    If that does not make room, or leaves more than half of the cache filled, clear the whole cache. Only a full clear
+    frees levels and groups.
     """
     kept = requested_queries(cache)
     places = move_statuses(cache, kept)
@@ -48,7 +48,7 @@ def evict(cache: CandidateCache) -> None:
 
 @kernel
 def clear_cache(cache: CandidateCache) -> None:
-    """Removes all values and queries."""
+    """Remove all values and queries."""
     cache.value_ids[:] = 0
     clear_queries(cache)
     cache.used[:BATCHES] = 0
@@ -56,14 +56,14 @@ def clear_cache(cache: CandidateCache) -> None:
 
 @inlined
 def clear_queries(cache: CandidateCache) -> None:
-    """Makes all entries of the hash table empty."""
+    """Empty all entries of the hash table."""
     for entry in range(cache.queries.size):
         cache.queries[entry].key = 0
 
 
 @inlined
 def is_half_free(cache: CandidateCache) -> bool:
-    """Whether queries, statuses and lists each fill at most half of their limits."""
+    """Return whether queries, statuses and lists each fill at most half of their limits."""
     return (
         4 * cache.used[QUERIES] <= cache.queries.size
         and 2 * cache.used[STATUSES] <= cache.statuses.size
@@ -73,7 +73,7 @@ def is_half_free(cache: CandidateCache) -> bool:
 
 @kernel
 def requested_queries(cache: CandidateCache) -> RecordArray:
-    """The entries that were requested again, by the index where their statuses start."""
+    """Return the entries that were requested again, by the index where their statuses start."""
     count = 0
     starts = np.empty(cache.used[QUERIES], np.int64)
     entries = np.empty(cache.used[QUERIES], np.int64)
@@ -86,7 +86,7 @@ def requested_queries(cache: CandidateCache) -> RecordArray:
 
 @kernel
 def move_statuses(cache: CandidateCache, kept: RecordArray) -> Int64Array:
-    """Moves the statuses of the kept queries to the front; returns the indices of those that refer to a list."""
+    """Move the statuses of the kept queries to the front. Return the indices of those that refer to a list."""
     places = np.empty(cache.used[STATUSES], np.int64)
     count, free = 0, int64(0)
     for i in range(kept.size):
@@ -107,7 +107,7 @@ def move_statuses(cache: CandidateCache, kept: RecordArray) -> Int64Array:
 
 @kernel
 def move_lists(cache: CandidateCache, places: Int64Array) -> None:
-    """Moves the lists that these statuses refer to to the front."""
+    """Move the lists that these statuses refer to to the front."""
     free = int64(0)
     for place in places[np.argsort(cache.statuses[places])]:
         begin = int64(cache.statuses[place]) - LISTED

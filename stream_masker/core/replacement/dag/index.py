@@ -21,6 +21,7 @@ from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIG
 from stream_masker.core.kernels.intrinsics import on_lines, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.replacement.rule import Candidates
 
 MEMBER_BLOCK = 32
@@ -100,12 +101,12 @@ class MemberLists(NamedTuple):
 
 
 def is_in_range(taxonomy: Taxonomy) -> bool:
-    """Whether the index can represent the taxonomy."""
+    """Return whether the index can represent the taxonomy."""
     return len(taxonomy) <= MAX_CONCEPTS and int(taxonomy.depth.max()) <= MAX_LEVELS
 
 
 def build_graph(taxonomy: Taxonomy) -> GraphArrays:
-    """The arrays of a taxonomy."""
+    """Return the arrays of a taxonomy."""
     closure = taxonomy.closure
     depth, links = taxonomy.depth, (taxonomy.parent_offsets, taxonomy.parents)
     bits = _signature_bits(np.bincount(closure.ancestors, minlength=len(taxonomy)))
@@ -127,8 +128,8 @@ def build_graph(taxonomy: Taxonomy) -> GraphArrays:
 
 
 def build_member_lists(graph: GraphArrays, candidates: Candidates) -> MemberLists:
-    """The member lists of the candidates; time and memory are proportional to the size of the closure."""
-    first_parents = np.concatenate((np.zeros(1, np.int32), graph.parents[graph.parent_offsets[1:-1]]))
+    """Return the member lists of the candidates; time and memory are proportional to the size of the closure."""
+    first_parents = first_parents_of(graph.parent_offsets, graph.parents)
     preorder = preorder_of(first_parents)
     order = np.lexsort((preorder, graph.root_path))
     eligible = np.zeros(len(preorder), np.bool_)
@@ -152,7 +153,7 @@ def _ancestor_lines(offsets: Int64Array, ancestors: Int32Array, paths: Int32Arra
 
 
 def _signature_bits(descendants: NDArray[np.integer]) -> Int32Array:
-    """(m, 2) the signature bits of each concept, given its number of descendants."""
+    """Return (m, 2) the signature bits of each concept, given its number of descendants."""
     m = len(descendants)
     mixed = np.arange(m, dtype=np.uint64)[:, None] * HASH_MULTIPLIER >> np.array([[16, 40]], np.uint64)
     bits = (HUB_COUNT + mixed % np.uint64(64 * SIGNATURE_WORDS - HUB_COUNT)).astype(np.int32)
@@ -169,7 +170,7 @@ def _signatures(bits: Int32Array, parent_offsets: Int64Array, parents: Int32Arra
 
 @kernel
 def write_lines(offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, lines: Int32Array) -> None:
-    """Fills ``GraphArrays.lines``. An entry less than ``NO_ANCESTOR`` at the end of a line is minus the index where the
+    """Fill ``GraphArrays.lines``. An entry less than ``NO_ANCESTOR`` at the end of a line is minus the index where the
     line continues."""
     free = ANCESTOR_LINE * (offsets.size - 1)
     for c in range(offsets.size - 1):
@@ -187,14 +188,14 @@ def write_lines(offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, l
 
 @inlined
 def next_line(graph: GraphArrays, at: int) -> int:
-    """The index where the ancestor line that starts at ``at`` continues; 0 if it does not."""
+    """Return the index where the ancestor line that starts at ``at`` continues; 0 if it does not."""
     last = int64(graph.lines[at + ANCESTOR_LINE - 1])
     return -last if last < NO_ANCESTOR else int64(0)
 
 
 @inlined
 def next_ancestor(graph: GraphArrays, at: int) -> tuple[int, int, int]:
-    """(position, path, index of the next entry) of the entry at an index of ``GraphArrays.lines``.
+    """Return (position, path, index of the next entry) of the entry at an index of ``GraphArrays.lines``.
 
     The entries of c start at ``ANCESTOR_LINE * c``; the last one is the root, position 0.
     """
@@ -207,7 +208,7 @@ def next_ancestor(graph: GraphArrays, at: int) -> tuple[int, int, int]:
 
 @inlined
 def prefetch_concept(graph: GraphArrays, c: int) -> None:
-    """Prefetches the ancestor line of a concept."""
+    """Prefetch the ancestor line of a concept."""
     prefetch(graph.lines, ANCESTOR_LINE * int64(c))
 
 
@@ -215,7 +216,7 @@ def prefetch_concept(graph: GraphArrays, c: int) -> None:
 def write_signatures(
     bits: Int32Matrix, parent_offsets: Int64Array, parents: Int32Array, signatures: UInt64Array
 ) -> None:
-    """Fills (8 · m,) zeros with the signatures, parents first."""
+    """Fill (8 · m,) zeros with the signatures, parents first."""
     for c in range(bits.shape[0]):
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
             for w in range(SIGNATURE_WORDS):
@@ -226,7 +227,7 @@ def write_signatures(
 
 @kernel
 def remote_concepts(offsets: Int64Array, ancestors: Int32Array, order: Int32Array, limit: int) -> Int32Array:
-    """The first concepts in that order, at most ``limit``, that share only the root with those chosen before."""
+    """Return the first concepts in that order, at most ``limit``, that share only the root with those chosen before."""
     is_taken = np.zeros(offsets.size - 1, np.bool_)
     found = np.empty(limit, np.int32)
     count = 0
@@ -244,7 +245,7 @@ def remote_concepts(offsets: Int64Array, ancestors: Int32Array, order: Int32Arra
 
 @kernel
 def max_over_descendants(parent_offsets: Int64Array, parents: Int32Array, numbers: Int32Array) -> Int32Array:
-    """(m,) the greatest of the numbers of each concept and its descendants."""
+    """Return (m,) the greatest of the numbers of each concept and its descendants."""
     greatest = numbers.copy()
     for c in range(numbers.size - 1, 0, -1):
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
@@ -253,26 +254,10 @@ def max_over_descendants(parent_offsets: Int64Array, parents: Int32Array, number
 
 
 @kernel
-def preorder_of(parents: Int32Array) -> Int32Array:
-    """(m,) the index of each concept in a preorder walk of the tree with these parents. ``parents[0]`` is not used."""
-    m = parents.size
-    size = np.ones(m, np.int32)
-    for c in range(m - 1, 0, -1):
-        size[parents[c]] += size[c]
-    index = np.zeros(m, np.int32)
-    free = np.ones(m, np.int32)
-    for c in range(1, m):
-        index[c] = free[parents[c]]
-        free[parents[c]] += size[c]
-        free[c] = index[c] + 1
-    return index
-
-
-@kernel
 def write_members(
     offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, order: Int32Array, members: Int32Array
 ) -> tuple[Int64Array, Int32Array]:
-    """Writes the members of all lists, each list in the given order; (first, starts) of ``MemberLists``.
+    """Write the members of all lists, each list in the given order; (first, starts) of ``MemberLists``.
 
     It is a counting sort of the closure by (ancestor, path).
     """
@@ -300,7 +285,8 @@ def write_members(
 
 @kernel
 def max_over_lists(starts: Int32Array, members: Int32Array, numbers: Int32Array) -> UInt8Array:
-    """(lists,) the greatest of the numbers of each list's members; 0 for an empty list. Numbers are below 256."""
+    """Return (lists,) the greatest of the numbers of each list's members; 0 for an empty list. Numbers are below
+    256."""
     greatest = np.zeros(starts.size - 1, np.uint8)
     for x in range(greatest.size):
         for y in range(starts[x], starts[x + 1]):
@@ -317,7 +303,7 @@ def write_blocks(
     first_parents: Int32Array,
     blocks: UInt64Array,
 ) -> None:
-    """Fills zeros with the words of all blocks.
+    """Fill zeros with the words of all blocks.
 
     A block's cover is the lowest common ancestor of its members in the tree of first parents: that of the members with
     the least and the greatest preorder index.

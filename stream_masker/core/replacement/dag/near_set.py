@@ -37,8 +37,10 @@ from stream_masker.core.replacement.levels import Separation, meets_sign, wu_pal
 
 @inlined
 def near_lists(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, j: int) -> int:
-    """For the ancestor of r with index j in the closure: the number of lists, by ascending path, that may hold concepts
-    nearer to r. ``AncestorScratch.links`` must be filled for sign < 0."""
+    """Return how many lists of an ancestor of r, by ascending path, may hold concepts nearer to r.
+
+    j: the index of the ancestor in the closure. ``AncestorScratch.links`` must be filled for sign < 0.
+    """
     t = int64(graph.ancestors[j])
     return max(min(scratch.links[graph.depth[t]] - graph.paths[j], lists.first[t + 1] - lists.first[t]), int64(0))
 
@@ -47,8 +49,10 @@ def near_lists(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch,
 def near_set_size(
     graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, r: int, own_distance: Separation
 ) -> int:
-    """The number of members, with repetitions, of the near set of r: they include all concepts nearer than the own
-    distance."""
+    """Return the number of members, with repetitions, of the near set of r.
+
+    They include all concepts nearer than the own distance.
+    """
     fill_links(graph, scratch, own_distance, False)
     total = int64(0)
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
@@ -59,7 +63,7 @@ def near_set_size(
 
 @part
 def enumerate_near_set(dag: DagArrays, query: Query) -> None:
-    """Lists the admissible members of all levels of a query with sign < 0, by a visit of the near set of r."""
+    """List the admissible members of all levels of a query with sign < 0, by visiting the near set of r."""
     graph, lists, cache, scratch = dag
     compute_bounds(graph, scratch, query)
     r, count, size = query.reference, int64(0), 0
@@ -82,10 +86,11 @@ def enumerate_near_set(dag: DagArrays, query: Query) -> None:
 def search_near_set(
     graph: GraphArrays, cache: CandidateCache, scratch: AncestorScratch, query: Query, size: int, count: int
 ) -> int:
-    """Appends the admissible concepts among the first ``size`` of ``AncestorScratch.near`` to ``found``, with their
-    levels; returns the new length of ``found``, which is ``count`` before.
+    """Append the admissible concepts among the first ``size`` of ``AncestorScratch.near`` to ``found``, with their
+    levels.
 
-    A concept counts only in the lists of its least common subsumer with r, so that it is found once.
+    Return the new length of ``found``; ``count`` is its length before. A concept counts only in the lists of its least
+    common subsumer with r, so that it is found once.
     """
     first = query.first_level
     for n in range(size):
@@ -103,10 +108,10 @@ def search_near_set(
 
 @inlined
 def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, levels: int, count: int) -> None:
-    """Keeps lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.found``.
+    """Keep lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.found``.
 
-    Writes the statuses from index ``start`` on. If the list of a level does not fit, only the existence of candidates
-    is kept.
+    Write the statuses from index ``start`` on. If the list of a level does not fit, only the existence of candidates is
+    kept.
     """
     found, statuses, listed = scratch.found, cache.statuses, cache.listed
     for j in range(start, start + levels):
@@ -130,7 +135,7 @@ def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, leve
 
 @part
 def sort_listed(dag: DagArrays, query: Query, level: int, begin: int) -> None:
-    """Converts the list of concepts at ``listed[begin]`` to a list of places, ascending."""
+    """Convert the list of concepts at ``listed[begin]`` to a list of places, ascending."""
     graph, lists, cache, scratch = dag
     mark_query(graph, scratch, query)
     listed = cache.listed
@@ -146,7 +151,7 @@ def sort_listed(dag: DagArrays, query: Query, level: int, begin: int) -> None:
 
 @inlined
 def shell_sort(numbers: Int32Array, start: int, count: int) -> None:
-    """Sorts ``numbers[start : start + count]`` in place; Shell sort with Knuth's gaps."""
+    """Sort ``numbers[start : start + count]`` in place; Shell sort with Knuth's gaps."""
     gap = 1
     while 3 * gap < count:
         gap = 3 * gap + 1
@@ -165,7 +170,7 @@ def shell_sort(numbers: Int32Array, start: int, count: int) -> None:
 def member_place(
     graph: GraphArrays, lists: MemberLists, cache: CandidateCache, level: int, s: int, path: int, c: int
 ) -> int:
-    """The place of c among the members of a level. c is in the list of s for that path."""
+    """Return the place of c among the members of a level. c is in the list of s for that path."""
     x = lists.first[s] + path
     place = int64(0)
     g = cache.first_group[level]

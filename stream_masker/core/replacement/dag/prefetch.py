@@ -33,7 +33,7 @@ PREFETCH_DISTANCE = 32
 
 @inlined
 def sign_of(a: int, r: int, noise: float) -> int:
-    """The sign condition of a value: 1 farther, -1 nearer, 0 none."""
+    """Return the sign condition of a value: 1 farther, -1 nearer, 0 none."""
     if r < 0 or r == a:
         return int64(0)
     return int64(1) if noise > 0.0 else int64(-1)
@@ -41,14 +41,14 @@ def sign_of(a: int, r: int, noise: float) -> int:
 
 @inlined
 def key_of(graph: GraphArrays, a: int, r: int, noise: float) -> int:
-    """The key of the query of a value."""
+    """Return the key of the query of a value."""
     sign = sign_of(a, r, noise)
     return query_key(graph.depth.size, a, r if sign != 0 else int64(-1), sign)
 
 
 @part
 def prefetch_queries(graph: GraphArrays, cache: CandidateCache, task: TaskArrays, start: int, stop: int) -> None:
-    """Prefetches the data that depend only on the codes of the values start … stop - 1 of the order."""
+    """Prefetch the data that depend only on the codes of the values start … stop - 1 of the order."""
     for at in range(start, min(stop, task.order.size)):
         n = task.order[at]
         a, r = int64(task.codes[n]), int64(task.references[n])
@@ -62,7 +62,7 @@ def prefetch_queries(graph: GraphArrays, cache: CandidateCache, task: TaskArrays
 
 @part
 def prefetch_draws(dag: DagArrays, task: TaskArrays, calibrated: bool, start: int, stop: int) -> None:
-    """Prefetches what the first draw of these values will probably read, for those that are cached."""
+    """Prefetch what the first draw of these values will probably read, for those that are cached."""
     graph, lists, cache, scratch = dag
     predicted = scratch.predicted
     for at in range(start, stop):
@@ -91,7 +91,7 @@ def prefetch_draws(dag: DagArrays, task: TaskArrays, calibrated: bool, start: in
 
 @inlined
 def level_to_draw(cache: CandidateCache, a: int, key: int, calibrated: bool, noise: float, rounding: np.uint64) -> int:
-    """The level whose members a value will probably read first; -1 for none.
+    """Return the level whose members a value will probably read first; -1 for none.
 
     It is also -1 if the level is listed; then the list is prefetched.
     """
@@ -114,7 +114,7 @@ def level_to_draw(cache: CandidateCache, a: int, key: int, calibrated: bool, noi
 
 @inlined
 def prefetch_members(lists: MemberLists, cache: CandidateCache, level: int, tie: np.uint64) -> None:
-    """Prefetches the members of a level that will be read first: all of a small level, else those tried first."""
+    """Prefetch the members of a level that will be read first: all of a small level, else those tried first."""
     if max_tries(cache.sizes[level]) == 0:
         for g in range(cache.first_group[level], cache.first_group[level + 1]):
             prefetch(lists.members, int64(lists.starts[cache.groups[g].list]))
@@ -127,7 +127,7 @@ def prefetch_members(lists: MemberLists, cache: CandidateCache, level: int, tie:
 def prefetch_member_lines(
     graph: GraphArrays, lists: MemberLists, cache: CandidateCache, level: int, tie: np.uint64
 ) -> None:
-    """Prefetches the ancestor lines of these members: of all of a small level, else of the one tried first."""
+    """Prefetch the ancestor lines of these members: of all of a small level, else of the one tried first."""
     if max_tries(cache.sizes[level]) == 0:
         for g in range(cache.first_group[level], cache.first_group[level + 1]):
             x = cache.groups[g].list
@@ -142,8 +142,11 @@ def prefetch_member_lines(
 def predicted_level(
     cache: CandidateCache, first: int, stop: int, calibrated: bool, target: float, rounding: np.uint64
 ) -> tuple[int, int]:
-    """(level, step): the level that is chosen if every level has admissible candidates, less than ``first`` to keep the
-    value; and 1 or -1, the direction in which the choice continues."""
+    """Return (level, step) if every level had admissible candidates.
+
+    The level is less than ``first`` to keep the value. The step, 1 or -1, is the direction in which the choice
+    continues.
+    """
     up = first_level_at(cache, first, stop, target)
     above = cache.distances[up] if up < stop else np.inf
     lo = cache.distances[up - 1] if up > first else 0.0

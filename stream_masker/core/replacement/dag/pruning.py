@@ -49,7 +49,7 @@ UNBOUNDED = int64(1 << 60)
 
 @part
 def compute_bounds(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
-    """Marks a query and computes its bounds, unless that is done."""
+    """Mark a query and compute its bounds, unless that has been done."""
     mark_query(graph, scratch, query)
     if scratch.state[STAGE] == MARKED and query.sign != 0:
         steps = graph.offsets[query.value + 1] - graph.offsets[query.value]
@@ -67,8 +67,11 @@ def compute_bounds(graph: GraphArrays, scratch: AncestorScratch, query: Query) -
 
 @inlined
 def fill_links(graph: GraphArrays, scratch: AncestorScratch, own_distance: Separation, is_beyond: bool) -> None:
-    """Fills ``AncestorScratch.links``: for each depth of a subsumer the fewest links at a distance of at least the own
-    one (``is_beyond``: of more)."""
+    """Fill ``AncestorScratch.links``: for each depth of a subsumer, the fewest links at a distance of at least the own
+    one.
+
+    ``is_beyond``: at a greater distance than the own one.
+    """
     links = int64(0)
     rest = int64(0) if is_beyond else own_distance.depth - 1
     for depth in range(1, graph.depth_starts.size - 1):
@@ -81,7 +84,7 @@ def fill_links(graph: GraphArrays, scratch: AncestorScratch, own_distance: Separ
 
 @inlined
 def relate_step(graph: GraphArrays, scratch: AncestorScratch, i: int) -> None:
-    """Writes the separation of step i from r. It follows from those of the step's parents, which are later steps."""
+    """Write the separation of step i from r. It follows from those of the step's parents, which are later steps."""
     steps = scratch.steps
     s = steps[i].concept
     links = int64(scratch.marks[2 * s + REFERENCE]) - 1
@@ -99,7 +102,7 @@ def relate_step(graph: GraphArrays, scratch: AncestorScratch, i: int) -> None:
 
 @inlined
 def bound_depths(graph: GraphArrays, scratch: AncestorScratch, count: int, r: int) -> None:
-    """Computes the bounds of the first ``count`` steps for sign > 0."""
+    """Compute the bounds of the first ``count`` steps for sign > 0."""
     steps, common = scratch.steps, int64(0)
     others = scratch.others_by_depth
     for i in range(others.size):
@@ -131,7 +134,7 @@ def bound_depths(graph: GraphArrays, scratch: AncestorScratch, count: int, r: in
 
 @inlined
 def bound_root_paths(graph: GraphArrays, scratch: AncestorScratch, count: int) -> None:
-    """Computes ``root_path`` of ``count`` steps for sign < 0: the greatest over the steps that are not deeper."""
+    """Compute ``root_path`` of ``count`` steps for sign < 0: the greatest over the steps that are not deeper."""
     steps = scratch.steps
     greatest = int64(-1)
     i = count - 1
@@ -151,7 +154,7 @@ def bound_root_paths(graph: GraphArrays, scratch: AncestorScratch, count: int) -
 
 @inlined
 def list_others(graph: GraphArrays, scratch: AncestorScratch, r: int) -> None:
-    """Lists, for sign < 0, the ancestors of r, but not of a, over which a candidate may be near enough."""
+    """List the ancestors of r, but not of a, over which a candidate may be near enough (sign < 0)."""
     scratch.state[LONGEST] = -1
     for j in range(graph.offsets[r], graph.offsets[r + 1]):
         u = int64(graph.ancestors[j])
@@ -164,7 +167,7 @@ def list_others(graph: GraphArrays, scratch: AncestorScratch, r: int) -> None:
 
 @inlined
 def add_other(graph: GraphArrays, scratch: AncestorScratch, u: int, limit: int) -> None:
-    """Adds an ancestor of r to ``AncestorScratch.others``."""
+    """Add an ancestor of r to ``AncestorScratch.others``."""
     count = scratch.state[OTHERS]
     first, second = int64(graph.signature_bits[u, 0]), int64(graph.signature_bits[u, 1])
     scratch.others[count].first_bit = first
@@ -176,21 +179,22 @@ def add_other(graph: GraphArrays, scratch: AncestorScratch, u: int, limit: int) 
 
 @inlined
 def longest_root_path(scratch: AncestorScratch, i: int) -> int:
-    """For sign < 0: the greatest ``root_path`` of an admissible member of a list of step i."""
+    """Return the greatest ``root_path`` of an admissible member of a list of step i (sign < 0)."""
     return max(scratch.steps[i].root_path, scratch.state[LONGEST])
 
 
 @inlined
 def has_bit(words: UInt64Array, at: int, bit: int) -> bool:
-    """Whether bit 64 · i + j is set: bit j of the word at index ``at + i``."""
+    """Return whether bit 64 · i + j is set: bit j of the word at index ``at + i``."""
     return (words[at + (bit >> 6)] >> np.uint64(bit & 63)) & np.uint64(1) != np.uint64(0)
 
 
 @inlined
 def may_be_below_other(words: UInt64Array, at: int, scratch: AncestorScratch, number: int) -> bool:
-    """Whether a concept with the signature at an index of ``words`` may be admissible because it is below an other.
+    """Return whether a concept may be admissible because it is below one of ``AncestorScratch.others``.
 
-    number: its root_path (sign < 0) or minus its depth (sign > 0). For the union of several signatures: the least.
+    at: the index of the concept's signature in ``words``. number: its root_path (sign < 0) or minus its depth (sign >
+    0). For the union of several signatures: the least of these numbers.
     """
     if not has_common_bit(words, at, scratch.mask):
         return False
@@ -204,7 +208,7 @@ def may_be_below_other(words: UInt64Array, at: int, scratch: AncestorScratch, nu
 
 @inlined
 def is_deep_enough(lists: MemberLists, scratch: AncestorScratch, i: int, k: int, block: int, is_below: bool) -> bool:
-    """For sign > 0: whether a member of a block, with k links up to step i, may be far enough.
+    """Return whether a member of a block, with k links up to step i, may be far enough (sign > 0).
 
     block: index of its words; is_below: ``may_be_below_other`` of the block.
     """
@@ -217,7 +221,8 @@ def is_deep_enough(lists: MemberLists, scratch: AncestorScratch, i: int, k: int,
 
 @inlined
 def is_prunable(graph: GraphArrays, scratch: AncestorScratch, sign: int, i: int, k: int, c: int) -> bool:
-    """Whether c, with k links up to step i, cannot be admissible by its depth, its root_path and its signature."""
+    """Return whether c, with k links up to step i, cannot be admissible by its depth, its root_path and its
+    signature."""
     step = scratch.steps[i]
     if sign == 0 or (sign > 0 and k >= step.enough_links):
         return False
@@ -237,7 +242,7 @@ def is_prunable(graph: GraphArrays, scratch: AncestorScratch, sign: int, i: int,
 
 @inlined
 def is_covered(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, i: int, block: int) -> bool:
-    """Whether all members of a block are below an ancestor of a that is deeper than step i."""
+    """Return whether all members of a block are below an ancestor of a that is deeper than step i."""
     end = graph.depth_starts[scratch.steps[i].depth + 1]
     at, x = ANCESTOR_LINE * int64(lists.blocks[block + COVER]), end
     while x >= end:
@@ -249,8 +254,10 @@ def is_covered(graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch,
 
 @inlined
 def is_level_prunable(dag: DagArrays, query: Query, level: int) -> bool:
-    """For sign > 0: whether no member of a level can be far enough, by the separations of its lists' concepts from r
-    and the lists' greatest depths."""
+    """Return whether no member of a level can be far enough (sign > 0).
+
+    This follows from the separations of its lists' concepts from r and from the lists' greatest depths.
+    """
     graph, lists, cache, scratch = dag
     mark_query(graph, scratch, query)
     own_depth, own_links = query.own_distance
@@ -272,8 +279,10 @@ def is_level_prunable(dag: DagArrays, query: Query, level: int) -> bool:
 def is_list_prunable(
     graph: GraphArrays, lists: MemberLists, scratch: AncestorScratch, sign: int, x: int, i: int
 ) -> bool:
-    """Whether no member of list x of step i can be admissible: all have too great a root_path (sign < 0), or none is
-    deep enough to be far enough over another subsumer (sign > 0)."""
+    """Return whether no member of list x of step i can be admissible.
+
+    All have too great a root_path (sign < 0), or none is deep enough to be far enough over another subsumer (sign > 0).
+    """
     step = scratch.steps[i]
     if sign == 0 or (sign > 0 and x - lists.first[step.concept] >= step.enough_links):
         return False
@@ -284,7 +293,7 @@ def is_list_prunable(
 
 @inlined
 def first_longer(graph: GraphArrays, lists: MemberLists, start: int, stop: int, root_path: int) -> int:
-    """The first of the members start … stop - 1 of one list whose root_path is greater; ``stop`` if none is."""
+    """Return the first of the members start … stop - 1 of one list whose root_path is greater; ``stop`` if none is."""
     while start < stop:
         middle = (start + stop) >> 1
         if graph.root_path[lists.members[middle]] <= root_path:

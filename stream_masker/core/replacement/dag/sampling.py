@@ -55,7 +55,7 @@ MANY_LISTED = 32
 
 @inlined
 def random_index(seed: np.uint64, turn: int, size: int) -> int:
-    """A random integer in 0 … size - 1: number ``turn`` of the sequence (splitmix64) that starts at a random word."""
+    """Return integer number ``turn`` of a random sequence (splitmix64) that starts at ``seed``, in 0 … size - 1."""
     word = seed + HASH_MULTIPLIER * np.uint64(turn + 1)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
@@ -64,13 +64,13 @@ def random_index(seed: np.uint64, turn: int, size: int) -> int:
 
 @inlined
 def max_tries(members: int) -> int:
-    """The number of tries before a level with this number of members is enumerated."""
+    """Return the number of tries before a level with this number of members is enumerated."""
     return 0 if members <= MAX_UNTRIED else min(MIN_TRIES + members // MEMBERS_PER_TRY, MAX_TRIES)
 
 
 @part
 def draw_from_level(dag: DagArrays, query: Query, j: int, seed: np.uint64) -> int:
-    """An admissible candidate of level j of the query's value; -1 if there is none. seed: a random word."""
+    """Draw an admissible candidate of level j of the query's value; -1 if there is none. seed: a random word."""
     cache = dag.cache
     at = cache.queries[query.entry].start + j
     if cache.statuses[at] == UNKNOWN and query.sign < 0 and cache.queries[query.entry].near_set <= SMALL_NEAR_SET:
@@ -96,15 +96,15 @@ def draw_from_level(dag: DagArrays, query: Query, j: int, seed: np.uint64) -> in
 
 @inlined
 def is_drawn_from_list(cache: CandidateCache, at: int) -> bool:
-    """Whether the status at an index refers to a list of places, or to a list of few concepts."""
+    """Return whether the status at an index refers to a list of places, or to a list of few concepts."""
     return cache.statuses[at] >= LISTED and cache.listed[cache.statuses[at] - LISTED] >= -MANY_LISTED
 
 
 @inlined
 def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.uint64) -> int:
-    """The first admissible member that is tried, -1 if none of the tried ones is.
+    """Return the first admissible member that is tried, or -1 if no tried member is.
 
-    The bounds are computed only after the first rounds: they cost more than a few tries.
+    The bounds are computed only after the first rounds, because they cost more than a few tries.
     """
     mark_query(dag.graph, dag.scratch, query)
     turn = min(turns, MIN_TRIES)
@@ -119,7 +119,7 @@ def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.u
 
 @part
 def try_round(dag: DagArrays, query: Query, level: int, turn: int, stop: int, seed: np.uint64) -> int:
-    """``try_members`` for the tries turn … stop - 1, whose members are prefetched together."""
+    """Run ``try_members`` for the tries turn … stop - 1, whose members are prefetched together."""
     graph, lists, cache, scratch = dag
     members = scratch.members
     bounded = scratch.state[STAGE] == BOUNDED and query.sign != 0
@@ -150,7 +150,7 @@ def try_round(dag: DagArrays, query: Query, level: int, turn: int, stop: int, se
 
 @inlined
 def place_bits(listed: Int32Array, begin: int) -> np.uint64:
-    """The union of ``place_bit`` over the list of places at ``listed[begin]``; all bits if the list is long."""
+    """Return the union of ``place_bit`` over the list of places at ``listed[begin]``; all bits if the list is long."""
     bits = np.uint64(0)
     if listed[begin] > WORD_BITS:
         bits = ~bits
@@ -168,8 +168,11 @@ def place_bit(place: int) -> np.uint64:
 
 @inlined
 def draw_enumerated(dag: DagArrays, query: Query, level: int, at: int, turns: int, seed: np.uint64) -> int:
-    """The draw from a level that is enumerated: the first of so many tries that is on the list; if none is, one of the
-    list. A level with too many admissible members for a list is swept twice."""
+    """Draw from a level that is enumerated.
+
+    Return the first of ``turns`` tries that is on the list; if none is, return one of the list. A level with too many
+    admissible members for a list is swept twice.
+    """
     cache = dag.cache
     place = int64(-1)
     if cache.statuses[at] >= LISTED:

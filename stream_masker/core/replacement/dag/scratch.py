@@ -141,7 +141,7 @@ def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicte
 
 @inlined
 def mark_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
-    """Marks the ancestors of a value and writes its steps."""
+    """Mark the ancestors of a value, and write its steps."""
     scratch.state[HELD] = a
     at, i, s = ANCESTOR_LINE * a, 0, int64(1)
     while s > 0:
@@ -155,7 +155,7 @@ def mark_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
 
 @inlined
 def unmark(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> None:
-    """Removes the marks of the ancestors of c on one side."""
+    """Remove the marks of the ancestors of c on one side."""
     at, s = ANCESTOR_LINE * c, int64(1)
     while s > 0:
         s, _, at = next_ancestor(graph, at)
@@ -164,7 +164,7 @@ def unmark(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> N
 
 @part
 def release_value(graph: GraphArrays, scratch: AncestorScratch) -> None:
-    """Removes the marks of the held value, if there is one."""
+    """Remove the marks of the held value, if there is one."""
     if scratch.state[HELD] != NO_CONCEPT_MARKED:
         unmark(graph, scratch, scratch.state[HELD], VALUE)
         scratch.state[HELD] = NO_CONCEPT_MARKED
@@ -172,7 +172,7 @@ def release_value(graph: GraphArrays, scratch: AncestorScratch) -> None:
 
 @part
 def hold_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
-    """Marks the ancestors of a instead of those of the held value, unless a is held."""
+    """Mark the ancestors of a instead of those of the held value, unless a is held."""
     if scratch.state[HELD] != a:
         release_value(graph, scratch)
         mark_value(graph, scratch, a)
@@ -180,7 +180,7 @@ def hold_value(graph: GraphArrays, scratch: AncestorScratch, a: int) -> None:
 
 @part
 def mark_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
-    """Marks the ancestors of a query's value and reference, unless they are marked."""
+    """Mark the ancestors of a query's value and reference, unless they are marked."""
     if scratch.state[STAGE] == CLEAN:
         scratch.state[STAGE] = MARKED
         hold_value(graph, scratch, query.value)
@@ -193,7 +193,7 @@ def mark_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> No
 
 @part
 def clean_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> None:
-    """Removes the marks and bounds of a query, except the marks of its value."""
+    """Remove the marks and bounds of a query, except the marks of its value."""
     if scratch.state[STAGE] != CLEAN:
         if query.sign != 0:
             unmark(graph, scratch, query.reference, REFERENCE)
@@ -202,14 +202,16 @@ def clean_query(graph: GraphArrays, scratch: AncestorScratch, query: Query) -> N
 
 @inlined
 def marked_entries(graph: GraphArrays, scratch: AncestorScratch, at: int, side: int) -> np.uint64:
-    """The marked entries of the ancestor line at an index: bit 2 · i + side is set for entry i."""
+    """Return the marked entries of the ancestor line at an index: bit 2 · i + side is set for entry i."""
     return marked_on_line(graph.lines, at, scratch.marks) & (BITS_OF_VALUE << np.uint64(side))
 
 
 @inlined
 def first_marked(graph: GraphArrays, scratch: AncestorScratch, at: int, bits: np.uint64, side: int) -> tuple[int, int]:
-    """(position, links) of the entry of the lowest bit: the links of the paths from the line's concept up to it and
-    from the marked concept up to it, in sum."""
+    """Return (position, links) of the entry of the lowest bit.
+
+    links: those of the paths from the line's concept and from the marked concept up to it, in sum.
+    """
     entry = int64(graph.lines[at + (lowest_bit(bits) >> 1)])
     x = entry >> PATH_BITS
     return x, int64(scratch.marks[2 * x + side]) - 1 + (entry & PATH_MASK)
@@ -217,9 +219,9 @@ def first_marked(graph: GraphArrays, scratch: AncestorScratch, at: int, bits: np
 
 @inlined
 def common_subsumer(graph: GraphArrays, scratch: AncestorScratch, c: int, side: int) -> tuple[int, Separation]:
-    """The position of the least common subsumer of c and the marked value or reference, and their separation.
+    """Return the position of the least common subsumer of c and the marked value or reference, and their separation.
 
-    Of the deepest common ancestors it is the one with the fewest links; of several, that with the greatest position.
+    Among the deepest common ancestors it is the one with the fewest links, then the one with the greatest position.
     """
     at = ANCESTOR_LINE * int64(c)
     bits = marked_entries(graph, scratch, at, side)
@@ -245,13 +247,13 @@ def common_subsumer(graph: GraphArrays, scratch: AncestorScratch, c: int, side: 
 
 @inlined
 def is_admissible_over(graph: GraphArrays, scratch: AncestorScratch, query: Query, c: int, s: int) -> bool:
-    """Whether s is the least common subsumer of c and the value, and c is admissible."""
+    """Return whether s is the least common subsumer of c and the value, and c is admissible."""
     return common_subsumer(graph, scratch, c, VALUE)[0] == s and meets_query_sign(graph, scratch, query, c)
 
 
 @inlined
 def meets_query_sign(graph: GraphArrays, scratch: AncestorScratch, query: Query, c: int) -> bool:
-    """Whether c meets the sign condition of a query."""
+    """Return whether c meets the sign condition of a query."""
     if query.sign == 0:
         return True
     return meets_sign(query.sign, common_subsumer(graph, scratch, c, REFERENCE)[1], query.own_distance)

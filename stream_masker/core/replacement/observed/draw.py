@@ -46,7 +46,7 @@ def sign_word(levels: ObservedLevels, signs: SignSet, word: int) -> np.uint64:
 
 @part
 def has_admissible(levels: ObservedLevels, signs: SignSet, level: int) -> bool:
-    """Whether a level has a candidate that meets the sign condition."""
+    """Return whether a level has a candidate that meets the sign condition."""
     if signs.kind == NONE:
         return False
     for word in range(levels.members.shape[1]):  # noqa: SIM110 - kernels have no any()
@@ -57,7 +57,8 @@ def has_admissible(levels: ObservedLevels, signs: SignSet, level: int) -> bool:
 
 @part
 def first_level_from(levels: ObservedLevels, low: int, high: int, target: float, beyond: bool) -> int:
-    """The first of the levels low … high - 1 that is at least as far as the target (``beyond``: farther), or high."""
+    """Return the first of the levels low … high - 1 that is at least as far as the target (``beyond``: farther), or
+    high."""
     low, high = int64(low), int64(high)
     while low < high:
         middle = (low + high) >> 1
@@ -70,7 +71,7 @@ def first_level_from(levels: ObservedLevels, low: int, high: int, target: float,
 
 @part
 def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: int, own_distance: float) -> SignSet:
-    """The candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0)."""
+    """Return the candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0)."""
     if sign == 0:
         return SignSet(int64(ALL), int64(0))
     first, end = rows.first_level[reference], rows.first_level[reference + 1]
@@ -84,7 +85,10 @@ def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: i
 def draw_by_frequency(
     rows: ObservedRows, levels: ObservedLevels, row: int, level: int, signs: SignSet, tie: np.uint64
 ) -> int:
-    """One of the admissible candidates of a level, by their weights: its index among the candidates."""
+    """Draw one of the admissible candidates of a level by their weights.
+
+    Return its index among the candidates.
+    """
     start = levels.starts[level]
     end = levels.starts[level + 1] if level + 1 < rows.first_level[row + 1] else int64(rows.positions.size)
     before = rows.cumulative[row, start]
@@ -106,7 +110,7 @@ def draw_by_frequency(
 
 @part
 def draw_in_pass(rows: ObservedRows, levels: ObservedLevels, level: int, signs: SignSet, tie: np.uint64) -> int:
-    """The same with a pass over the admissible candidates."""
+    """Draw like ``draw_by_frequency``, but by a pass over the admissible candidates."""
     total = int64(0)
     for word in range(levels.members.shape[1]):
         bits = levels.members[level, word] & sign_word(levels, signs, word)
@@ -135,7 +139,7 @@ def replace_one(
     target: float,
     words: RandomWords,
 ) -> Choice:
-    """The replacement of the value at position a; the candidate is a position, or -1 to keep the value."""
+    """Return the replacement of the value at position a; the candidate is a position, or -1 to keep the value."""
     row = int64(rows.row_of[a])
     keeps_value = rows.index_of[a] >= 0
     first = rows.first_level[row] + (1 if keeps_value else 0)
@@ -170,7 +174,7 @@ def replace_observed(
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """(codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``.
+    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``.
 
     own_distances: (k,) of each value from its reference. The rows of all values and references exist.
     """

@@ -71,7 +71,7 @@ class ObservedReplacer:
         )
 
     def replace(self, task: ReplacementTask) -> Replacement:
-        """Replaces every value of the task."""
+        """Replace every value of the task."""
         needed = _concepts(task, slice(None))
         if needed.size <= self._limit:
             return self._replace_part(task, slice(None), needed)
@@ -94,7 +94,7 @@ class ObservedReplacer:
         return Replacement(*replace_observed(self._rows, self._levels, self._calibrated, *rows))
 
     def _make_rows(self, needed: Int32Array) -> None:
-        """Makes the missing rows; drops all rows first if there is no room for them."""
+        """Make the missing rows. If there is no room for them, drop all rows first."""
         missing = needed[self._rows.row_of[needed] < 0]
         if self._used + missing.size > self._limit:
             self._rows.row_of[:] = -1
@@ -136,7 +136,7 @@ class ObservedReplacer:
 
 
 def _concepts(task: ReplacementTask, part: slice) -> Int32Array:
-    """The values and references of a part of the task, each once."""
+    """Return the values and references of a part of the task, each once."""
     used = np.zeros(max(task.codes.max(initial=0), task.references.max(initial=0)) + 2, np.bool_)
     used[task.codes[part]] = used[task.references[part]] = True
     used[-1] = False

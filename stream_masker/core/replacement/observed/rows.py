@@ -59,7 +59,7 @@ class ObservedLevels(NamedTuple):
 def make_levels(
     distances: Float64Matrix, order: Int32Matrix
 ) -> tuple[Int64Array, Float64Array, Int64Array, UInt64Matrix, UInt64Matrix]:
-    """The levels of k rows: (ends, distances, starts, members, beyond), as in ``ObservedLevels``.
+    """Return the levels of k rows: (ends, distances, starts, members, beyond), as in ``ObservedLevels``.
 
     distances, order: (k, m) the candidates of each row, nearest first. ends: (k,) the levels of the rows up to each.
     """

@@ -69,7 +69,7 @@ class DecodeAccumulator:
         return len(self.indices)
 
     def decoded(self) -> DecodedBatch[ReferenceTemplates]:
-        """The collected records as a decoded batch."""
+        """Return the collected records as a decoded batch."""
         columns = [extractor.column() for extractor in self.extractors]
         rejected = self._rejected_for_unknown_codes()
         return DecodedBatch(
@@ -97,7 +97,7 @@ class DecodeAccumulator:
         ]
 
     def reject(self, index: int, rejected: Rejected, placeholders: int) -> None:
-        """Rejects a record and removes its data; only the first ``placeholders`` placeholders remain."""
+        """Reject a record and remove its data; only the first ``placeholders`` placeholders remain."""
         self.rejected[index] = rejected
         del self.placeholders[placeholders:]
         del self.keys[self.size :]
@@ -173,7 +173,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric])
 
     def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
-        """Decodes a record, extracts its values, and splits the record to write at its placeholders."""
+        """Decode a record, extract its values, and split the record to write at its placeholders."""
         decoded = self._decode(value)
         message = None if self._fhir is None else FhirMessage.of(decoded, self._fhir)
         document = decoded if message is None else message.bundle

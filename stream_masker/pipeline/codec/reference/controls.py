@@ -22,16 +22,16 @@ _ABSENT: Final = object()
 
 
 def noise_key_reader(path: Path) -> Callable[[Document], bytes]:
-    """A function from a record to the text of its noise key in UTF-8. It raises like ``read_noise_key``."""
+    """Return a function from a record to the text of its noise key in UTF-8. It raises like ``read_noise_key``."""
     match = matcher(PathTrie.of([(path, 0)]))
     return lambda document: read_noise_key(match(document), 0, path)
 
 
 def read_noise_key(matches: Matches, number: int, path: Path) -> bytes:
-    """The text of a record's noise key in UTF-8; number: of the key's path among the matches.
+    """Return the text of a record's noise key in UTF-8; number: that of the key's path among the matches.
 
-    The text of a number is its JSON. Raises RecordRejectedError (missing_noise_key) for null, a truth value, an
-    object, a list, and an empty or blank text.
+    The text of a number is its JSON. Raises RecordRejectedError (missing_noise_key) for null, a truth value, an object,
+    a list, and an empty or blank text.
     """
     key = _first_value(matches, number, path)
     if type(key) is int or type(key) is float:
@@ -42,9 +42,10 @@ def read_noise_key(matches: Matches, number: int, path: Path) -> bytes:
 
 
 def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
-    """A function from the bytes of a record that was decoded before to the text of its unit, as of a noise key.
+    """Return a function from the bytes of a record to the text of its unit.
 
-    Records without such a text are all of one unit, the empty text.
+    The text is formed like that of a noise key. The records must have been decoded before. All records without such a
+    text belong to one unit, the empty text.
     """
     decode, read = decoder(limits), noise_key_reader(path)
 
@@ -58,10 +59,11 @@ def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
 
 
 def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, InputRecord], float]:
-    """A function from a record to its alpha, in [0.01, 10]; NaN for a record without one, if there is no default.
+    """Return a function from a record to its alpha, in [0.01, 10]; NaN for a record without one, if there is no
+    default.
 
-    number: of the alpha's path among the matches; None if a header has the alpha. The function raises
-    RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha; null is none.
+    number: that of the alpha's path among the matches; None if the alpha is in a header. The function raises
+    RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha. A null counts as no alpha.
     """
     path = source.path
     if path is None or number is None:
@@ -77,9 +79,9 @@ def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, 
 
 
 def _first_value(matches: Matches, number: int, path: Path) -> JsonValue:
-    """The first value that a path selects.
+    """Return the first value that a path selects.
 
-    ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
+    Return ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
     """
     try:
         found = matches.slots_of(number, path)

@@ -46,7 +46,7 @@ class AttributePaths(NamedTuple):
 
 
 def places_of(attribute: AttributeCodec, roles: Sequence[Role]) -> list[AttributePaths]:
-    """The paths of each place of an attribute, among all roles of a plan."""
+    """Return the paths of each place of an attribute, among all roles of a plan."""
     found = []
     for place in range(len(attribute.plan.places)):
         own = [n for n, role in enumerate(roles) if (role.attribute, role.place) == (attribute.number, place)]
@@ -60,7 +60,7 @@ def places_of(attribute: AttributeCodec, roles: Sequence[Role]) -> list[Attribut
 def extractor_for(
     attribute: AttributeCodec, places: Sequence[AttributePaths], placeholders: list[int]
 ) -> AttributeExtractor:
-    """An extractor for one batch, which appends to the batch's ``placeholders``."""
+    """Return an extractor for one batch, which appends to ``placeholders`` of the batch."""
     return (ArrayExtractor if attribute.plan.is_array else ScalarExtractor)(attribute, places, placeholders)
 
 
@@ -75,21 +75,21 @@ class AttributeExtractor(ABC):
 
     @abstractmethod
     def extract(self, matches: Matches) -> None:
-        """Extracts a record's codes, or raises RecordRejectedError and leaves ``values`` unchanged.
+        """Extract a record's codes, or raise RecordRejectedError and leave ``values`` unchanged.
 
         Placeholders replace the codes, their labels and their copies. Labels and copies without a code become null.
         """
 
     @abstractmethod
     def truncate(self, records: int) -> None:
-        """Removes the values of all records but the first ``records``."""
+        """Remove the values of all records but the first ``records``."""
 
     @abstractmethod
     def column(self) -> ExtractedColumn:
-        """The values of all records."""
+        """Return the values of all records."""
 
     def _value(self, found: Sequence[Slot], companions: CompanionSlots, number: int) -> int:
-        """The value of a code's first slot, as value ``number``. Further slots are copies."""
+        """Return the value of a code's first slot, as value ``number``. Further slots are copies."""
         if not found or (found[0][0][found[0][1]] is None and self.attribute.plan.missing == "keep"):
             self._require_optional()
             _clear(companions)
@@ -108,7 +108,7 @@ class AttributeExtractor(ABC):
             raise self.attribute.rejection(Reason.MISSING)
 
     def _replace(self, container: Any, key: Any, value: int, placeholder: int) -> None:
-        """Puts a placeholder into a slot; null if the value is suppressed, or if the slot holds null."""
+        """Put a placeholder into a slot; put null if the value is suppressed or the slot holds null."""
         if value < 0 or container[key] is None:
             container[key] = None
         else:
@@ -117,7 +117,7 @@ class AttributeExtractor(ABC):
 
 
 class ScalarExtractor(AttributeExtractor):
-    """An attribute of one code a record."""
+    """An attribute with one code per record."""
 
     def extract(self, matches: Matches) -> None:
         (paths,) = self._places
@@ -132,7 +132,8 @@ class ScalarExtractor(AttributeExtractor):
 
 
 class ArrayExtractor(AttributeExtractor):
-    """An attribute of any number of codes a record, one for each element of a list; ``lengths``: of these lists."""
+    """An attribute with any number of codes per record, one for each element of a list; ``lengths``: those of the
+    lists."""
 
     def __init__(self, attribute: AttributeCodec, places: Sequence[AttributePaths], placeholders: list[int]) -> None:
         super().__init__(attribute, places, placeholders)
@@ -152,7 +153,7 @@ class ArrayExtractor(AttributeExtractor):
     def _extract_place(
         self, matches: Matches, paths: AttributePaths, lists: Sequence[ElementList], values: list[int]
     ) -> None:
-        """Appends the values of one place. lists: those of its codes, of which all but the first hold copies."""
+        """Append the values of one place. lists: those of its codes; all but the first list hold copies."""
         companions = self._companions_by_element(matches, paths, lists[1:])
         for position, element in lists[0] if lists else ():
             own = companions.pop(position, [])
@@ -162,7 +163,7 @@ class ArrayExtractor(AttributeExtractor):
 
     @contextmanager
     def _rejecting_at(self, path: Path) -> Iterator[None]:
-        """Names a further place's own path in the rejections of its codes."""
+        """Name a further place's own path in the rejections of its codes."""
         first = self.attribute.plan.path.text
         try:
             yield
@@ -181,7 +182,7 @@ class ArrayExtractor(AttributeExtractor):
     def _companions_by_element(
         self, matches: Matches, paths: AttributePaths, further: Sequence[ElementList]
     ) -> dict[ElementPosition, CompanionSlots]:
-        """The labels and copies of each element; further lists that the place's own path selects hold copies."""
+        """Return the labels and copies of each element; further lists that the place's own path selects hold copies."""
         found: dict[ElementPosition, CompanionSlots] = {}
         lists = [(paths.number, paths.path, CODE_PLACEHOLDER, further)]
         lists += [(n, path, kind, elements_of(matches, n, path)) for n, path, kind in paths.companions]
@@ -192,9 +193,9 @@ class ArrayExtractor(AttributeExtractor):
 
 
 def elements_of(matches: Matches, number: int, path: Path) -> list[ElementList]:
-    """The lists that a path with a ``[*]`` stands for, with its innermost elements and their positions.
+    """Return the lists that a path with a ``[*]`` stands for, with its innermost elements and their positions.
 
-    Of lists in lists, the first one at each level is the path's own, and further ones hold copies. Raises like
+    Among lists in lists, the first one at each level is the path's own, and further ones hold copies. Raises like
     ``Matches.lists_of``.
     """
     return _elements(matches, number, path, path.arrays)

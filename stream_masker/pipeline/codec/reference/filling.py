@@ -19,7 +19,7 @@ def placeholder_texts(
     columns: Sequence[ExtractedColumn],
     masked: MaskedBatch,
 ) -> list[bytes]:
-    """The text of each placeholder, as JSON; null for those of numbers."""
+    """Return the text of each placeholder, as JSON; null for those of numbers."""
     texts = [NULL_JSON] * len(placeholders)
     owners, kinds = np.divmod(np.array(placeholders, dtype=np.int64), 1 << PLACEHOLDER_SHIFT)
     values, owners = np.divmod(owners, attributes[0].total)

@@ -23,7 +23,7 @@ _NESTING: Final = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
 
 
 def decoder(limits: RecordLimits) -> Callable[[bytes], dict[str, Any]]:
-    """A function from a record's value to its object. It raises RecordRejectedError for any other value.
+    """Return a function from a record's value to its object. It raises RecordRejectedError for any other value.
 
     Numbers have their usual precision: integers of 64 bits are exact, all other numbers are 64-bit floats.
     """
@@ -49,7 +49,7 @@ def decoder(limits: RecordLimits) -> Callable[[bytes], dict[str, Any]]:
 
 
 def nesting(value: bytes) -> int:
-    """The depth of objects and lists in the text of a JSON value. Brackets in strings do not count."""
+    """Return the depth of objects and lists in the text of a JSON value. Brackets in strings do not count."""
     return max(accumulate(_NESTING.get(byte, 0) for byte in _STRING.sub(b"", value)), default=0)
 
 
@@ -62,11 +62,11 @@ def _syntax_reason(value: bytes) -> Reason:
 
 
 def _is_lossless(value: bytes, encoded: bytes) -> bool:
-    """Whether decoding certainly lost neither a member nor a digit. If False, only a strict decoder can decide.
+    r"""Return whether decoding certainly lost neither a member nor a digit. If False, only a strict decoder can decide.
 
     ``encoded``: the decoded value, encoded again. Decoding keeps one member of each key. Every member has a colon of
-    its own; all other colons are in strings. So ``encoded`` has as many colons as ``value`` if no key occurs twice,
-    and fewer otherwise. Only a colon that ``value`` writes as an escape (\\u003a) could hide a lost one.
+    its own; all other colons are in strings. So ``encoded`` has as many colons as ``value`` if no key occurs twice, and
+    fewer otherwise. Only a colon that ``value`` writes as an escape (\u003a) could hide a lost one.
     """
     return (
         value.count(b":") == encoded.count(b":")
@@ -76,7 +76,7 @@ def _is_lossless(value: bytes, encoded: bytes) -> bool:
 
 
 def _decode_strictly(value: bytes) -> None:
-    """Raises RecordRejectedError if a key occurs twice, or an integer does not fit into 64 bits."""
+    """Raise RecordRejectedError if a key occurs twice, or an integer does not fit into 64 bits."""
     json.loads(value, object_pairs_hook=_check_unique, parse_int=_check_integer)
 
 

@@ -22,8 +22,8 @@ _NO_PATHS: Final[frozenset[int]] = frozenset()
 class Matches:
     """What the paths of a trie select in a record or, below a ``[*]``, in one element of a list.
 
-    Paths have numbers, the items of the trie. slots: of each path, in the order of the record; lists: of each path
-    with a ``[*]``, the lists that it stands for, each as the matches in its elements; misshapen: the paths that
+    Paths have numbers, the items of the trie. slots: those of each path, in the order of the record; lists: of each
+    path with a ``[*]``, the lists that it stands for, each as the matches in its elements; misshapen: the paths that
     require another shape than the value has. A value that is absent, or below a null, is not selected.
     """
 
@@ -35,7 +35,7 @@ class Matches:
         self.misshapen = _NO_PATHS
 
     def slots_of(self, number: int, path: Path) -> Sequence[Slot]:
-        """The slots that a path without ``[*]``, or its part after the ``[*]``, selects.
+        """Return the slots that a path without ``[*]``, or its part after the ``[*]``, selects.
 
         Raises RecordRejectedError (wrong_shape, with the path) if a value has another shape than the path requires.
         """
@@ -44,16 +44,16 @@ class Matches:
         return self.slots.get(number, ())
 
     def lists_of(self, number: int, path: Path) -> Sequence[list[Matches]]:
-        """The lists that a path with a ``[*]`` stands for, as the matches in their elements. Raises like ``slots_of``.
+        """Return the lists that a path with a ``[*]`` stands for, as the matches in their elements.
 
-        Only the shape of what is around the elements is checked.
+        Only the shape of what surrounds the elements is checked. Raises like ``slots_of``.
         """
         if number in self.misshapen:
             raise RecordRejectedError(Reason.WRONG_SHAPE, path.text)
         return self.lists.get(number, ())
 
     def all_slots_of(self, number: int, path: Path) -> Iterator[Slot]:
-        """The slots that a path selects, with those in the elements of lists. Raises like ``slots_of``."""
+        """Yield the slots that a path selects, including those in the elements of lists. Raises like ``slots_of``."""
         yield from self.slots_of(number, path)
         for elements in self.lists_of(number, path):
             for element in elements:
@@ -65,7 +65,7 @@ MatchFunction: TypeAlias = Callable[[JsonValue, Matches], None]
 
 
 def matcher(trie: PathTrie[int]) -> Callable[[JsonValue], Matches]:
-    """A function from a record to what the paths of the trie select in it."""
+    """Return a function from a record to what the paths of the trie select in it."""
     match = _compiled(trie)
 
     def match_record(record: JsonValue) -> Matches:
@@ -77,7 +77,7 @@ def matcher(trie: PathTrie[int]) -> Callable[[JsonValue], Matches]:
 
 
 def matching_slots(path: Path) -> Callable[[JsonValue], Sequence[Slot]]:
-    """A function from a value to the slots that one path selects in it, in order. It raises like ``Matches``."""
+    """Return a function from a value to the slots that one path selects in it, in order. It raises like ``Matches``."""
     match = matcher(PathTrie.of([(path, 0)]))
     return lambda value: list(match(value).all_slots_of(0, path))
 
@@ -107,7 +107,7 @@ def _compiled(node: PathTrie[int]) -> MatchFunction:
 
 
 def _compiled_below(node: PathTrie[int]) -> MatchFunction | None:
-    """The function of a node; None for a node without children."""
+    """Return the function of a node; None for a node without children."""
     return _compiled(node) if any(True for _ in node.children()) else None
 
 
@@ -116,7 +116,7 @@ def _numbers(nodes: Iterable[PathTrie[int]]) -> frozenset[int]:
 
 
 def _compiled_list(node: PathTrie[int]) -> MatchFunction:
-    """The function of a node for a value that is a list."""
+    """Return the function of a node for a value that is a list."""
     parts = [*_positions(node), *_filters(node)]
     if node.each is not None:
         parts.append(_every_element(node.each))
@@ -149,7 +149,7 @@ def _filters(node: PathTrie[int]) -> Iterator[MatchFunction]:
 
 
 def _are_objects(elements: list[JsonValue]) -> bool:
-    """Whether filters can select among the elements: all are objects or null."""
+    """Return whether filters can select among the elements, which must all be objects or null."""
     return all(type(element) is dict or element is None for element in elements)
 
 
@@ -185,7 +185,7 @@ def _every_matching(selects: Callable[[JsonValue], bool], child: PathTrie[int]) 
 
 
 def _lists(child: PathTrie[int], positions: Callable[[list[JsonValue]], Iterable[int]]) -> MatchFunction:
-    """A function that adds the matches in the elements of a list at some positions, each on its own."""
+    """Return a function that adds the matches in the elements of a list at some positions, each on its own."""
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
@@ -201,7 +201,8 @@ def _lists(child: PathTrie[int], positions: Callable[[list[JsonValue]], Iterable
 
 
 def _element(node: PathTrie[int]) -> Callable[[list[JsonValue], int, Matches], None]:
-    """A function that adds what the paths of a node and below it select in the element of a list at a position."""
+    """Return a function that adds what the paths of a node and below it select in the element of a list at a
+    position."""
     ending, below = node.items, _compiled_below(node)
 
     def add(elements: list[JsonValue], position: int, matches: Matches) -> None:

@@ -30,7 +30,7 @@ class NumericCodec:
         self._lower, self._upper = max(plan.kind.lower, -LARGEST_NUMBER), min(plan.kind.upper, LARGEST_NUMBER)
 
     def extract(self, matches: Matches, column: list[float], placeholders: list[int]) -> None:
-        """Appends a record's number (NaN for none) to ``column``; placeholders replace it in the record.
+        """Append a record's number (NaN for none) to ``column``; placeholders replace it in the record.
 
         Raises RecordRejectedError, and appends nothing, for anything but a number that the attribute admits. A text
         that holds a number is not a number.
@@ -59,7 +59,7 @@ class NumericCodec:
         return nan
 
     def _require_null(self, value: JsonValue) -> None:
-        """If the first match is null, no other match may keep a number."""
+        """Reject a further match that is not null. If the first match is null, no other match may contain a number."""
         if value is not None:
             raise self._rejection(Reason.NOT_A_NUMBER)
 
@@ -76,14 +76,14 @@ class NumericCodec:
 
 
 def as_matrix(columns: Sequence[Sequence[float]]) -> Float64Array | None:
-    """q columns as (n, q) float64; None if q = 0."""
+    """Return q columns as (n, q) float64; None if q = 0."""
     return np.array(columns, dtype=np.float64).T.copy() if columns else None
 
 
 def fill_numbers(
     texts: list[bytes], placeholders: Sequence[int], attributes: Sequence[NumericCodec], masked: Float64Array | None
 ) -> None:
-    """Sets the texts of all placeholders of numbers to the masked numbers, as JSON."""
+    """Set the texts of all placeholders of numbers to the masked numbers, as JSON."""
     if masked is None:
         return
     records, owners = np.divmod(np.array(placeholders, dtype=np.int64) >> PLACEHOLDER_SHIFT, attributes[0].total)

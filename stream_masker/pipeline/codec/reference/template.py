@@ -1,6 +1,6 @@
 """Templates of output records: JSON with placeholders, filled in once the whole batch is masked.
 
-A decoded record thus lives only while it is read, and a batch holds a few texts for each record instead of all its
+A decoded record thus exists only while it is read, and a batch holds a few texts for each record instead of all its
 objects. A placeholder is a string that no record contains: it begins with a random mark of this process.
 """
 
@@ -19,7 +19,7 @@ _KEPT: Final = 1 << 17
 
 
 class PlaceholderTexts(dict[int, str]):
-    """The text of placeholder number n, from 0; made on first use. The first ``_KEPT`` texts are kept."""
+    """The text of placeholder number n, from 0 on, created on first use. The first ``_KEPT`` texts are kept."""
 
     def __missing__(self, number: int) -> str:
         text = f"{_MARK}{number:0{_DIGITS}d}"
@@ -32,12 +32,13 @@ PLACEHOLDERS: Final = PlaceholderTexts()
 
 
 def split_template(document: dict[str, Any]) -> list[bytes]:
-    """A document's JSON, split at its placeholders: the text before the first one, then each with the text after it."""
+    """Return a document's JSON, split at its placeholders: the text before the first one, then each with the text after
+    it."""
     return orjson.dumps(document).split(_SEPARATOR)
 
 
 def fill_template(pieces: Sequence[bytes], texts: Sequence[bytes]) -> bytes:
-    """The JSON of a document that was split; ``texts[n]``, also JSON, replaces placeholder number n."""
+    """Return the JSON of a document that was split; ``texts[n]``, also JSON, replaces placeholder number n."""
     filled = [pieces[0]]
     for piece in pieces[1:]:
         filled.append(texts[int(piece[:_DIGITS])])

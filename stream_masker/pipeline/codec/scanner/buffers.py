@@ -39,19 +39,20 @@ FRAME_FIELDS: Final = 8
 LEAST_KEY_SLOTS: Final = 64
 PLACEHOLDERS_EACH: Final = 16
 NULL_GROWTH: Final = 3
-"""The bytes written for each byte read are at most so many if null takes the place of dropped elements; else one."""
+"""The maximum number of bytes written for each byte read if null replaces dropped elements; otherwise it is 1."""
 
 SLACK: Final = 64
 
 REWRITTEN_USE: Final = -(1 << 60)
-"""``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes otherwise."""
+"""``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes in another
+way."""
 
 
 class ScanBuffers(NamedTuple):
     """All arrays of a batch.
 
     Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
-    placeholder: ``placeholder_starts``, its place in ``out``; ``placeholder_uses``, what it stands for
+    placeholder: ``placeholder_starts``, its index in ``out``; ``placeholder_uses``, what it stands for
     (``codec.attributes``), -1 - start for a text of the input to pseudonymize, or REWRITTEN_USE - start for a number of
     the input; ``placeholder_sizes``, the size of that text or number in bytes, undefined for others.
 
@@ -107,7 +108,7 @@ class ScanBuffers(NamedTuple):
 
 
 def buffers_for(program: Program, records: int, size: int, largest: int, depth: int) -> ScanBuffers:
-    """Buffers for records of ``size`` bytes in total, of which the largest has ``largest`` bytes."""
+    """Return buffers for records of ``size`` bytes in total; ``largest``: the bytes of the largest record."""
     attributes, nominal, room = (
         len(program.keeps_missing),
         len(program.is_array),
@@ -134,18 +135,18 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
 
 
 def growth_of(program: Program) -> int:
-    """The maximum number of bytes that are written for each byte read."""
+    """Return the maximum number of bytes that are written for each byte read."""
     return NULL_GROWTH if program.states[:, NULLS_DROPPED].any() else 1
 
 
 def buffers_have_room(buffers: ScanBuffers, size: int) -> bool:
-    """Whether there is room for the placeholders and values of any record of ``size`` bytes."""
+    """Return whether there is room for the placeholders and values of any record of ``size`` bytes."""
     used = max(buffers.placeholders, *buffers.value_counts)
     return bool(used + size // 2 + 1 <= len(buffers.placeholder_starts))
 
 
 def grown_buffers(buffers: ScanBuffers) -> ScanBuffers:
-    """The buffers with twice the room for placeholders and values."""
+    """Return the buffers with twice the room for placeholders and values."""
     return buffers._replace(
         placeholder_starts=_doubled(buffers.placeholder_starts),
         placeholder_uses=_doubled(buffers.placeholder_uses),

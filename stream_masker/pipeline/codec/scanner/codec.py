@@ -48,7 +48,10 @@ TOMBSTONE: Final = 9
 """The outcome of a record without a value."""
 
 MAX_ATTEMPTS: Final = 3
-"""After so many interruptions at one record the record is left undecided, and after so many scans the whole batch."""
+"""The maximum number of interruptions at one record, and of scans of one batch.
+
+After that, the record or the whole batch is left undecided.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +65,8 @@ class ScannedBatch:
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
-    """A batch to scan. data: all records' bytes; bounds: (n + 1,), where each begins and the last ends; outcomes: (n,),
-    0 for a record that is still to be scanned."""
+    """A batch to scan. data: all records' bytes; bounds: (n + 1,), the start of each record and the end of the last;
+    outcomes: (n,), 0 for a record that is still to be scanned."""
 
     data: UInt8Array
     bounds: Int64Array
@@ -74,7 +77,7 @@ class _Scan:
 class ScannerCodec(RecordCodec[ScannedBatch]):
     """Scans records by the tables of a compiled plan. Records that the tables do not cover are left undecided.
 
-    writes: as of ``ReferenceCodec``. Raises NotCompilableError for a plan that tables cannot express.
+    writes: see ``ReferenceCodec``. Raises NotCompilableError for a plan that tables cannot express.
     """
 
     def __init__(
@@ -133,7 +136,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         )
 
     def _header_alphas(self, records: Inputs, outcomes: Int8Array) -> Float64Array | None:
-        """The alphas in headers, (n,); records whose header is not an alpha are left undecided."""
+        """Return the alphas in headers, (n,). Records whose header is not an alpha are left undecided."""
         if self._header_alpha is None:
             return None
         alphas = np.empty(len(records))
@@ -145,7 +148,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         return alphas
 
     def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
-        """Scans a batch, again if texts turned out to be refused after records had been decoded with them."""
+        """Scan a batch. Scan it again if a text was refused after records had been decoded with it."""
         for _ in range(MAX_ATTEMPTS):
             scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
             if scan is not None:
@@ -159,7 +162,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         return buffers_for(self._program, len(sizes), int(bounds[-1]), largest, limits.depth)
 
     def _scan_once(self, scan: _Scan) -> _Scan | None:
-        """Scans all records; None if a text that occurred in decoded records turned out to be refused."""
+        """Scan all records. Return None if a text that occurs in decoded records was refused."""
         first, interruptions, refused = 0, Counter[int](), False
         while (first := self._scan_from(scan, first)) < len(scan.outcomes):
             refused |= not self._interned.resolve(scan.buffers)
@@ -174,7 +177,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         return None if refused else scan
 
     def _scan_from(self, scan: _Scan, first: int) -> int:
-        """Scans records from ``first`` on; the index of the record at which the scan was interrupted, or n."""
+        """Scan records from ``first`` on. Return the index of the record at which the scan was interrupted, or n."""
         limits, growth = self._plan.limits, growth_of(self._program)
         interned, buffers = self._interned.table, scan.buffers
         return int(
@@ -219,14 +222,15 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
-        """The digits of the pseudonyms, one after another."""
+        """Return the digits of the pseudonyms, one after another."""
         pseudonymized = np.flatnonzero((uses < 0) & (uses > REWRITTEN_USE))
         sizes = scanned.buffers.placeholder_sizes[pseudonymized]
         return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
 
 
 def _add_rewritten(scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, number_bytes: UInt8Array) -> UInt8Array:
-    """Sets the texts of numbers that the encoder writes otherwise. Returns ``number_bytes`` and these texts."""
+    """Set the texts of numbers that the encoder writes in another way. Return ``number_bytes`` followed by these
+    texts."""
     rewritten = np.flatnonzero(uses <= REWRITTEN_USE)
     if not len(rewritten):
         return number_bytes
@@ -238,18 +242,18 @@ def _add_rewritten(scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, n
 
 
 def _masked_positions(columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
-    """(m,): the masked position of every value, -1 for none; (p,): each attribute's first value."""
+    """Return (m,): the masked position of every value, -1 for none; and (p,): each attribute's first value."""
     positions = [masked_positions(one, column) for one, column in zip(columns, masked.columns, strict=True)]
     return np.concatenate(positions), np.cumsum([0, *(len(column) for column in positions[:-1])])
 
 
 def _numbers(buffers: ScanBuffers) -> Float64Array | None:
-    """(n, q): the values of the numeric attributes; None if there are none."""
+    """Return (n, q): the values of the numeric attributes; None if there are none."""
     return buffers.numbers[:, : buffers.decoded].T.copy() if len(buffers.numbers) else None
 
 
 def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Int8Array]:
-    """All values, followed by ``PADDING``; where each begins and the last ends; the outcomes, TOMBSTONE or 0."""
+    """Return all values, followed by ``PADDING``; their bounds, (n + 1,); and the outcomes, TOMBSTONE or 0."""
     pieces: list[Any] = [*values, bytes(PADDING)]
     outcomes = np.zeros(len(values), np.int8)
     try:
@@ -264,6 +268,6 @@ def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array
 
 
 def split_rendered(rendered: UInt8Array, bounds: Int64Array) -> list[bytes]:
-    """The slices of an array of bytes between consecutive bounds."""
+    """Return the slices of an array of bytes between consecutive bounds."""
     sizes = tuple(np.diff(bounds).tolist())
     return list(Struct("%ds" * len(sizes) % sizes).unpack_from(rendered.data))

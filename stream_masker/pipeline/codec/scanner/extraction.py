@@ -36,16 +36,16 @@ from stream_masker.pipeline.codec.scanner.tokens import number_value
 
 @inlined
 def alphas_owner(program: Program) -> int:
-    """The owner, in the intern table, of alphas as numbers. The next one is alphas as texts.
+    """Return the owner of alphas that are numbers in the intern table. The next owner is that of alphas that are texts.
 
-    The codes of an attribute have the attribute's own number.
+    The owner of an attribute's codes is the attribute's number.
     """
     return program.is_array.size
 
 
 @inlined
 def may_be_blank(data: UInt8Array, start: int, size: int) -> bool:
-    """Whether a text has no visible ASCII character, so that it may consist of white space."""
+    """Return whether a text has no visible ASCII character, so that it may consist of white space."""
     for at in range(start, start + size):
         if 32 < data[at] < 127:
             return False
@@ -54,7 +54,10 @@ def may_be_blank(data: UInt8Array, start: int, size: int) -> bool:
 
 @inlined
 def enter_list(program: Program, state: int, buffers: ScanBuffers) -> bool:
-    """Marks the list of the roles whose paths continue into every element; False for a second list of a role."""
+    """Mark the list of the roles whose paths continue into every element.
+
+    Return False for a second list of a role.
+    """
     for k in range(program.states[state, ENTERED_COUNT]):
         role = program.entered[program.states[state, FIRST_ENTERED] + k]
         if buffers.role_progress[LIST_SEEN, role]:
@@ -67,7 +70,10 @@ def enter_list(program: Program, state: int, buffers: ScanBuffers) -> bool:
 
 @inlined
 def enter_element(program: Program, state: int, position: int, buffers: ScanBuffers) -> None:
-    """Sets the current element of the roles whose paths continue into every element. Codes start without a value."""
+    """Set the current element of the roles whose paths continue into every element.
+
+    The codes of these roles start without a value.
+    """
     for k in range(program.states[state, ENTERED_COUNT]):
         role = program.entered[program.states[state, FIRST_ENTERED] + k]
         buffers.role_progress[CURRENT_ELEMENT, role] = position
@@ -88,7 +94,7 @@ def read_control(
     size: int,
     is_text: bool,
 ) -> int:
-    """Reads a noise key or an alpha, or a value that is both. Returns DECODED, UNDECIDED or NO_ROOM."""
+    """Read a noise key or an alpha, or a value that is both. Return DECODED, UNDECIDED or NO_ROOM."""
     record = buffers.counters[DECODED_COUNT]
     if flags & NOISE_KEY_FLAG:
         if buffers.key_starts[record] >= 0 or (is_text and may_be_blank(data, start, size)):
@@ -106,7 +112,7 @@ def read_control(
 
 @inlined
 def is_first_code(program: Program, buffers: ScanBuffers, attribute: int, element: int) -> bool:
-    """Counts a code or number; False if it is not the first one of its record or element."""
+    """Count a code or number. Return False if it is not the first one of its record or element."""
     if buffers.progress[LAST_FOUND, attribute] == element + 1:
         return False
     buffers.progress[LAST_FOUND, attribute] = element + 1
@@ -124,7 +130,7 @@ def read_role(
     start: int,
     size: int,
 ) -> int:
-    """Reads the text of a code, label or copy, and fills in its placeholder. Returns DECODED, UNDECIDED or NO_ROOM."""
+    """Read the text of a code, label or copy, and fill in its placeholder. Return DECODED, UNDECIDED or NO_ROOM."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
     element = buffers.role_progress[CURRENT_ELEMENT, role] if program.role_in_list[role] else 0
     index = (
@@ -150,7 +156,7 @@ def read_role(
 
 @inlined
 def read_number(program: Program, buffers: ScanBuffers, role: int, data: UInt8Array, start: int, size: int) -> bool:
-    """Reads a number to mask, and fills in its placeholder; False if the record is left undecided."""
+    """Read a number to mask, and fill in its placeholder. Return False if the record is left undecided."""
     attribute, record = program.role_attributes[role], buffers.counters[DECODED_COUNT]
     column, value = attribute - program.is_array.size, number_value(data, start, size)
     lower, upper = program.number_bounds[column, 0], program.number_bounds[column, 1]
@@ -166,7 +172,7 @@ def read_number(program: Program, buffers: ScanBuffers, role: int, data: UInt8Ar
 
 @inlined
 def read_null(program: Program, buffers: ScanBuffers, role: int) -> bool:
-    """Notes a null where a role's path ends; False if the record is left undecided."""
+    """Record a null where a role's path ends. Return False if the record is left undecided."""
     attribute, kind = program.role_attributes[role], program.role_kinds[role]
     if kind != CODE_ROLE and kind != NUMBER_ROLE:
         return True
@@ -176,7 +182,7 @@ def read_null(program: Program, buffers: ScanBuffers, role: int) -> bool:
 
 @inlined
 def is_complete(program: Program, buffers: ScanBuffers) -> bool:
-    """Whether a scanned record has all required values, and no label or copy without an element of its own."""
+    """Return whether a scanned record has all required values, and no label or copy without an element of its own."""
     for attribute in range(program.is_array.size):
         keeps_missing, codes = program.keeps_missing[attribute], buffers.progress[CODE_COUNT, attribute]
         if program.is_array[attribute]:
@@ -198,7 +204,7 @@ def is_complete(program: Program, buffers: ScanBuffers) -> bool:
 
 @inlined
 def start_record(program: Program, buffers: ScanBuffers) -> None:
-    """Resets what the buffers hold of a record before it is scanned."""
+    """Reset the data that the buffers hold of a single record, before the next one is scanned."""
     record = buffers.counters[DECODED_COUNT]
     buffers.key_starts[record], buffers.key_sizes[record], buffers.alphas[record] = -1, 0, 0
     for attribute in range(program.keeps_missing.size):

@@ -19,7 +19,10 @@ UNSURE: Final = -2
 
 @inlined
 def after_string(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
-    """(the place after the closing quote, at most ``end``; whether there are escapes). at: the opening quote."""
+    """Return the index after the closing quote, at most ``end``, and whether there are escapes.
+
+    at: the opening quote.
+    """
     escaped = False
     at += 1
     while at < end and data[at] != 34:
@@ -32,7 +35,7 @@ def after_string(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def after_value(data: UInt8Array, at: int, end: int) -> int:
-    """The place of the comma or bracket after a value, at most ``end``."""
+    """Return the index of the comma or bracket after a value, at most ``end``."""
     depth = 0
     while at < end:
         byte = data[at]
@@ -51,7 +54,7 @@ def after_value(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def member_of(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int) -> int:
-    """The place of the value of an object's member; NOT if there is no member of the name, or UNSURE."""
+    """Return the index of the value of an object's member; NOT if no member has the name, or UNSURE."""
     at = after_space(data, at + 1, end)
     while at < end and data[at] == 34:
         after, escaped = after_string(data, at, end)
@@ -68,7 +71,10 @@ def member_of(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int
 
 @inlined
 def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int, size: int, quoted: int) -> int:
-    """1 if the value at a place is the text of ``size`` bytes, 0 if not, or UNSURE. quoted: only a string is."""
+    """Return 1 if the value at an index is the text of ``size`` bytes, 0 if not, or UNSURE.
+
+    quoted: whether only a string can be equal to the text.
+    """
     if at >= end:
         return 0
     if data[at] == 34:
@@ -90,7 +96,7 @@ def is_value(data: UInt8Array, at: int, end: int, texts: UInt8Array, start: int,
 
 @inlined
 def filter_matches(program: Program, where: int, data: UInt8Array, at: int, end: int) -> int:
-    """1 if a filter selects the object at a place, 0 if not, or UNSURE."""
+    """Return 1 if a filter selects the object at an index, 0 if not, or UNSURE."""
     first, fields = program.filter_fields[where, 0], program.filter_fields[where, 1]
     for k in range(first, first + fields):
         if at >= end or data[at] != 123:

@@ -1,4 +1,4 @@
-"""The intern table: texts of records with their values, looked up by the scanner and extended by Python."""
+"""The intern table: values by text, looked up by the scanner and extended by Python."""
 
 from __future__ import annotations
 
@@ -39,10 +39,9 @@ _log = logging.getLogger(__name__)
 
 
 class InternTable:
-    """The values of texts that occurred before: codes and alphas.
+    """The values of texts that have occurred before: codes and alphas.
 
-    An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it starts
-    empty.
+    An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it is emptied.
     """
 
     def __init__(self, attributes: Sequence[AttributeCodec]) -> None:
@@ -55,7 +54,7 @@ class InternTable:
         self.table = _empty(INTERN_FIRST_SLOTS)
 
     def resolve(self, buffers: ScanBuffers) -> bool:
-        """Looks up the new texts of a batch, and puts their values into the buffers; False if one is refused."""
+        """Look up the new texts of a batch, and put their values into the buffers. Return False if one is refused."""
         count = int(self.table.counters[NEW_TEXTS])
         if not count:
             return True
@@ -69,7 +68,7 @@ class InternTable:
         return not (values == REFUSED).any()
 
     def make_room(self) -> None:
-        """Makes room for more texts. All texts must be resolved."""
+        """Make room for more texts. All texts must have been resolved."""
         slots, counters = len(self.table.rows), self.table.counters
         if slots >= INTERN_MAX_SLOTS:
             self.table = _empty(INTERN_FIRST_SLOTS)
@@ -77,14 +76,14 @@ class InternTable:
             self.table = _empty(2 * slots)
 
     def _texts(self, slots: Int64Array) -> tuple[list[int], list[bytes]]:
-        """The owners and the bytes of texts."""
+        """Return the owners and the bytes of texts."""
         rows = self.table.rows[slots]
         starts, (owners, sizes) = rows[:, TEXT_START], np.divmod(rows[:, TEXT_OWNER], 1 << SIZE_BITS)
         data, ends = self.table.texts.data, starts + sizes
         return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
-        """Looks up the codes among many texts together, which is faster than one by one."""
+        """Look up the codes among many texts in one call, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
             own = (text for owner, text in zip(owners, texts, strict=True) if owner == attribute)
             concepts.prefetch({str(text, "utf-8", "replace") for text in own})
@@ -104,12 +103,12 @@ def _empty(slots: int) -> InternArrays:
 
 
 def _bits(alpha: float) -> int:
-    """The bits of a float as an integer."""
+    """Return the bits of a float as an integer."""
     return int(struct.unpack("<q", struct.pack("<d", alpha))[0])
 
 
 def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
-    """Replaces deferred values by the resolved ones."""
+    """Replace deferred values by the resolved ones."""
     for values, count in zip(buffers.values, buffers.value_counts, strict=True):
         _replace(values[:count], resolved)
     _replace(buffers.alphas[: buffers.decoded], resolved)

@@ -1,4 +1,4 @@
-"""The items of a container: its members or its elements, with what is written in front of their values."""
+"""The items of a container: its members or its elements, with the bytes that are written before their values."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ from stream_masker.pipeline.codec.scanner.tokens import (
 
 
 class Item(NamedTuple):
-    """A member or an element. value: the place of its value, NOT if the record is left undecided; state: of its value;
-    key, key_size: the place and the size of a member's key with its quotes. The size is 0 for an element, and negative
+    """A member or an element. value: the index of its value, NOT if the record is left undecided; state: of its value;
+    key, key_size: the index and the size of a member's key with its quotes. The size is 0 for an element, and negative
     for a key that a pseudonym replaces."""
 
     value: int
@@ -58,7 +58,7 @@ class Item(NamedTuple):
 
 @inlined
 def item_start(data: UInt8Array, at: int, end: int, is_first: bool) -> int:
-    """The place of an item, which is after a comma unless it is the container's first; NOT if there is none."""
+    """Return the index of an item, which is after a comma unless it is the container's first; NOT if there is none."""
     if is_first:
         return at
     if data[at] != COMMA:
@@ -69,7 +69,7 @@ def item_start(data: UInt8Array, at: int, end: int, is_first: bool) -> int:
 
 @inlined
 def read_element(data: UInt8Array, at: int, end: int, program: Program, buffers: ScanBuffers, depth: int) -> Item:
-    """The element of a list at a place."""
+    """Return the element of a list at an index."""
     list_state, position = buffers.stack[depth, FRAME_STATE], buffers.stack[depth, FRAME_LAST_ITEM]
     state = element_state(program, list_state, position, data, at, end)
     if state < 0:
@@ -80,7 +80,7 @@ def read_element(data: UInt8Array, at: int, end: int, program: Program, buffers:
 
 @inlined
 def element_state(program: Program, state: int, position: int, data: UInt8Array, at: int, end: int) -> int:
-    """The state of the element at a position of a list; NOT if the record is left undecided."""
+    """Return the state of the element at a position of a list; NOT if the record is left undecided."""
     filters, matching = program.states[state, FILTER_COUNT], 0
     if filters and data[at] == OBJECT_OPENS:
         for bit in range(filters):
@@ -101,9 +101,9 @@ def element_state(program: Program, state: int, position: int, data: UInt8Array,
 def read_member(
     data: UInt8Array, at: int, end: int, program: Program, buffers: ScanBuffers, depth: int, last_slot: int
 ) -> Item:
-    """The member of an object at a place. Its key must have no escapes and must not repeat another one.
+    """Return the member of an object at an index. Its key must have no escapes and must not repeat another one.
 
-    last_slot: of the table of keys, as ``last_key_slot``.
+    last_slot: that of the table of keys (``last_key_slot``).
     """
     undecided = Item(NOT, NOT, at, 0)
     if data[at] != TEXT:
@@ -129,8 +129,11 @@ def read_member(
 
 @inlined
 def start_item(data: UInt8Array, item: Item, buffers: ScanBuffers, depth: int, to: int) -> int:
-    """Writes what is in front of an item's value: null for each element dropped before, a comma, and the key or its
-    placeholder. Returns the place after it."""
+    """Write the bytes before an item's value: null for each element dropped before, a comma, and the key or its
+    placeholder.
+
+    Return the index after them.
+    """
     out, stack = buffers.out, buffers.stack
     has_output = stack[depth, FRAME_HAS_OUTPUT] != 0
     for _ in range(stack[depth, FRAME_PENDING_NULLS]):
@@ -156,7 +159,7 @@ def start_item(data: UInt8Array, item: Item, buffers: ScanBuffers, depth: int, t
 
 @inlined
 def add_placeholder(buffers: ScanBuffers, use: int, size: int, to: int) -> None:
-    """Adds a placeholder for a text of the input (``ScanBuffers``)."""
+    """Add a placeholder for a text of the input (``ScanBuffers``)."""
     placeholder = buffers.counters[PLACEHOLDER_COUNT]
     buffers.placeholder_uses[placeholder], buffers.placeholder_sizes[placeholder] = use, size
     buffers.placeholder_starts[placeholder] = to
@@ -165,6 +168,6 @@ def add_placeholder(buffers: ScanBuffers, use: int, size: int, to: int) -> None:
 
 @inlined
 def drop_item(program: Program, buffers: ScanBuffers, depth: int) -> None:
-    """Notes a dropped item. Null takes the place of an element if paths name positions of the list."""
+    """Record a dropped item. Null takes the place of an element if paths name positions of the list."""
     if buffers.stack[depth, FRAME_IS_LIST] and program.states[buffers.stack[depth, FRAME_STATE], NULLS_DROPPED]:
         buffers.stack[depth, FRAME_PENDING_NULLS] += 1

@@ -27,7 +27,7 @@ REFUSED: Final = -(1 << 60)
 """The value of a text that leaves the record undecided."""
 
 TABLE_FULL: Final = -(1 << 61)
-"""There is no room for a new text."""
+"""The result for a new text for which there is no room."""
 
 DEFERRED: Final = -(1 << 40)
 """``DEFERRED - k`` stands for the value of number k of the new texts, which is not yet known."""
@@ -37,7 +37,7 @@ SIZE_BITS: Final = 16
 MAX_PROBES: Final = 64
 
 TEXT_COUNT, USED_BYTES, NEW_TEXTS = range(3)
-"""Counters of ``InternArrays``: texts, their bytes, and how many of them have no value yet."""
+"""Counters of ``InternArrays``: texts, their bytes, and texts that have no value yet."""
 
 TEXT_WORD, TEXT_OWNER, TEXT_START, TEXT_VALUE = range(4)
 """Columns of ``InternArrays.rows``."""
@@ -49,7 +49,7 @@ class InternArrays(NamedTuple):
 
     ``rows``, by slot: TEXT_WORD, the first eight bytes of the text; TEXT_OWNER, ``owner << SIZE_BITS | size``, -1 for
     an empty slot; TEXT_START, in ``texts``; TEXT_VALUE. ``new``: the slots of the texts that have no value yet;
-    ``counters``: TEXT_COUNT and so on; ``hash_key``: of the hashes.
+    ``counters``: TEXT_COUNT and so on; ``hash_key``: the key of the hashes.
     """
 
     rows: Int64Matrix
@@ -60,14 +60,15 @@ class InternArrays(NamedTuple):
 
 
 def no_texts(slots: int, size: int, new: int, key: HashKey) -> InternArrays:
-    """An empty table with room for ``slots`` rows (a power of two), ``size`` bytes, and ``new`` texts without value."""
+    """Return an empty table with room for ``slots`` rows (a power of two), ``size`` bytes, and ``new`` texts without
+    value."""
     rows, counters = np.full((slots, 4), -1, np.int64), np.zeros(3, np.int64)
     return InternArrays(rows, np.zeros(size + PADDING, np.uint8), np.zeros(new, np.int64), counters, key)
 
 
 @inlined
 def member_state(program: Program, state: int, name_hash: np.uint64, data: UInt8Array, start: int, size: int) -> int:
-    """The state of an object's member, or -1 - state if the field policy does not name it.
+    """Return the state of an object's member, or -1 - state if the field policy does not name it.
 
     name_hash: the hash of its name, which is ``size`` bytes from ``start`` on.
     """
@@ -90,7 +91,7 @@ def member_state(program: Program, state: int, name_hash: np.uint64, data: UInt8
 def is_new_key(
     keys: UInt64Array, owners: Int64Array, last_slot: int, key_hash: np.uint64, owner: int, record: int
 ) -> bool:
-    """Adds a key to those of an object; False if the object already has a key with the same hash, or if the table is
+    """Add a key to those of an object. Return False if the object has a key with the same hash, or if the table is
     full.
 
     owner: the number of the object. Objects are numbered in ascending order, those of the current record from
@@ -110,7 +111,7 @@ def is_new_key(
 
 @inlined
 def interned_value(interned: InternArrays, owner: int, data: UInt8Array, start: int, size: int) -> int:
-    """The value of a text, REFUSED, or TABLE_FULL. A new text is added; its value is DEFERRED - k."""
+    """Return the value of a text, REFUSED, or TABLE_FULL. A new text is added with the value DEFERRED - k."""
     if size > MAX_TEXT_BYTES:
         return REFUSED
     owner_and_size, word = owner << SIZE_BITS | size, int64(first_word(data, start, size))
@@ -131,7 +132,7 @@ def interned_value(interned: InternArrays, owner: int, data: UInt8Array, start: 
 def intern_text(
     interned: InternArrays, slot: int, word: int, owner_and_size: int, data: UInt8Array, start: int, size: int
 ) -> int:
-    """Adds a new text in an empty slot; its value is DEFERRED - k, or TABLE_FULL."""
+    """Add a new text in an empty slot. Return its value, which is DEFERRED - k, or TABLE_FULL."""
     count, used, new = interned.counters[TEXT_COUNT], interned.counters[USED_BYTES], interned.counters[NEW_TEXTS]
     room = interned.texts.size - PADDING
     if 2 * count >= interned.rows.shape[0] or used + size > room or new >= interned.new.size:

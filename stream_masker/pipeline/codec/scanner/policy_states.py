@@ -22,7 +22,7 @@ class PolicyState:
 
     @property
     def own(self) -> Action:
-        """The action of the value, where no longer path decides."""
+        """The action of the value, unless a longer path decides."""
         own = max((action for node in self.nodes if (action := action_of(node))), default=self.inherited)
         return Action.KEEP if own is Action.MASKED else own
 
@@ -33,7 +33,7 @@ class PolicyState:
 
     @property
     def misshapen(self) -> Action:
-        """The action of a value of another shape than the paths that continue from here require."""
+        """The action of a value whose shape is not the one that the paths that continue from here require."""
         return self.own if self.is_leaf else max(self.own, *map(strongest_action, self.nodes))
 
     @property
@@ -57,28 +57,29 @@ class PolicyState:
         return any(node.indices for node in self.nodes)
 
     def as_object(self) -> PolicyState:
-        """The state that decides about the members, if the value is an object."""
+        """Return the state that decides about the members, if the value is an object."""
         return self if any(node.members for node in self.nodes) else leaf_state(self.misshapen)
 
     def as_list(self) -> PolicyState:
-        """The state that decides about the elements, if the value is a list."""
+        """Return the state that decides about the elements, if the value is a list."""
         return self if any(node.enters_lists for node in self.nodes) else leaf_state(self.misshapen)
 
     def member(self, name: str) -> PolicyState:
-        """The state of a member of any name."""
+        """Return the state of a member of any name."""
         return policy_state(tuple(node.members[name] for node in self.nodes if name in node.members), self.own)
 
     def element(self, position: int, matches: Callable[[FilterStep], bool]) -> PolicyState:
-        """The state of an element; ``position``: -1 for one that no path names; ``matches``: filters that select it."""
+        """Return the state of an element; ``position``: -1 for one that no path names; ``matches``: filters that select
+        it."""
         return policy_state(tuple(found for node in self.nodes for found in node.element(position, matches)), self.own)
 
 
 def leaf_state(action: Action) -> PolicyState:
-    """The state in which one action applies to the whole value."""
+    """Return the state in which one action applies to the whole value."""
     return PolicyState((), action)
 
 
 def policy_state(nodes: PolicyNodes, inherited: Action) -> PolicyState:
-    """The state for some nodes. States without continuing paths are equal if their actions are."""
+    """Return the state for some nodes. States without continuing paths are equal if their actions are."""
     state = PolicyState(nodes, inherited)
     return leaf_state(state.own) if state.is_leaf else state

@@ -122,7 +122,7 @@ class Program(NamedTuple):
 
 
 def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
-    """The tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
+    """Return the tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
     if controls and plan.fields.transforms:
         raise NotCompilableError("its fields have transforms: " + ", ".join(plan.fields.transforms))
     _check_lists(plan)
@@ -164,7 +164,7 @@ class _StateTable:
         self._numbers: dict[StateKey, int] = {}
 
     def number(self, policy: PolicyState, nodes: Sequence[PathTrie[int]]) -> int:
-        """The number of a state; a new state gets the next one."""
+        """Return the number of a state; a new state gets the next one."""
         key = policy, tuple(nodes)
         if key not in self._numbers:
             self._numbers[key] = len(self._keys)
@@ -172,7 +172,7 @@ class _StateTable:
         return self._numbers[key]
 
     def describe_all(self) -> None:
-        """Describes every state that has a number, and those that their descriptions add."""
+        """Describe every state that has a number, and those that their descriptions add."""
         while len(self.states) < len(self._keys):
             self.states.append(self._describe(*self._keys[len(self.states)]))
             if len(self._keys) > MAX_STATES:
@@ -221,7 +221,8 @@ class _StateTable:
     def _elements(
         self, policy: PolicyState, nodes: RoleNodes, positions: Sequence[int], filters: Sequence[FilterStep]
     ) -> list[int]:
-        """The states of elements, by position (first: one that no path names) and by the filters that select them."""
+        """Return the states of elements, by position (first: one that no path names) and by the filters that select
+        them."""
         if len(filters) > MAX_FILTERS:
             raise NotCompilableError("too many filters select elements of the same list")
         numbers = []
@@ -246,7 +247,7 @@ def _control_flag(role: Role) -> int:
 
 
 def _check_lists(plan: Plan) -> None:
-    """Raises NotCompilableError unless each attribute has one place, with at most one ``[*]``."""
+    """Raise NotCompilableError unless each attribute has one place, with at most one ``[*]``."""
     if plan.fhir is not None:
         raise NotCompilableError("its messages are FHIR resources and Bundles")
     for attribute in plan.attributes:
@@ -256,7 +257,10 @@ def _check_lists(plan: Plan) -> None:
 
 
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
-    """Masking must not change which elements a filter selects: filters are evaluated before and after masking."""
+    """Raise NotCompilableError if a filter compares a field that masking replaces.
+
+    Filters are evaluated before and after masking, so masking must not change which elements they select.
+    """
     masked = [path for _, path in plan.written]
     policy = plan.fields
     for path in {*masked, *policy.keep, *policy.drop, *policy.pseudonymize, *(role.path for role in roles)}:
@@ -265,19 +269,19 @@ def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
 
 
 class _Texts:
-    """Texts, one after another in one array of bytes."""
+    """Texts, stored one after another in one array of bytes."""
 
     def __init__(self) -> None:
         self._bytes = bytearray()
 
     def add(self, text: str) -> tuple[int, int]:
-        """Appends a text; its start and size in bytes."""
+        """Append a text. Return its start and its size in bytes."""
         start, data = len(self._bytes), text.encode("utf-8", "surrogatepass")
         self._bytes += data
         return start, len(data)
 
     def array(self) -> UInt8Array:
-        """All texts, followed by ``PADDING``."""
+        """Return all texts, followed by ``PADDING``."""
         return np.frombuffer(bytes(self._bytes) + bytes(PADDING), np.uint8)
 
 
@@ -330,7 +334,8 @@ def _rows(states: Sequence[_State]) -> Int64Array:
 
 
 def _name_table(states: Sequence[_State], texts: _Texts, hash_key: HashKey) -> tuple[NDArray[np.uint64], Int64Array]:
-    """An open hash table of (state, member's name), at most a quarter full: hashes, and rows of ``Program.names``."""
+    """Return an open hash table of (state, member's name), at most a quarter full: hashes, and rows of
+    ``Program.names``."""
     entries = [
         (owner, name, child if name in state.listed else -1 - child)
         for owner, state in enumerate(states)
@@ -357,6 +362,6 @@ def _table(rows: Sequence[tuple[int, ...]], width: int) -> Int64Array:
 
 
 def _slices(lengths: Sequence[int]) -> Int64Array:
-    """The starts and lengths of n consecutive slices."""
+    """Return the starts and lengths of n consecutive slices."""
     ends = np.cumsum(lengths, dtype=np.int64) if lengths else np.zeros(0, np.int64)
     return np.stack([ends - np.array(lengths, dtype=np.int64), np.array(lengths, dtype=np.int64)], axis=1)

@@ -29,7 +29,7 @@ def take_block(
     length: int,
     last: bool,
 ) -> None:
-    """Takes up to 128 bytes into a state of BLAKE2b."""
+    """Update a state of BLAKE2b with up to 128 bytes."""
     for k in range(size):
         block[k] = data[start + k]
     for k in range(size, BLOCK_BYTES):
@@ -39,7 +39,7 @@ def take_block(
 
 @inlined
 def write_digits(low: np.uint64, high: np.uint64, out: UInt8Array, to: int) -> None:
-    """Writes the hexadecimal digits of two words' bytes."""
+    """Write the hexadecimal digits of two words' bytes."""
     for k in range(8):
         one, other = int64(low >> np.uint64(8 * k)) & 255, int64(high >> np.uint64(8 * k)) & 255
         out[to + 2 * k], out[to + 2 * k + 1] = HEX[one >> 4], HEX[one & 15]
@@ -59,7 +59,7 @@ def write_pseudonym(
     out: UInt8Array,
     to: int,
 ) -> None:
-    """Writes the pseudonym of a text (``pipeline.pseudonyms``): ``key``, the state after the secret."""
+    """Write the pseudonym of a text (``pipeline.pseudonyms``). key: the state after the secret."""
     if size == 0:
         for k in range(DIGITS):
             out[to + k] = empty[k]
@@ -78,7 +78,7 @@ def write_pseudonym(
 
 @inlined
 def fit_lanes(sizes: Int64Array, first: int) -> bool:
-    """Whether as many texts as lanes from ``first`` on have each a block that holds all of it."""
+    """Return whether there is a text from ``first`` on for each lane, and each of them fits into one block."""
     if first + MESSAGE_LANES > sizes.size:
         return False
     for i in range(first, first + MESSAGE_LANES):
@@ -91,7 +91,7 @@ def fit_lanes(sizes: Int64Array, first: int) -> bool:
 def fill_pseudonym_lanes(
     data: UInt8Array, starts: Int64Array, sizes: Int64Array, first: int, words: UInt64Array, lengths: UInt64Array
 ) -> None:
-    """Writes the blocks of texts into lanes."""
+    """Write the blocks of texts into lanes."""
     for i in range(words.size):
         words[i] = np.uint64(0)
     for lane in range(MESSAGE_LANES):
@@ -105,8 +105,11 @@ def fill_pseudonym_lanes(
 def pseudonyms_of(
     key: UInt64Array, empty: UInt8Array, data: UInt8Array, starts: Int64Array, sizes: Int64Array
 ) -> UInt8Array:
-    """(32 · n,) uint8: the pseudonyms of n texts that stand in ``data``, which goes on for ``PADDING`` bytes behind
-    the last; those of eight texts that follow each other are made side by side."""
+    """Return (32 · n,) uint8: the pseudonyms of n texts, which are slices of ``data``.
+
+    ``PADDING`` more bytes must follow the last text. Eight consecutive texts are hashed together if each fits into one
+    block.
+    """
     out = np.empty(DIGITS * sizes.size, np.uint8)
     words, states, lengths = (
         np.empty(16 * MESSAGE_LANES, np.uint64),

@@ -14,7 +14,7 @@ from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
 from stream_masker.pipeline.codec.scanner.tokens import COMMA, LIST_CLOSES, LIST_OPENS, PADDING, copy_bytes
 
 NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
-"""Start of a placeholder's text that is null, a pseudonym, or (minus a row) not yet rendered."""
+"""Start of a placeholder's text if it is null, a pseudonym, or (minus a row) not yet rendered."""
 
 NUMBER_TEXT: Final = 1 << 40
 """Added to the starts of numbers' texts."""
@@ -45,7 +45,7 @@ def find_rendered_texts(
     places: Int64Matrix,
     missing: Int64Array,
 ) -> int:
-    """Finds the text of each placeholder, and fills in ``places``. Returns how many of them must be rendered first.
+    """Find the text of each placeholder, and fill in ``places``. Return how many texts must be rendered first.
 
     uses: (g,), as ``ScanBuffers.placeholder_uses``; positions: (m,), of the masked concepts (negative: null), those of
     nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2), start and size of the text of each number; places:
@@ -83,7 +83,7 @@ def find_rendered_texts(
 
 @kernel
 def fill_in_missing(rendered: RenderArrays, places: Int64Matrix) -> None:
-    """Fills in the texts that ``find_rendered_texts`` found unrendered, and that have been rendered since."""
+    """Fill in the texts that ``find_rendered_texts`` found unrendered and that have been rendered since."""
     for i in range(places.shape[0]):
         if places[i, 0] <= UNRENDERED:
             row = UNRENDERED - places[i, 0]
@@ -92,7 +92,7 @@ def fill_in_missing(rendered: RenderArrays, places: Int64Matrix) -> None:
 
 @kernel
 def measure_all(ends: Int64Matrix, places: Int64Matrix, bounds: Int64Array) -> None:
-    """Fills in ``bounds``, (n + 1,): where each completed record begins, and the last one ends."""
+    """Fill in ``bounds``, (n + 1,): the start of each completed record, and the end of the last one."""
     bounds[0] = 0
     for i in range(bounds.size - 1):
         size = ends[i + 1, 0] - ends[i, 0]
@@ -103,7 +103,7 @@ def measure_all(ends: Int64Matrix, places: Int64Matrix, bounds: Int64Array) -> N
 
 @kernel
 def join_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UInt8Array:
-    """A JSON list of numbers that are slices of ``data``. ``PADDING`` more bytes must follow the last one."""
+    """Return a JSON list of numbers that are slices of ``data``. ``PADDING`` more bytes must follow the last one."""
     out = np.empty(sizes.sum() + sizes.size + 1 + PADDING, np.uint8)
     to = 0
     for i in range(starts.size):
@@ -117,7 +117,7 @@ def join_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UIn
 def render_all(
     buffers: ScanBuffers, places: Int64Matrix, texts: UInt8Array, numbers: UInt8Array, pseudonyms: UInt8Array, size: int
 ) -> UInt8Array:
-    """(size + PADDING,) uint8: the completed records, one after another.
+    """Return (size + PADDING,) uint8: the completed records, one after another.
 
     places: of the texts of all placeholders; texts, numbers: the bytes that they are in; pseudonyms: ``DIGITS`` bytes
     for each pseudonym, in the order of the placeholders.

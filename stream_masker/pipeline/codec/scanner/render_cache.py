@@ -42,7 +42,8 @@ class RenderCache:
         )
 
     def locate(self, uses: Int64Array, positions: Int64Array, firsts: Int64Array, numbers: Int64Array) -> Int64Array:
-        """Start and size of the text of each placeholder (``find_rendered_texts``). Missing texts are rendered."""
+        """Return start and size of the text of each placeholder (``find_rendered_texts``). Missing texts are
+        rendered."""
         places, missing = np.empty((len(uses), 2), np.int64), np.empty(len(uses), np.int64)
         requested = find_rendered_texts(uses, positions, firsts, numbers, self.table, places, missing)
         if requested:
@@ -51,7 +52,7 @@ class RenderCache:
         return places
 
     def _render(self, rows: Int64Array) -> None:
-        """Renders the texts of some rows, ascending, and appends them to the table's texts."""
+        """Render the texts of some rows, ascending, and append them to the table's texts."""
         texts = self._texts(rows)
         sizes = np.fromiter(map(len, texts), np.int64, len(texts))
         appended = np.frombuffer(b"".join(texts), np.uint8)
@@ -62,7 +63,7 @@ class RenderCache:
         self._filled += len(appended)
 
     def _texts(self, rows: Int64Array) -> list[bytes]:
-        """The text of each row. The rows are ascending."""
+        """Return the text of each row. The rows are ascending."""
         bounds = pairwise(np.searchsorted(rows, self._bounds).tolist())
         texts: list[bytes] = []
         for attribute, first, (start, end) in zip(self._attributes, self._bounds[:-1], bounds, strict=True):
@@ -77,7 +78,7 @@ class RenderCache:
 
 
 def _attribute_texts(attribute: AttributeCodec, rows: Int64Array) -> list[bytes]:
-    """The texts of one attribute: of concept k, the code in row 2 k and the label in row 2 k + 1."""
+    """Return the texts of one attribute: of concept k, the code in row 2 k and the label in row 2 k + 1."""
     positions, is_label = np.divmod(rows, 2)
     codes = iter(attribute.codes.texts(positions[is_label == 0].tolist()))
     labels = iter(attribute.labels.texts(positions[is_label == 1].tolist()))
@@ -85,7 +86,8 @@ def _attribute_texts(attribute: AttributeCodec, rows: Int64Array) -> list[bytes]
 
 
 def rewritten_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> tuple[Int64Array, bytes]:
-    """The texts of n ≥ 1 numbers as the encoder writes them: (n, 2) int64, start and size of each; and the texts.
+    """Return the texts of n ≥ 1 numbers as the encoder writes them: (n, 2) int64, start and size of each; and the
+    texts.
 
     The numbers are slices of ``data``. All of them are decoded and encoded in one call.
     """
@@ -96,7 +98,7 @@ def rewritten_numbers(data: UInt8Array, starts: Int64Array, sizes: Int64Array) -
 
 
 def number_texts(numbers: Float64Array | None, kinds: Sequence[Numeric]) -> tuple[Int64Array, UInt8Array]:
-    """The texts of numbers, (n, q): (q, n, 2) int64, start and size of each text; and the bytes of all texts."""
+    """Return the texts of numbers, (n, q): (q, n, 2) int64, start and size of each text; and the bytes of all texts."""
     columns = [] if numbers is None else numbers.T.tolist()
     texts = [[json_number(value, kind) for value in column] for column, kind in zip(columns, kinds, strict=True)]
     flat = [text for column in texts for text in column]

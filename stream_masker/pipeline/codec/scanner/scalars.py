@@ -44,7 +44,7 @@ from stream_masker.pipeline.codec.scanner.tokens import (
 
 
 class Scalar(NamedTuple):
-    """A scalar. after: the place after it; stop: after what is written of it, at most 0 if it is not a scalar;
+    """A scalar. after: the index after it; stop: after what is written of it, at most 0 if it is not a scalar;
     escapes: UNESCAPED, ESCAPED or REWRITTEN, also for a number; is_text: a string; is_word: true, false or null."""
 
     after: int
@@ -56,7 +56,7 @@ class Scalar(NamedTuple):
 
 @inlined
 def read_scalar(data: UInt8Array, at: int, end: int) -> Scalar:
-    """The scalar at a place."""
+    """Return the scalar at an index."""
     first = data[at]
     if first == TEXT:
         stop, escapes = string_end(data, at + 1, end)
@@ -81,8 +81,7 @@ def action_on(program: Program, state: int, is_null: bool) -> int:
 def extract_scalar(
     data: UInt8Array, item: Item, scalar: Scalar, program: Program, interned: InternArrays, buffers: ScanBuffers
 ) -> int:
-    """Reads a scalar as a noise key, an alpha or a value to mask, if it is one. Returns DECODED, UNDECIDED or
-    NO_ROOM."""
+    """Read a scalar as a noise key, an alpha or a value to mask, if it is one. Return DECODED, UNDECIDED or NO_ROOM."""
     is_null, is_escaped = data[item.value] == NULL, scalar.escapes != UNESCAPED
     start, size = text_of(item, scalar)
     flags, role = program.states[item.state, CONTROL_FLAGS], program.states[item.state, MASKED_ROLE]
@@ -108,7 +107,7 @@ def extract_scalar(
 
 @inlined
 def text_of(item: Item, scalar: Scalar) -> tuple[int, int]:
-    """The start and the size of a scalar's text, a string's without its quotes."""
+    """Return the start and the size of a scalar's text, a string's without its quotes."""
     return (item.value + 1, scalar.stop - item.value - 2) if scalar.is_text else (item.value, scalar.stop - item.value)
 
 
@@ -116,7 +115,7 @@ def text_of(item: Item, scalar: Scalar) -> tuple[int, int]:
 def write_scalar(
     data: UInt8Array, item: Item, scalar: Scalar, program: Program, buffers: ScanBuffers, depth: int, to: int
 ) -> int:
-    """Writes an item whose value is a scalar, or its placeholder, unless it is dropped. Returns the place after it."""
+    """Write an item whose value is a scalar, or its placeholder, unless it is dropped. Return the index after it."""
     is_null, role = data[item.value] == NULL, program.states[item.state, MASKED_ROLE]
     action = action_on(program, item.state, is_null)
     if action == DROP_VALUE:

@@ -7,7 +7,7 @@ room for each record is therefore enough.
 
 ``scan_record`` is one loop over the items of a record's containers: members (``scanner.items``) whose values are
 containers or scalars (``scanner.scalars``). The containers that are not closed yet are on a stack. In all kernels of
-this package ``data`` is the input, ``at`` is a place in it, and ``to`` is a place in the output.
+this package ``data`` is the input, ``at`` is an index in it, and ``to`` is an index in the output.
 
 The kernels count no references to the arrays that they pass on, including ``scan_all``, which Python calls. With
 reference counts, these functions would take 1.1 to 1.8 times as long as one large function.
@@ -73,11 +73,11 @@ def scan_all(
     max_bytes: int,
     max_depth: int,
 ) -> int:
-    """Scans the records from ``first`` on. Returns the index of a record for which there is no room, or n.
+    """Scan the records from ``first`` on. Return the index of a record for which there is no room, or n.
 
-    data: all records, followed by ``PADDING``; bounds: (n + 1,), where each record begins and the last ends; outcomes:
-    (n,), DECODED, UNDECIDED or another outcome, 0 for a record that is to be scanned; growth: the maximum of bytes
-    written for each byte read; max_bytes, max_depth: a larger or deeper record is left undecided.
+    data: all records, followed by ``PADDING``; bounds: (n + 1,), the start of each record and the end of the last;
+    outcomes: (n,), DECODED, UNDECIDED or another outcome, 0 for a record that is to be scanned; growth: the maximum
+    number of bytes written for each byte read; max_bytes, max_depth: a larger or deeper record is left undecided.
     """
     for i in range(first, outcomes.size):
         if outcomes[i]:
@@ -110,7 +110,7 @@ def scan_record(
     buffers: ScanBuffers,
     max_depth: int,
 ) -> int:
-    """Scans a record. Returns DECODED, and leaves what it wrote in the buffers; or UNDECIDED or NO_ROOM."""
+    """Scan a record. Return DECODED, and leave the output in the buffers; or return UNDECIDED or NO_ROOM."""
     out, stack, to = buffers.out, buffers.stack, buffers.counters[OUT_BYTES]
     at = after_space(data, at, end)
     if at >= end or data[at] != OBJECT_OPENS:
@@ -165,7 +165,7 @@ def scan_record(
 
 @inlined
 def container_state(data: UInt8Array, item: Item, program: Program, buffers: ScanBuffers) -> int:
-    """The state of a value that is an object or a list; NOT if the record is left undecided."""
+    """Return the state of a value that is an object or a list; NOT if the record is left undecided."""
     if data[item.value] == OBJECT_OPENS:
         return int64(program.states[item.state, OBJECT_STATE])
     state = int64(program.states[item.state, LIST_STATE])
@@ -176,7 +176,7 @@ def container_state(data: UInt8Array, item: Item, program: Program, buffers: Sca
 def open_container(
     data: UInt8Array, at: int, program: Program, state: int, buffers: ScanBuffers, depth: int, to: int
 ) -> tuple[int, int]:
-    """Puts a container on the stack, and writes its bracket unless it is dropped. Returns the places after it."""
+    """Put a container on the stack, and write its bracket unless it is dropped. Return the indices after it."""
     stack, is_dropped = buffers.stack, program.states[state, IS_DROPPED]
     buffers.counters[CONTAINER_COUNT] += 1
     stack[depth, FRAME_STATE], stack[depth, FRAME_NUMBER] = state, buffers.counters[CONTAINER_COUNT]
@@ -190,7 +190,7 @@ def open_container(
 
 @inlined
 def record_has_room(program: Program, buffers: ScanBuffers, size: int) -> bool:
-    """Whether the buffers have room for the placeholders and values of any record of ``size`` bytes."""
+    """Return whether the buffers have room for the placeholders and values of any record of ``size`` bytes."""
     most = size // 2 + 1
     room = buffers.counters[PLACEHOLDER_COUNT] + most <= buffers.placeholder_starts.size
     for attribute in range(program.is_array.size):
@@ -200,8 +200,10 @@ def record_has_room(program: Program, buffers: ScanBuffers, size: int) -> bool:
 
 @inlined
 def last_key_slot(size: int) -> int:
-    """The last slot of the key table for a record of ``size`` bytes: at most half of the slots are used, because a
-    member takes at least five bytes."""
+    """Return the last slot of the key table for a record of ``size`` bytes.
+
+    At most half of the slots are used, because a member takes at least five bytes.
+    """
     slots = LEAST_KEY_SLOTS
     while slots < size // 2:
         slots *= 2
@@ -210,7 +212,7 @@ def last_key_slot(size: int) -> int:
 
 @inlined
 def finish_record(program: Program, buffers: ScanBuffers) -> None:
-    """Counts a decoded record."""
+    """Count a decoded record."""
     counters = buffers.counters
     record = counters[DECODED_COUNT]
     buffers.ends[record + 1, 0], buffers.ends[record + 1, 1] = counters[OUT_BYTES], counters[PLACEHOLDER_COUNT]
@@ -223,5 +225,5 @@ def finish_record(program: Program, buffers: ScanBuffers) -> None:
 
 @inlined
 def discard_placeholders(buffers: ScanBuffers) -> None:
-    """Discards the placeholders of a record that is not decoded."""
+    """Discard the placeholders of a record that is not decoded."""
     buffers.counters[PLACEHOLDER_COUNT] = buffers.ends[buffers.counters[DECODED_COUNT], 1]

@@ -1,6 +1,6 @@
 """The keyed hash of texts: a polynomial modulo the prime 2^61 - 1, evaluated at a secret point.
 
-Nobody who does not know the key can choose texts that collide. A text of ``size`` bytes is cut into words c_1 … c_n of
+Without the key, nobody can choose texts that collide. A text of ``size`` bytes is cut into words c_1 … c_n of
 seven bytes. Its hash is ``offset + size · factor^(n + 1) + c_1 · factor^n + … + c_n · factor``. The difference of two
 different texts is a polynomial of ``factor`` that is not constant, of degree at most n + 1, so it takes any given value
 at no more than n + 1 points (Carter and Wegman 1979, section 3). There are 2^60 - 1 factors to draw from: two texts of
@@ -41,14 +41,14 @@ class HashKey(NamedTuple):
 
 
 def random_key() -> HashKey:
-    """A new secret key."""
+    """Return a new secret key."""
     factor, offset = 1 + secrets.randbelow((1 << FACTOR_BITS) - 1), secrets.randbelow(MODULUS)
     return HashKey(np.uint64(factor), np.uint64(offset))
 
 
 @inlined
 def scan_text_hash(data: UInt8Array, start: int, size: int, key: HashKey) -> np.uint64:
-    """The hash of ``size`` bytes, less than ``MODULUS``.
+    """Return the hash of ``size`` bytes; it is less than ``MODULUS``.
 
     ``total`` stays below 2^62 + 2^57: a product is below 2^122.1, and its two parts below 2^61 and ``total / 2``.
     """
@@ -63,14 +63,14 @@ def scan_text_hash(data: UInt8Array, start: int, size: int, key: HashKey) -> np.
 
 @inlined
 def _times(value: np.uint64, factor: np.uint64) -> np.uint64:
-    """A number that equals the product modulo ``MODULUS``, not reduced further."""
+    """Return a number that equals the product modulo ``MODULUS``, not reduced further."""
     low = value * factor
     return (low & _MODULUS) + ((multiply_high(value, factor) << _HIGH_SHIFT) | (low >> _MODULUS_BITS))
 
 
 @inlined
 def slot_of(found: np.uint64, last: int) -> int:
-    """The first slot to probe for a hash in a table whose last slot is ``last``, a power of two less one."""
+    """Return the first slot to probe for a hash in a table whose last slot is ``last``, a power of two less one."""
     return int64((found ^ (found >> _FOLD)) * _SLOT_FACTOR >> _SLOT_SHIFT) & last
 
 

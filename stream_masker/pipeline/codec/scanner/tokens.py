@@ -48,10 +48,10 @@ for _letter, _character in zip(b'"\\bfnrt', b'"\\\b\f\n\r\t', strict=True):
 """The letter of the escape that an ASCII character is written as; 0 for characters that are not escaped."""
 
 MAX_DIGITS: Final = 18
-"""Integers of up to so many digits fit into 64 bits."""
+"""Every integer of up to this many digits fits into 64 bits."""
 
 MAX_SIGNIFICANT: Final = 15
-"""A decimal of up to so many significant digits is the shortest one that stands for its 64-bit float."""
+"""A decimal of up to this many significant digits is the shortest one that represents its 64-bit float."""
 
 MAX_LEADING_ZEROS: Final = 3
 """A number with more zeros after the decimal point is written with an exponent."""
@@ -68,7 +68,7 @@ TENS: Final = 10.0 ** np.arange(23)
 
 @inlined
 def after_space(data: UInt8Array, at: int, end: int) -> int:
-    """The first place from ``at`` on that is not white space."""
+    """Return the first index from ``at`` on that is not white space."""
     while at < end and data[at] <= 32 and (data[at] == 32 or data[at] == 10 or data[at] == 13 or data[at] == 9):
         at += 1
     return at
@@ -76,13 +76,13 @@ def after_space(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def follows(data: UInt8Array, at: int, end: int, low: int, high: int) -> bool:
-    """Whether the byte at a place is between ``low`` and ``high``."""
+    """Return whether the byte at an index is between ``low`` and ``high``."""
     return at < end and low <= data[at] <= high
 
 
 @inlined
 def after_wide(data: UInt8Array, at: int, end: int) -> int:
-    """The end of a non-ASCII character in UTF-8 (RFC 3629, section 4), or NOT."""
+    """Return the end of a non-ASCII character in UTF-8 (RFC 3629, section 4), or NOT."""
     first = data[at]
     if 0xC2 <= first <= 0xDF:
         return at + 2 if follows(data, at + 1, end, 0x80, 0xBF) else NOT
@@ -97,7 +97,7 @@ def after_wide(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def hex_value(data: UInt8Array, at: int, end: int) -> int:
-    """The value of four hexadecimal digits, or NOT."""
+    """Return the value of four hexadecimal digits, or NOT."""
     if at + 4 > end:
         return NOT
     value = int64(0)
@@ -114,7 +114,7 @@ def hex_value(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def escaped_character(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """The character and the end of an escape; NOT for anything else, and for a lone surrogate."""
+    """Return the character and the end of an escape; NOT for anything else, and for a lone surrogate."""
     what = int64(data[at + 1]) if at + 1 < end else 0
     if what != 117:
         short = int64(SHORT_ESCAPES[what])
@@ -130,7 +130,7 @@ def escaped_character(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def after_escape(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
-    """The end of an escape, or NOT; and whether it is written unchanged, unlike ``\\/`` and ``\\u...``."""
+    r"""Return the end of an escape, or NOT; and whether it is written unchanged, unlike ``\/`` and ``\u...``."""
     character, after = escaped_character(data, at, end)
     if character < 0:
         return NOT, False
@@ -139,7 +139,7 @@ def after_escape(data: UInt8Array, at: int, end: int) -> tuple[int, bool]:
 
 @inlined
 def put_character(character: int, out: UInt8Array, to: int) -> int:
-    """Writes a character of a string as the encoder does, in at most six bytes. Returns the place after it."""
+    """Write a character of a string as the encoder does, in at most six bytes. Return the index after it."""
     if character >= 0x80:
         if character >= 0x10000:
             out[to], out[to + 1] = 0xF0 | character >> 18, 0x80 | (character >> 12 & 63)
@@ -168,7 +168,7 @@ def put_character(character: int, out: UInt8Array, to: int) -> int:
 
 @inlined
 def put_string(data: UInt8Array, at: int, stop: int, out: UInt8Array, to: int) -> int:
-    """Writes a valid string, from quote to quote, as the encoder does. Returns the place after it."""
+    """Write a valid string, from quote to quote, as the encoder does. Return the index after it."""
     while at < stop:
         if data[at] == 92:
             character, at = escaped_character(data, at, stop)
@@ -182,7 +182,7 @@ def put_string(data: UInt8Array, at: int, stop: int, out: UInt8Array, to: int) -
 
 @inlined
 def after_plain(data: UInt8Array, at: int) -> int:
-    """The first place from ``at`` on whose byte is not plain; eight bytes are compared at a time.
+    """Return the first index from ``at`` on whose byte is not plain; eight bytes are compared at a time.
 
     A byte is not plain when it is a quote, a backslash, below a space or beyond ASCII. In each eight bytes the bit 7 of
     the first such byte is set in ``odd``, and never that of an earlier one. There must be one before the array's end.
@@ -203,7 +203,8 @@ def after_plain(data: UInt8Array, at: int) -> int:
 
 @inlined
 def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """The place of the closing quote, or NOT; and UNESCAPED, ESCAPED or REWRITTEN. at: after the opening quote."""
+    """Return the index of the closing quote, or NOT; and UNESCAPED, ESCAPED or REWRITTEN. at: after the opening
+    quote."""
     escapes = UNESCAPED
     while at >= 0:
         at = after_plain(data, at)
@@ -221,13 +222,13 @@ def string_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def first_word(data: UInt8Array, start: int, size: int) -> np.uint64:
-    """The first eight bytes of a text as one integer; a shorter text is followed by zeros."""
+    """Return the first eight bytes of a text as one integer; a shorter text is followed by zeros."""
     return word_at(data, start) & (ENDS[size] if size < 8 else ALL)
 
 
 @inlined
 def same_bytes(data: UInt8Array, start: int, other: UInt8Array, at: int, size: int) -> bool:
-    """Whether ``size`` bytes of two arrays are equal."""
+    """Return whether ``size`` bytes of two arrays are equal."""
     for k in range(0, size, 8):
         differing = word_at(data, start + k) ^ word_at(other, at + k)
         if size - k < 8:
@@ -239,7 +240,7 @@ def same_bytes(data: UInt8Array, start: int, other: UInt8Array, at: int, size: i
 
 @inlined
 def copy_bytes(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int) -> int:
-    """Copies ``size`` bytes, and up to seven more. Returns the place after the ``size`` bytes."""
+    """Copy ``size`` bytes, and up to seven more. Return the index after the ``size`` bytes."""
     for k in range(0, size, 8):
         put_word(out, to + k, word_at(data, start + k))
     return to + size
@@ -247,7 +248,7 @@ def copy_bytes(data: UInt8Array, start: int, size: int, out: UInt8Array, to: int
 
 @inlined
 def after_digits(data: UInt8Array, at: int, end: int) -> int:
-    """The first place from ``at`` on that is not a digit."""
+    """Return the first index from ``at`` on that is not a digit."""
     while at < end and 48 <= data[at] <= 57:
         at += 1
     return at
@@ -255,7 +256,8 @@ def after_digits(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
-    """The end of a number, and the end of what is written of it, which excludes final zeros of a fraction; or NOT.
+    """Return the end of a number, and the end of what is written of it, which excludes final zeros of a fraction; or
+    NOT.
 
     Exponents, integers of more than 18 digits, more than 15 significant digits, and minus zero are not covered.
     """
@@ -275,7 +277,7 @@ def number_end(data: UInt8Array, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def any_number_end(data: UInt8Array, at: int, end: int) -> int:
-    """The end of a number that a decoder reads without an error, written in any way; or NOT.
+    """Return the end of a number that a decoder reads without an error, written in any way; or NOT.
 
     Integers have 64 bits. Other numbers are below 10^``MAX_MAGNITUDE``, so that their float is finite.
     """
@@ -306,7 +308,7 @@ def any_number_end(data: UInt8Array, at: int, end: int) -> int:
 
 @inlined
 def is_long(data: UInt8Array, first: int, digits: int, negative: bool) -> bool:
-    """Whether an integer of so many digits fits into 64 bits; with a minus sign, if ``negative``."""
+    """Return whether an integer of ``digits`` digits fits into 64 bits. ``negative``: whether it has a minus sign."""
     if digits > 20:
         return False
     value = np.uint64(0)
@@ -319,7 +321,7 @@ def is_long(data: UInt8Array, first: int, digits: int, negative: bool) -> bool:
 
 @inlined
 def fraction_end(data: UInt8Array, first: int, point: int, after: int) -> int:
-    """The end of what is written of a decimal; NOT if it may be written in another way."""
+    """Return the end of what is written of a decimal; NOT if it may be written in another way."""
     last = after
     while last > point + 2 and data[last - 1] == 48:
         last -= 1
@@ -334,7 +336,8 @@ def fraction_end(data: UInt8Array, first: int, point: int, after: int) -> int:
 
 @inlined
 def number_value(data: UInt8Array, start: int, size: int) -> float:
-    """The 64-bit float of a number that ``number_end`` covers: the quotient of two exact floats, correctly rounded."""
+    """Return the 64-bit float of a number that ``number_end`` covers: the quotient of two exact floats, correctly
+    rounded."""
     digits, fraction, pointed = int64(0), 0, False
     for at in range(start, start + size):
         byte = int64(data[at])
@@ -349,7 +352,7 @@ def number_value(data: UInt8Array, start: int, size: int) -> float:
 
 @inlined
 def word_end(data: UInt8Array, at: int, end: int) -> int:
-    """The end of ``true``, ``false`` or ``null``, or NOT."""
+    """Return the end of ``true``, ``false`` or ``null``, or NOT."""
     first = data[at]
     size = 5 if first == 102 else 4
     if at + size > end:

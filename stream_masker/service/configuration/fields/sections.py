@@ -11,7 +11,8 @@ from stream_masker.service.configuration.base import FieldPath, PositiveInt, Sec
 
 
 class BandSection(Section):
-    """Numbers become bands of equal width, as text such as `40-49`; a value that is no number from 0 on is removed."""
+    """Numbers become bands of equal width, as text such as `40-49`; a value that is not a number of at least 0 is
+    removed."""
 
     width: PositiveInt = Field(description="The width of a band; at least 1. Bands start at 0.")
     top: PositiveInt | SkipJsonSchema[None] = Field(
@@ -20,7 +21,7 @@ class BandSection(Section):
 
 
 class DateUnitSection(Section):
-    """Dates and times in ISO 8601 become months or years; a value that is no date is removed."""
+    """Dates and times in ISO 8601 become months or years; a value that is not a date is removed."""
 
     date: Literal["month", "year"] = Field(description="What is left of a date: `1980-03` or `1980`.")
 

@@ -13,9 +13,6 @@ from stream_masker.service.configuration.mechanisms import (
 )
 from stream_masker.service.configuration.model import Configuration
 
-BUILT_IN_CODES = "icd10cm"
-"""The built-in ontology, whose inner concepts (chapters, blocks and categories) are no codes that can be billed."""
-
 
 def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
     """Return the data of a configuration with its mechanism and the parameters that depend on the attributes.
@@ -60,10 +57,11 @@ def _parameters(
 
 
 def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return ``leaves`` if an attribute's ontology is the built-in one, otherwise ``all``."""
+    from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates
+
     ontologies = _mappings(data.get("ontologies"))
     used = (ontologies.get(str(attribute.get("ontology")), {}) for attribute in nominal.values())
-    return "leaves" if any(ontology.get("source") == BUILT_IN_CODES for ontology in used) else "all"
+    return default_candidates(ontology.get("source") == BUILT_IN_CODES for ontology in used)
 
 
 def _mappings(section: object) -> dict[str, Mapping[str, Any]]:

@@ -41,7 +41,7 @@ def _expression_problems(topics: TopicsSection, expression: str) -> TopicProblem
     try:
         re.compile(expression)
     except re.error as error:
-        yield "input", f"{expression!r} is no regular expression: {error}"
+        yield "input", f"{expression!r} is not a regular expression: {error}"
         return
     for role, name in topics:
         if role != "input" and TOPIC_PLACEHOLDER not in name and topics.is_input(name):

@@ -14,6 +14,9 @@ TOPIC_PLACEHOLDER = "{topic}"
 TEMPLATE_ROLES = ("output", "rejected")
 """The keys of ``topics`` that may have the placeholder."""
 
+INTERNAL_ROLES = ("calibration", "statistics", "drift")
+"""The keys of the topics that only stream-masker's processes write and read."""
+
 
 class TopicsSection(Section):
     """The names of the topics, all different."""
@@ -70,7 +73,7 @@ class TopicsSection(Section):
         return str(self.input)
 
     def is_input(self, topic: str) -> bool:
-        """Whether a topic is an input topic."""
+        """Return whether a topic is an input topic."""
         if (expression := self.expression) is not None:
             return re.fullmatch(expression, topic) is not None
         return topic in self.names
@@ -83,7 +86,7 @@ class TopicsSection(Section):
     @property
     def internal(self) -> dict[str, str]:
         """The topics that stream-masker's processes share, by role."""
-        return {role: getattr(self, role) for role in ("calibration", "statistics", "drift")}
+        return {role: getattr(self, role) for role in INTERNAL_ROLES}
 
     @model_validator(mode="before")
     @classmethod

@@ -1,4 +1,4 @@
-"""Numeric attributes beside nominal ones: what noise keeps, and what is refused (2017: section 3)."""
+"""Numeric attributes together with nominal ones: what noise keeps, and what is refused (2017: section 3)."""
 
 import json
 

@@ -83,7 +83,7 @@ def references(noise, records):
         ({"window": 0}, r"window of 0"),
         ({"window_age": -1.0}, r"window age"),
         ({"rollup_depth": 0}, r"rollup_depth=0"),
-        ({"pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
+        ({"reference": "mean", "pairs": [("a", "b")]}, r"only allowed with reference='pair'"),
         ({"reference": "pair", "pairs": [("a", "a")]}, r"exactly one pair"),
         ({"reference": "pair", "pairs": []}, r"exactly one pair"),
         ({"reference": "pair", "pairs": [("a", "c")]}, r"exactly one pair"),
@@ -166,7 +166,7 @@ def test_two_arrays_cannot_be_correlated_or_paired():
         calibrated().mask_one(record, key=b"k")
     with pytest.raises(ParameterError, match="does not allow a pair of two arrays"):
         calibrated(correlated=False, reference="pair").mask_one(record, key=b"k")
-    masked = calibrated(correlated=False).mask_one(record, key=b"k")
+    masked = calibrated(correlated=False, reference="mean").mask_one(record, key=b"k")
     assert [len(value) for value in masked.values()] == [1, 1]
 
 
@@ -246,7 +246,7 @@ def test_every_parameter_changes_the_result():
         {},
         {"correlated": False},
         {"reference": "root"},
-        {"reference": "pair"},
+        {"reference": "mean"},
         {"distribution": "laplace"},
         {"rounding": "ceil"},
         {"candidates": "leaves"},
@@ -374,3 +374,25 @@ def test_field_keys_of_a_patient_give_one_noise_for_all_of_its_events():
     masked = noise.mask_batch(batch, FieldKeys(SEED, [b"patient", b"patient"]))
     assert all(column.codes[0] == column.codes[1] for column in masked.columns)
     assert ABSENT not in masked.columns[0].codes
+
+
+@pytest.mark.parametrize(
+    ("taxonomies", "options", "expected"),
+    [
+        ({"a": TREE}, {}, {"correlated": False, "reference": "mean"}),
+        ({"a": TREE, "b": TREE}, {}, {"correlated": True, "reference": "pair"}),
+        ({"a": TREE, "b": TREE, "c": TREE}, {}, {"correlated": True, "reference": "root"}),
+        ({"a": TREE, "b": OTHER}, {}, {"correlated": True, "reference": "root"}),
+        ({"a": TREE, "b": TREE}, {"correlated": False}, {"correlated": False, "reference": "pair"}),
+    ],
+    ids=["one", "two", "three", "different", "given"],
+)
+def test_the_default_reference_is_that_of_the_attributes(taxonomies, options, expected):
+    records = [{name: tau.ids[k * 3 % len(tau)] for name, tau in taxonomies.items()} for k in range(40)]
+    outcomes = []
+    for given in (options, expected):
+        noise = SemanticNoise(taxonomies, **given, seed=SEED)
+        noise.learn_many(records)
+        noise.calibrate()
+        outcomes.append(noise.mask_many(records, keys=[b"%d" % k for k in range(40)]))
+    assert outcomes[0] == outcomes[1]

@@ -34,7 +34,7 @@ def tau():
 
 
 def related(rng, size=6000):
-    """(2, size) codes of which the second is often near the first, some tuples rare."""
+    """(2, size) codes: the second is often near the first, and some tuples are rare."""
     a = rng.choice(30, size, p=np.arange(30, 0, -1) / 465)
     b = np.where(rng.random(size) < 0.6, (a * 7) % 40, rng.integers(0, 40, size))
     return np.array([a, b], np.int32)

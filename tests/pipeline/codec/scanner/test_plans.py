@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from support.codecs import SECRET, as_plain
@@ -16,6 +17,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs
 
 
+@pytest.mark.exhaustive
 def test_any_plan_gives_the_same_results(bench, caplog):
     caplog.set_level(logging.ERROR)
     scanned: list[int] = []

@@ -64,7 +64,7 @@ def test_an_expression_matches_whole_names() -> None:
             {"input": ["a", "b"], "output": "{topic}.x", "rejected": "b.x"},
             "topics.output: 'b.x' is also topics.rejected",
         ),
-        ({"input": "^(a"}, "topics.input: '^(a' is no regular expression"),
+        ({"input": "^(a"}, "topics.input: '^(a' is not a regular expression"),
         ({"input": "^.*"}, "topics.calibration: 'stream-masker.calibration' matches topics.input"),
         ({"input": "^bad.*", "rejected": "bad.ones"}, "topics.rejected: 'bad.ones' matches topics.input"),
         ({"input": []}, "topics.input"),

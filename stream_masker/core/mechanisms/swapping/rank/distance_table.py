@@ -22,7 +22,7 @@ integers, and equal sums of them compare as equal.
 """
 
 MAX_TABLE_VALUES = 4096
-"""The most values whose levels are kept: 32 MiB."""
+"""The largest number of values whose levels are kept: 32 MiB."""
 
 MAX_UINT16_LEVEL = (1 << 16) - 1
 """The largest level that fits into two bytes."""
@@ -144,7 +144,7 @@ def number_rows(
 
     * ``rows``: (k, l) float64. ``numbers``: (k, l) int32, filled with the number of each distance.
     * ``slots``, ``slot_numbers``: a hash table with a power of two of slots; a free slot is −1.
-    * ``distances``: the distances by number, of which the first ``count`` are known.
+    * ``distances``: the distances by number; the first ``count`` are known.
     """
     mask = slots.size - 1
     for i in range(rows.shape[0]):

@@ -68,9 +68,9 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
     A group with more than 8,192 distinct values of an attribute is split, so that memory stays bounded: values by their
     order in the taxonomy, records by their order in the group.
 
-    Equal values and equal records are processed together. For n values of which d are distinct, Algorithm 2 takes O(n·d
-    + d²) instead of O(n² log n); for r distinct records, Algorithm 3 takes O(n·r + d²). The farthest unit is found in
-    one pass over the remaining ones, the nearest units in fewer steps. Algorithm 1 takes O(n·k + n log n + d²).
+    Equal values and equal records are processed together. For n values, d of them distinct, Algorithm 2 takes O(n·d +
+    d²) instead of O(n² log n); for r distinct records, Algorithm 3 takes O(n·r + d²). The farthest unit is found in one
+    pass over the remaining ones, the nearest units in fewer steps. Algorithm 1 takes O(n·k + n log n + d²).
     """
 
     name: ClassVar[str] = "rank_swapping"

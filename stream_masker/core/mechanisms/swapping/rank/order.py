@@ -55,7 +55,8 @@ def most_distant_records(
 def record_distances(
     first: Sequence[Sequence[str]], second: Sequence[Sequence[str]], distances: Sequence[Distance]
 ) -> Float64Array:
-    """(k, l) float64: the mean distance of the values of each of k records and each of l records (2019: equation 9)."""
+    """Return (k, l) float64: the mean distance of the values of each of k records and each of l records (2019: equation
+    9)."""
     between = [
         d.between([record[j] for record in first], [record[j] for record in second]) for j, d in enumerate(distances)
     ]

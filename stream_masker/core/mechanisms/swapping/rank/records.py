@@ -12,16 +12,17 @@ from stream_masker.core.mechanisms.swapping.rank.distance_table import DistanceT
 from stream_masker.core.mechanisms.swapping.rank.units import UnitValues, swap_units
 
 MAX_DISTINCT = 8192
-"""The most distinct values of an attribute that swap together; their distances need memory quadratic in their
-number.
+"""The largest number of distinct values of an attribute that swap together.
+
+The memory for their distances is quadratic in their number.
 """
 
 MAX_ELEMENT_ATTRIBUTES = 16
-"""The most elements of an array that are treated as separate attributes."""
+"""The largest number of elements of an array that are treated as separate attributes."""
 
 
 def swap_with_record(values: SwapValues, k: int) -> BoolArray:
-    """(m,) bool: the values that swap with their record.
+    """Return (m,) bool: the values that swap with their record.
 
     First elements, second elements and so on, up to the 16th, are treated as separate attributes if more than k records
     have them. Later elements swap alone; if they are too few for that, the last of the separate attributes swaps with
@@ -61,7 +62,7 @@ def _by_halves(
 
 
 def swap_values_alone(values: SwapValues, k: int, table: DistanceTable) -> Int64Array:
-    """(m,) int64 partners of one attribute's values that swap alone (2019: Algorithm 2).
+    """Return (m,) int64: the partners of one attribute's values that swap alone (2019: Algorithm 2).
 
     More than ``MAX_DISTINCT`` distinct values swap in parts of equal size, by their order in the taxonomy.
     """
@@ -87,7 +88,8 @@ def _distinct(values: SwapValues) -> int:
 def merge_partners(
     values: SwapValues, with_record: BoolArray, record_partners: Int64Array, alone_partners: Int64Array
 ) -> Int64Array:
-    """(m,) int64 partners of all values, merged from those that swap with their record and those that swap alone."""
+    """Return (m,) int64: the partners of all values, from those that swap with their record and those that swap
+    alone."""
     partners = np.empty(len(values), np.int64)
     for chosen, chosen_partners in (
         (np.flatnonzero(with_record), record_partners),

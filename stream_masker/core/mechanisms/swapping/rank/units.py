@@ -89,7 +89,7 @@ class _AttributeValues:
         return units, self.indices[self.offsets[units] + element]
 
     def first_values(self) -> NDArray[np.uint32]:
-        """(n,) uint32: the index of each unit's first value; d for none."""
+        """Return (n,) uint32: the index of each unit's first value; d for none."""
         result = np.full(self.lengths.size, self.size, np.uint32)
         units, indices = self.at(0)
         result[units] = indices
@@ -284,7 +284,8 @@ def _first_reference(
 
 
 def _distance_sums(attribute: _AttributeValues, element: int) -> Float64Array:
-    """(n,) float64: the sum of each unit's distances to all units in one element; exact, because all are integers."""
+    """Return (n,) float64: the sum of each unit's distances to all units in one element; exact, because all are
+    integers."""
     units, indices = attribute.at(element)
     counts = np.bincount(indices, minlength=attribute.size)
     values = np.flatnonzero(counts)

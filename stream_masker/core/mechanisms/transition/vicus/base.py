@@ -146,5 +146,8 @@ def _attribute_model(column: SparseCounts, values: Int64Array, labels: Int64Arra
 
 
 def stay_probability(k1: float, k2: float, part_size: Float64Array, others: Float64Array) -> Float64Array:
-    """Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9); ``part_size``: |S|; ``others``: |S'|."""
+    """Return Ps = k1·k2 / (k1·k2 + k2·(|S| − 1) + |S'|) (2012: equation 9).
+
+    ``part_size``: |S|; ``others``: |S'|.
+    """
     return k1 * k2 / (k1 * k2 + k2 * (part_size - 1.0) + others)

@@ -26,10 +26,10 @@ class Vicus(PartitionMechanism):
 
     The more values an attribute has, the less often a value stays, because their number is weighed against k1·k2.
     For attributes of up to twelve values the paper advises a product of 100 or more, with a low k1. With hundreds of
-    values hardly one stays at such a product, and similarity by co-occurrence puts most of them into one part, in which
-    every value is as probable as every other: nothing of the association is left. Give ``parts``, ``part_size`` and a
-    greater k2. More association than Random keeps is left then, but not much, because attributes are masked
-    independently of each other.
+    values hardly any value stays at such a product, and similarity by co-occurrence puts most of them into one part, in
+    which all values are equally probable: no association is left. Give ``parts``, ``part_size`` and a greater k2. VICUS
+    then keeps more association than Random, but not much more, because attributes are masked independently of each
+    other.
     """
 
     name: ClassVar[str] = "vicus"

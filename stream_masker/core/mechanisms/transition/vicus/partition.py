@@ -30,7 +30,7 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 
 MIN_GAIN = 1e-9
-"""The smallest gain for which a step is taken, so that rounding alone moves nothing."""
+"""The smallest gain for which a step is taken. Smaller gains can be rounding errors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +55,8 @@ class PartitionSearch:
 
 
 def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64Array:
-    """(v,) int64: the part of each value, numbered from 0 by their first values. ``similarity``: S, (v, v) float64."""
+    """Return (v,) int64: the part of each value, numbered from 0 by their first values. ``similarity``: S, (v, v)
+    float64."""
     v = len(similarity)
     max_parts = search.max_parts_of(v)
     if max_parts == 1:

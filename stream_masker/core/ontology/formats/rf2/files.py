@@ -24,7 +24,7 @@ SUBFOLDERS: Final = (".", "Terminology", "Snapshot/Terminology")
 
 
 def is_snapshot(path: Path) -> bool:
-    """Whether a path has the name of a snapshot file."""
+    """Return whether a path has the name of a snapshot file."""
     return SNAPSHOT.fullmatch(path.name) is not None
 
 
@@ -41,7 +41,7 @@ def find_snapshots(path: Path) -> list[Path]:
 
 
 def open_release(path: Path, files: Iterable[Path]) -> Release:
-    """The release that consists of the given files; they are mapped when they are read.
+    """Return the release that consists of the given files; they are mapped when they are read.
 
     ``path``: where the files were searched, for messages. Raises MissingFileError if one of the three kinds is missing.
     """
@@ -49,7 +49,7 @@ def open_release(path: Path, files: Iterable[Path]) -> Release:
 
 
 def open_archive(path: Path) -> Release:
-    """The release in a zip archive, in any folder of it; files are unpacked into memory when they are read.
+    """Return the release in a zip archive, in any folder of it; files are unpacked into memory when they are read.
 
     Raises MissingFileError, SourceFormatError.
     """

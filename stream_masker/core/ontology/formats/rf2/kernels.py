@@ -38,7 +38,7 @@ class TokenisedRows(NamedTuple):
 
 @kernel
 def count_lines(data: UInt8Array, start: int) -> int:
-    """The number of lines from ``start`` on. The last line may lack its end."""
+    """Return the number of lines from ``start`` on. The last line may lack its end."""
     lines = 0
     for i in range(start, data.size):
         lines += data[i] == NEWLINE
@@ -47,7 +47,7 @@ def count_lines(data: UInt8Array, start: int) -> int:
 
 @kernel
 def decimal(data: UInt8Array, start: int, end: int) -> int:
-    """The decimal number in ``data[start:end]``; -1 if it is not one, or has more than 18 digits."""
+    """Return the decimal number in ``data[start:end]``; -1 if it is not one, or has more than 18 digits."""
     if end <= start or end - start > 18:
         return -1
     value = int64(0)
@@ -61,7 +61,10 @@ def decimal(data: UInt8Array, start: int, end: int) -> int:
 
 @kernel
 def language(data: UInt8Array, start: int, end: int) -> int:
-    """Two to eight ASCII characters, in lower case, packed into one integer (big-endian); -1 for anything else."""
+    """Return two to eight ASCII characters, in lower case, packed into one integer (big-endian).
+
+    Return -1 for anything else.
+    """
     if end - start < 2 or end - start > 8:
         return -1
     value = int64(0)
@@ -112,7 +115,7 @@ def tokenise(data: UInt8Array, start: int, roles: Int64Array, lines: int) -> Tok
 
 @kernel
 def gather_rows(data: UInt8Array, starts: Int64Array, offsets: Int64Array) -> UInt8Array:
-    """(b,) uint8: copy slices of ``data`` that begin at ``starts``, so that they begin at ``offsets``."""
+    """Copy slices of ``data`` that begin at ``starts``, so that they begin at ``offsets``. Return (b,) uint8."""
     copy = np.empty(offsets[-1], np.uint8)
     for k in range(starts.size):
         size = offsets[k + 1] - offsets[k]

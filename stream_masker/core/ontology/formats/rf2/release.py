@@ -69,7 +69,7 @@ class ConceptRows:
         return self.ids[self.indices >= 0]
 
     def index(self, ids: Int64Array) -> Int64Array:
-        """(n,) int64: the index of each concept among the active ones, ``INACTIVE`` or ``ABSENT_CONCEPT``."""
+        """Return (n,) int64: the index of each concept among the active ones, ``INACTIVE`` or ``ABSENT_CONCEPT``."""
         row = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
         return np.where(self.ids[row] == ids, self.indices[row], ABSENT_CONCEPT)
 
@@ -118,7 +118,7 @@ def _check_concepts(ids: Int64Array, active: Int64Array) -> None:
 
 
 def _read_links(concepts: ConceptRows, files: Sequence[ReleaseFile]) -> tuple[Int64Array, Int64Array]:
-    """The indices of child and parent of each is-a link, without repetitions."""
+    """Return the indices of child and parent of each is-a link, without repetitions."""
     pairs = [_links(concepts, file) for file in files]
     children, parents = (np.concatenate(column) for column in zip(*pairs, strict=True))
     m = concepts.active.size

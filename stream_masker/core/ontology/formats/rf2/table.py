@@ -120,7 +120,7 @@ def _check_encoding(file: ReleaseFile, data: memoryview) -> None:
 
 
 def _chunks(data: memoryview) -> Iterator[bytes]:
-    """The bytes in chunks of whole lines; the last chunk may lack the end of its line."""
+    """Yield the bytes in chunks of whole lines; the last chunk may lack the end of its line."""
     rest = b""
     for start in range(0, len(data), READ_CHUNK):
         head, newline, tail = (rest + bytes(data[start : start + READ_CHUNK])).rpartition(b"\n")
@@ -130,7 +130,7 @@ def _chunks(data: memoryview) -> Iterator[bytes]:
 
 
 def _check_header(file: ReleaseFile, data: UInt8Array, columns: list[str]) -> int:
-    """The offset of the second line."""
+    """Return the offset of the second line."""
     first = data[:HEADER_LIMIT].tobytes().split(b"\n", 1)[0]
     if not first:
         raise EmptyOntologyError(f"{file.name} is empty")

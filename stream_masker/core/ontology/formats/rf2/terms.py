@@ -79,7 +79,7 @@ def _terms(index: Callable[[Int64Array], Int64Array], file: ReleaseFile) -> Term
 
 
 def _is_english(languages: Int64Array) -> BoolArray:
-    """Whether each packed code is ``en``, with or without a region (``en-GB``)."""
+    """Return whether each packed code is ``en``, with or without a region (``en-GB``)."""
     third = languages >> 40 & 0xFF
     return np.asarray((languages >> 48 == ENGLISH >> 48) & ((third == 0) | (third == ord("-"))))
 
@@ -106,7 +106,7 @@ def labels_and_synonyms(terms: Terms, concepts: int) -> tuple[TextTable, Int64Ar
 
 
 def _scattered(texts: TextTable, indices: Int64Array, targets: Int64Array, size: int) -> TextTable:
-    """A table of ``size`` texts: those at ``indices`` are placed at ``targets``, and all others are empty."""
+    """Return a table of ``size`` texts: those at ``indices`` are placed at ``targets``, and all others are empty."""
     starts, ends = np.zeros((2, size), np.int64)
     starts[targets], ends[targets] = texts.starts[indices], texts.ends[indices]
     return TextTable(texts.blob, starts, ends)

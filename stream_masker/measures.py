@@ -1,0 +1,56 @@
+"""Measures of masked records for users of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from stream_masker.core.batch import Batch
+from stream_masker.core.mechanisms import WindowedMechanism
+from stream_masker.core.mechanisms.base import Record
+from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.statistics import Statistics
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.table import DataFrame
+from stream_masker.core.utility import Utility, utility
+from stream_masker.core.window import SlidingWindow
+from stream_masker.errors import ParameterError
+
+Records: TypeAlias = Iterable[Record] | DataFrame
+"""Records as mappings from attributes to concept ids, or a table with a column for each attribute."""
+
+
+def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> Utility:
+    """Measure what masking preserves: mean, dispersion, correlation and RMSE (2017: section 5, metrics 1 to 5).
+
+    * ``mechanism``: the mechanism that masked the records; its attributes, distances and noise level are used.
+    * ``original``, ``masked``: n ≥ 1 records before and after masking, in the same order, as sequences of records or
+      as tables. Masked numbers are not compared unless both have them.
+
+    ``rmse_target`` of the result is 0, because masked records do not tell the noise that was drawn. Raises
+    ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
+    StatisticsError if an attribute has no value.
+    """
+    before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
+    if before.size != after.size:
+        raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")
+    columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
+    return utility(
+        _statistics(mechanism, before),
+        _statistics(mechanism, after),
+        [distortion_of(one.codes, other.codes, d) for one, other, d in columns],
+        getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
+        mechanism.distances,
+    )
+
+
+def _sequence(records: Records) -> Any:
+    return records if hasattr(records, "columns") else list(records)
+
+
+def _statistics(mechanism: WindowedMechanism[Any], batch: Batch) -> Statistics:
+    numeric = mechanism.numeric_attributes
+    sizes = [len(d.taxonomy) for d in mechanism.distances]
+    window = SlidingWindow(sizes, records=max(1, batch.size), age=None, numeric=len(numeric))
+    window.add(batch)
+    return compute_statistics(window.counts(), mechanism.attributes, mechanism.distances, version=1, numeric=numeric)

@@ -1,0 +1,135 @@
+"""Every format of files, plain and compressed, in every command that reads events: all give the same result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+import pytest
+import yaml
+from support.event_files import COMPRESSIONS, FORMATS, MESSAGE, descriptor_set
+from support.file_commands import event, read, run, write_configuration
+from support.kafka_records import mock_broker, read_all
+
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.local.tables import open_lines
+
+EVENTS = [event(k) for k in range(1, 121)]
+SUFFIXES = [form + packed for form in FORMATS for packed in COMPRESSIONS]
+TABLES = [suffix for suffix in SUFFIXES if not suffix.startswith(".json")]
+
+
+@pytest.fixture(scope="module")
+def broker():
+    with mock_broker() as bootstrap:
+        yield bootstrap
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory, broker):
+    """A folder with a configuration, and the events as ``in`` with every suffix."""
+    folder = tmp_path_factory.mktemp("formats")
+    config = write_configuration(folder)
+    content = yaml.safe_load(config.read_text())
+    content["noise_key"] = "patient"
+    content["kafka"] = {"bootstrap_servers": broker}
+    content["produce"] = {
+        "numbers": ["id"],
+        "key": "patient",
+        "protobuf": {"descriptors": "events.desc", "message": MESSAGE},
+    }
+    config.write_text(yaml.safe_dump(content))
+    (folder / "events.desc").write_bytes(descriptor_set())
+    for form, write in FORMATS.items():
+        for packed, compress in COMPRESSIONS.items():
+            (folder / f"in{form}{packed}").write_bytes(compress(write(EVENTS)))
+    run("mask", "-c", config, folder / "in.jsonl", folder / "expected.jsonl")
+    return folder
+
+
+def config_of(here: Path) -> Path:
+    return here / "stream-masker.yaml"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_mask(here, suffix):
+    run("mask", "-c", config_of(here), here / f"in{suffix}", here / "out.jsonl")
+    masked = read(here / "out.jsonl")
+    assert masked == read(here / "expected.jsonl")
+    assert [one["id"] for one in masked] == [one["id"] for one in EVENTS]
+    assert all("name" not in one and len(one["patient"]) == 32 for one in masked)
+
+
+@pytest.mark.parametrize("suffix", TABLES)
+def test_mask_to_the_same_format(here, suffix):
+    target = here / f"out{suffix}"
+    run("mask", "-c", config_of(here), here / f"in{suffix}", target)
+    with open_lines(str(target), load_configuration(config_of(here)).event_files) as (lines, table):
+        masked = [orjson.loads(line) for _, line in lines]
+    assert table is not None
+    assert [{key: value for key, value in one.items() if value is not None} for one in masked] == read(
+        here / "expected.jsonl"
+    )
+
+
+def snapshot(here, suffix):
+    found = orjson.loads(run("calibrate", "-c", config_of(here), here / f"in{suffix}").stdout)
+    return {key: value for key, value in found.items() if key != "published"}
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_calibrate(here, suffix):
+    assert snapshot(here, suffix) == snapshot(here, ".jsonl")
+    assert snapshot(here, suffix)["snapshot"]["statistics"]["records"] == 50
+
+
+def measures(here, suffix):
+    options = (
+        "--mechanisms",
+        "naive_distortion",
+        "--alpha",
+        "0.3",
+        "--repeats",
+        "2",
+        "--processes",
+        "1",
+        "--records",
+        "60",
+    )
+    outputs = ("-o", here / "report.html", "--json", here / "report.json", "--csv", here / "report.csv")
+    run("evaluate", "-c", config_of(here), *options, *outputs, here / f"in{suffix}")
+    return (here / "report.csv").read_text()
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_evaluate(here, suffix):
+    assert measures(here, suffix) == measures(here, ".jsonl")
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_produce(here, broker, suffix):
+    topic = f"events{suffix}"
+    run("produce", "-c", config_of(here), here / f"in{suffix}", env={"STREAM_MASKER__TOPICS__INPUT": topic})
+    found = read_all(broker, topic)
+    assert sorted((one.json["id"], one.key) for one in found) == [
+        (one["id"], one["patient"].encode()) for one in EVENTS
+    ]
+    assert sorted((one.json for one in found), key=lambda one: one["id"]) == EVENTS
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_config_check(here, suffix):
+    shown = run("config", "check", "-c", config_of(here), "--events", here / f"in{suffix}").stdout
+    assert shown == run("config", "check", "-c", config_of(here), "--events", here / "in.jsonl").stdout
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_config_init(here, suffix):
+    protobuf = ("--descriptors", here / "events.desc", "--message", MESSAGE) if ".pb" in suffix else ()
+    options = ("--ontology", f"tree={here / 'tree.csv'}", *protobuf)
+    proposed = yaml.safe_load(run("config", "init", "--events", here / f"in{suffix}", *options).stdout)
+    produce = proposed.pop("produce", None)
+    expected = {".pb": {"protobuf": {"descriptors": str(here / "events.desc"), "message": MESSAGE}}}
+    assert produce == {".csv": {"numbers": ["id"]}, **expected}.get("." + suffix.split(".")[1])
+    assert proposed == yaml.safe_load(run("config", "init", "--events", here / "in.jsonl", *options[:2]).stdout)
+    assert list(proposed["attributes"]) == ["a", "b"]

@@ -1,0 +1,69 @@
+"""``measure_utility``: the metrics of 2017 from records before and after masking."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from stream_masker import Numeric, Ontology, SemanticNoise, Utility, measure_utility
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+EDGES = [(f"{c}{k}", c) for c in "abc" for k in range(4)] + [(c, "root") for c in "abc"]
+TAU = Ontology.from_edges(EDGES).taxonomy()
+CODES = [f"{c}{k}" for c in "abc" for k in range(4)]
+RECORDS = [{"first": CODES[k % 12], "second": CODES[(k * 5 + k // 12) % 12]} for k in range(240)]
+KEYS = [b"%d" % k for k in range(240)]
+
+
+@pytest.fixture(scope="module")
+def noise():
+    noise = SemanticNoise({"first": TAU, "second": TAU}, alpha=0.5, seed=b"sixteen bytes or more")
+    noise.learn_many(RECORDS)
+    noise.calibrate()
+    return noise
+
+
+def test_records_that_are_not_changed_have_no_distortion(noise):
+    found = measure_utility(noise, RECORDS, RECORDS)
+    assert isinstance(found, Utility)
+    for attribute in found.attributes.values():
+        assert attribute.rmse_actual == attribute.mean_distance == attribute.rmse_target == 0
+        assert attribute.variance_error == pytest.approx(0.5 * attribute.variance)
+    pair = found.pairs["first", "second"]
+    assert pair.correlation_error == 0
+    assert pair.correlation == pytest.approx(noise.statistics.correlation[0, 1])
+
+
+def test_the_rmse_is_that_of_the_distances(noise):
+    masked = noise.mask_many(RECORDS, keys=KEYS)
+    found = measure_utility(noise, RECORDS, masked)
+    for name, d in zip(("first", "second"), noise.distances, strict=True):
+        squares = [d(one[name], other[name]) ** 2 for one, other in zip(RECORDS, masked, strict=True)]
+        assert found.attributes[name].rmse_actual == pytest.approx(np.sqrt(np.mean(squares)))
+        assert found.attributes[name].rmse_actual > 0.1
+
+
+def test_tables_and_iterators_are_records(noise):
+    masked = noise.mask_many(RECORDS, keys=KEYS)
+    expected = measure_utility(noise, RECORDS, masked).to_dict()
+    assert measure_utility(noise, pd.DataFrame(RECORDS), pd.DataFrame(masked)).to_dict() == expected
+    assert measure_utility(noise, iter(RECORDS), iter(masked)).to_dict() == expected
+
+
+def test_numbers_are_measured():
+    noise = SemanticNoise({"first": TAU}, numeric={"age": Numeric()}, alpha=0.2, seed=b"sixteen bytes or more")
+    records = [{"first": CODES[k % 12], "age": float(k % 50)} for k in range(200)]
+    noise.learn_many(records)
+    noise.calibrate()
+    moved = [{**record, "age": record["age"] + 1} for record in records]
+    age = measure_utility(noise, records, moved).numeric["age"]
+    assert age.variance_ratio == pytest.approx(1)
+    assert age.mean_difference == pytest.approx(1 / np.std([record["age"] for record in records]), rel=0.01)
+
+
+def test_errors(noise):
+    with pytest.raises(ParameterError, match="240 original records and 239 masked ones"):
+        measure_utility(noise, RECORDS, RECORDS[1:])
+    with pytest.raises(UnknownConceptError):
+        measure_utility(noise, RECORDS, [{"first": "x", "second": "a0"}] * 240)

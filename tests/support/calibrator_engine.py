@@ -144,7 +144,7 @@ class EngineBench:
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
-        monkeypatch.setattr(engine, "SETTLE_SECONDS", 0.0)
+        monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 0.0)
         components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),

@@ -47,7 +47,7 @@ EVENT_LOOP_STALE_SECONDS = 60.0
 BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed session is opened again: the initial and the maximum one."""
 
-SETTLE_SECONDS = 2.0
+MORE_BLOCKS_SECONDS = 2.0
 """The time for which a window that becomes due waits for the blocks that follow it, while there is a version.
 
 A fast stream fills the window within this time, and workers count samples before the statistics take a core.
@@ -275,7 +275,7 @@ class CalibratorEngine:
         """Let the first window that waits wait for more blocks, unless there is no version yet."""
         waited, self._has_window = self._has_window, session.pending_windows > 0
         if self._has_window and not waited and session.history.latest is not None:
-            self._pace.hold(time.monotonic() + SETTLE_SECONDS)
+            self._pace.hold(time.monotonic() + MORE_BLOCKS_SECONDS)
 
     def _compute_statistics(self, session: CalibrationSession) -> None:
         """Compute and publish a version, if the pace allows it or drift makes it urgent."""

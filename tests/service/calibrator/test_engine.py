@@ -304,7 +304,7 @@ def test_sampling_begins_although_computing_pauses(bench: EngineBench) -> None:
 def test_first_window_that_is_due_waits_for_the_blocks_that_follow_it(
     bench: EngineBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "SETTLE_SECONDS", 600.0)
+    monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 600.0)
     bench.become_active()
     bench.deliver((1, b"window"), (2, b"window"), (3, b"window"))
     bench.wait(lambda: bench.session.skipped == 2)
@@ -314,7 +314,7 @@ def test_first_window_that_is_due_waits_for_the_blocks_that_follow_it(
 def test_window_does_not_wait_for_more_blocks_while_there_is_no_version(
     bench: EngineBench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "SETTLE_SECONDS", 600.0)
+    monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 600.0)
     bench.latest = None
     bench.become_active()
     bench.deliver((1, b"window"))

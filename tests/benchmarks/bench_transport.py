@@ -8,7 +8,8 @@
   the chance that the best guess of the principal code from its own mask is right, exact for transport, estimated from
   repeated masking for noise. ``V``: the same from the whole masked record.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
-  secondary codes are arrays, cold and warm, in seconds of one core.
+  secondary codes are arrays, cold and warm, in seconds of one core. NumPy has one thread: others wait actively, which
+  counts as processor time.
 * Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
   (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
   ``ceil``), in one run, on ICD-10-CM and on a synthetic SNOMED CT release: the first batch, the mean of the first 12,
@@ -18,11 +19,14 @@
 from __future__ import annotations
 
 import argparse
+import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
 from bench_disclosure import added, repeated

@@ -57,6 +57,7 @@ def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus)
     assert without == {}
 
 
+@pytest.mark.exhaustive
 def test_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
     found = scraped.query(metric("smean"))
     assert {series.labels["attribute"] for series in found} == {"principal", "secondary"}

@@ -15,6 +15,7 @@ distances are computed in blocks of bounded size (``products``).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,7 +97,7 @@ class PairTable:
     @property
     def covariance(self) -> float:
         """sdCov, in [0, 1]."""
-        return float(np.sqrt(max(0.0, self._covariance_squared())))
+        return float(np.sqrt(max(0.0, self._covariance_squared)))
 
     @property
     def correlation(self) -> float:
@@ -104,6 +105,7 @@ class PairTable:
         spread = (self.a.variance_squared * self.b.variance_squared) ** 0.25
         return min(1.0, self.covariance / spread) if spread > 0.0 else 0.0
 
+    @cached_property
     def _covariance_squared(self) -> float:
         if len(self.a.positions) == 1 or len(self.b.positions) == 1:
             return 0.0

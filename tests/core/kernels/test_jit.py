@@ -177,6 +177,7 @@ def test_unchanged_sources_are_loaded_from_disk(call, compiled):
     assert call() == (131, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "old", "new", "result"),
     [
@@ -198,6 +199,7 @@ def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name
     assert call() == (result, 1)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "changed",
     [
@@ -256,6 +258,7 @@ def test_checkouts_share_compiled_kernels(tmp_path, package, call):
     assert call(f"import sys; sys.path.insert(0, {str(moved.parent)!r})\n") == (131, 0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("content", [b"", b"no machine code"])
 def test_a_damaged_file_counts_as_missing(call, compiled, content):
     (file,) = compiled.glob("total-*")

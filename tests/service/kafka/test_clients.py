@@ -102,6 +102,7 @@ def test_value_of_the_wrong_type_names_its_key() -> None:
         kafka_python_arguments(KafkaSection(properties={"linger.ms": "soon"}), KafkaProducer.DEFAULT_CONFIG)
 
 
+@pytest.mark.exhaustive
 def test_unreachable_broker_is_one_error_without_logs(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:

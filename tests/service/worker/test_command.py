@@ -6,10 +6,12 @@ import signal
 import socket
 from pathlib import Path
 
+import pytest
 from processes import Processes
 from workers import get, http_port, setting
 
 
+@pytest.mark.exhaustive
 def test_the_command_waits_for_a_broker_and_reports_it(tmp_path: Path) -> None:
     here = setting("127.0.0.1:1", tmp_path)
     with Processes(tmp_path) as processes:

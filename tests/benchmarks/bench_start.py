@@ -72,9 +72,8 @@ def main() -> None:
 
 @contextlib.contextmanager
 def broker(folder: Path, *, delays: bool) -> Iterator[Cluster]:
-    cluster = build(folder, brokers=1, heap="512m")
-    for one in cluster.brokers.values():
-        one.properties = {**one.properties, "group.initial.rebalance.delay.ms": DEFAULT_DELAY if delays else 0}
+    delay = {"group.initial.rebalance.delay.ms": DEFAULT_DELAY if delays else 0}
+    cluster = build(folder, brokers=1, heap="512m", more=lambda _: delay)
     try:
         cluster.create()
         yield cluster

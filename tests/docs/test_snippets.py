@@ -24,7 +24,7 @@ from support.documented import (
 )
 
 SECRET = b"a secret of the tests"
-EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter"]
+EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]
 CONFIGURATIONS = [block for block in blocks("yaml") if not block.title]
 OTHER = {block.title: yaml.safe_load(block.text) for block in blocks("yaml") if block.title}
 MESSAGES = [block for block in blocks("json") if block.title.endswith(".schema.json")]

@@ -1,6 +1,7 @@
 """Other clients as producers and consumers of events: kcat, Kafka's console tools, kafka-python and aiokafka.
 
-The headers of CloudEvents that the configuration names are kept.
+CloudEvents of both modes are masked. In binary mode the headers that the configuration names are kept; in structured
+mode the event is the member ``data`` of the value.
 """
 
 from __future__ import annotations
@@ -12,11 +13,13 @@ import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+import orjson
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_broker import LOGGER, VERSION, find, jars
-from workers import Setting, running, setting, value
+from kafka_records import write
+from workers import Setting, event, running, setting, value
 
 EVENTS = 25
 """The number of events of each producer."""
@@ -146,3 +149,55 @@ def test_every_client_reads_the_masked_events_of_every_client(here: Setting) -> 
     for consume in CONSUMERS:
         found = list(consume(here.bootstrap, here.topics["output"], count))
         assert found == [record.value for record in masked], consume
+
+
+STRUCTURED = b"application/cloudevents+json; charset=UTF-8"
+
+
+def cloud_event(number: int) -> dict[str, object]:
+    """An event in structured mode: its attributes are members of the value, beside ``data``."""
+    own = {"specversion": "1.0", "type": "discharge", "source": "/wards/3", "id": f"visit-{number}", "subject": "Ada"}
+    return {**own, "datacontenttype": "application/json", "data": event(number)}
+
+
+def test_cloudevents_in_structured_mode_are_masked_below_data(kafka: str, tmp_path: Path) -> None:
+    here = setting(kafka, tmp_path)
+    here.data["attributes"] = {name: {"path": f"data.{name}", "ontology": "small"} for name in ("first", "second")}
+    here.data["fields"] = {
+        "keep": ["specversion", "type", "source", "datacontenttype", "data.id"],
+        "pseudonymize": ["id", "data.patient.id"],
+        "unlisted": "drop",
+    }
+    here.data["message"] = {"headers": ["content-type"]}
+    here.data["mechanism"] = {"reference": "mean", "rounding": "ceil"}
+    here.create(1)
+    here.publish(1, sample=lambda number: orjson.dumps(cloud_event(number)))
+    try:
+        given = [cloud_event(number) for number in range(EVENTS)]
+        headers = [("content-type", STRUCTURED), ("subject", b"Ada")]
+        base64 = {**cloud_event(EVENTS), "data": None, "data_base64": "eyJmaXJzdCI6IkMwMCJ9"}
+        write(
+            kafka, here.topics["input"], [{"value": orjson.dumps(one), "headers": headers} for one in (*given, base64)]
+        )
+        with running(here.configuration()) as worker:
+            worker.reaches(EVENTS + 1)
+        masked, rejected = here.read("output"), here.read("rejected")
+    finally:
+        here.remove()
+    assert [record.json["reason"] for record in rejected] == ["missing"]
+    kept = ("specversion", "type", "source", "datacontenttype")
+    for record, before in zip(masked, given, strict=True):
+        after = record.json
+        assert record.headers["content-type"] == STRUCTURED
+        assert "subject" not in record.headers
+        assert after.keys() == {*kept, "id", "data"}
+        assert {name: after[name] for name in kept} == {name: before[name] for name in kept}
+        assert after["id"] != before["id"]
+        assert after["data"].keys() == {"id", "patient", "first", "second"}
+        assert after["data"]["id"] == before["data"]["id"]
+        assert after["data"]["patient"]["id"] != before["data"]["patient"]["id"]
+    assert len({record.json["id"] for record in masked}) == EVENTS
+    changed = [
+        record.json["data"]["first"] != before["data"]["first"] for record, before in zip(masked, given, strict=True)
+    ]
+    assert sum(changed) > EVENTS / 2

@@ -127,7 +127,7 @@ class Setting:
         write(self.bootstrap, self.topics["input"], records)
 
     def publish(self, version: int, **changes: Any) -> None:
-        """Publish statistics of a sample of events; ``changes``: fields of the message."""
+        """Publish statistics of a sample of events; ``changes``: fields of the message, or the ``sample``."""
         write(self.bootstrap, self.topics["statistics"], [statistics_record(self.configuration(), version, **changes)])
 
     def read(self, role: str, isolation: str = "read_committed") -> list[Record]:
@@ -194,10 +194,12 @@ def write_one(
     return outcome
 
 
-def sample_version(configuration: Configuration, version: int, **changes: Any) -> StatisticsMessage:
-    """Return the statistics of a sample of events."""
+def sample_version(
+    configuration: Configuration, version: int, *, sample: Callable[[int], bytes] = value, **changes: Any
+) -> StatisticsMessage:
+    """Return the statistics of a sample of events; ``sample`` returns the event of a number."""
     masking = Masking(configuration)
-    counts = masking.masker_of("sample").count([value(number) for number in range(300)]).counts
+    counts = masking.masker_of("sample").count([sample(number) for number in range(300)]).counts
     fields = {
         "version": version,
         "mechanism": masking.mechanism.name,

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import faust
+from faust.tables import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, AppT, EventT
 from faust.types.transports import TransportT
@@ -133,6 +134,15 @@ class CommittedTransport(driver.Transport):  # type: ignore[misc]
     Consumer = CommittedConsumer
 
 
+class EmptyTableManager(TableManager):  # type: ignore[misc]
+    """The manager of no tables: it starts at once. Faust's own waits a second for tables to be registered."""
+
+    async def on_start(self) -> None:
+        """Start the recovery, which resumes the consumer after each assignment."""
+        await self._update_channels()
+        await self.recovery.start()
+
+
 class CalibratorApp(faust.App):  # type: ignore[misc]
     """A consume-only application: no producer, no web server, no files."""
 
@@ -161,6 +171,7 @@ def build_app(configuration: Configuration, listener: BlockListener) -> faust.Ap
         broker_rebalance_timeout=REBALANCE_SECONDS,
         broker_session_timeout=SESSION_SECONDS,
         consumer_auto_offset_reset="earliest",
+        TableManager=EmptyTableManager,
         store="memory://",
         stream_buffer_maxsize=STREAM_BUFFER_BLOCKS,
         topic_allow_declare=False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, Message, TopicPartition
@@ -25,7 +25,7 @@ POLL_TIMEOUT_SECONDS = 10.0
 BROKER_PROBE_SECONDS = 3.0
 """The timeout of the first metadata request."""
 
-READ_POLL_SECONDS = 0.2
+READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
 
 
@@ -90,6 +90,7 @@ def read_to_end(
     KafkaException if the topic cannot be read.
     """
     assigned = TopicPartition(topic, partition, start)
+    _look_up_leader(consumer, topic)
     consumer.assign([assigned])
     idle_seconds, end = 0.0, math.inf
     while idle_seconds < patience:
@@ -103,6 +104,15 @@ def read_to_end(
                 return
             yield message
     raise ServiceError(f"{topic}, partition {partition}, cannot be read: no response for {patience:.0f} s")
+
+
+def _look_up_leader(consumer: Consumer, topic: str) -> None:
+    """Look up the leaders of a topic, so that an assigned consumer need not look them up after a pause of 0.5 s.
+
+    If no broker answers, the assigned consumer continues to look them up.
+    """
+    with suppress(KafkaException):
+        consumer.list_topics(topic, timeout=BROKER_PROBE_SECONDS)
 
 
 def _known_end(consumer: Consumer, assigned: TopicPartition) -> float:

@@ -6,7 +6,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.topic_reader import StoppedError, read_to_end
+from stream_masker.service.kafka.topic_reader import READ_POLL_SECONDS, StoppedError, read_to_end
 
 
 class FakeMessage:
@@ -27,9 +27,17 @@ class FakeConsumer:
     def __init__(self, *batches: list[FakeMessage]) -> None:
         self.batches = list(batches)
         self.polls = 0
+        self.looked_up: list[str] = []
+        self.reachable = True
+
+    def list_topics(self, topic: str, timeout: float) -> None:
+        self.looked_up.append(topic)
+        if not self.reachable:
+            raise KafkaException(KafkaError(KafkaError._TRANSPORT))
 
     def assign(self, partitions: list[TopicPartition]) -> None:
         [self.at] = partitions
+        assert self.looked_up == [self.at.topic], "leaders are looked up before the assignment"
 
     def consume(self, most: int, timeout: float) -> list[FakeMessage]:
         self.polls += 1
@@ -61,6 +69,12 @@ def test_records_are_read_up_to_the_end() -> None:
     assert (consumer.at.topic, consumer.at.partition, consumer.at.offset) == ("t", 3, 7)
 
 
+def test_reading_waits_for_a_broker_that_does_not_answer_yet() -> None:
+    consumer = FakeConsumer([], [RECORD], [END])
+    consumer.reachable = False
+    assert list(read_to_end(consumer, "t")) == [RECORD]
+
+
 def test_reading_ends_while_others_write() -> None:
     read = [message.offset() for message in read_to_end(BusyConsumer(), "t")]
     assert read == list(range(10, 35))
@@ -70,7 +84,7 @@ def test_reading_times_out() -> None:
     consumer = FakeConsumer([RECORD])
     with pytest.raises(ServiceError, match=r"^t, partition 3, cannot be read: no response for 1 s$"):
         list(read_to_end(consumer, "t", partition=3, patience=1.0))
-    assert consumer.polls == 6
+    assert consumer.polls == pytest.approx(1 + 1.0 / READ_POLL_SECONDS, abs=1)
 
 
 def test_reading_stops_immediately() -> None:

@@ -14,8 +14,8 @@ def read_csv(lines: TextIO) -> OntologyDraft:
     """Read a comma-separated edge list.
 
     A concept with several parents has several rows; the root has a row with an empty parent. If no row has an empty
-    parent, the only parent without a row of its own is the root. If several concepts have an empty parent, a root is
-    added above them. The column ``label`` is optional.
+    parent, the parents without a row of their own are roots. A root is added above several of them. The column
+    ``label`` is optional.
 
     Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
     DuplicateConceptError (a repeated link, or two labels of one concept).
@@ -58,7 +58,7 @@ def _add_edge(draft: OntologyDraft, row: list[str], number: int) -> None:
 
 
 def _add_implicit_root(draft: OntologyDraft) -> None:
-    """If every concept has a parent, and exactly one parent has no row, add that parent as the root."""
-    undeclared = {p for above in draft.parents.values() for p in above if p not in draft.parents}
-    if len(undeclared) == 1 and all(draft.parents.values()):
-        draft.parents[undeclared.pop()] = []
+    """If every concept has a parent, add the parents that have no row as roots, in the order of the file."""
+    undeclared = dict.fromkeys(p for above in draft.parents.values() for p in above if p not in draft.parents)
+    if all(draft.parents.values()):
+        draft.parents.update((root, []) for root in undeclared)

@@ -18,7 +18,7 @@ from stream_masker.service.files import outputs
 )
 @click.argument("paper", type=click.Choice(list(PAPERS)))
 def command(data: Path | None, output: str, paper: str) -> None:
-    """Reproduce the tables of PAPER, beside the printed figures, and say where and why they differ.
+    """Reproduce the tables of PAPER next to the printed figures, and say where and why they differ.
 
     The data are those that the paper prints, or generated ones with the same number of records, about as many values
     and as strong a correlation: the hospital records of the papers are not public. A cell has our figure, then the

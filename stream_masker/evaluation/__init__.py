@@ -7,5 +7,5 @@
   the papers.
 * ``evaluation``: the tasks of an evaluation, in several processes. ``report``: its HTML page, JSON and CSV.
 * ``recommendation``: the choice of a candidate within limits.
-* ``papers``: the tables of the papers beside the printed figures.
+* ``papers``: the tables of the papers next to the printed figures.
 """

@@ -1,4 +1,4 @@
-"""The risk of mechanisms that mask groups, whose masks depend on other records: what an attack finds out.
+"""The risk of mechanisms that mask groups, whose masks depend on other records, as measured by an attack.
 
 The attacker knows the mechanism, its parameters and the original records as a whole, and every masked record, but not
 the secret. So the attacker masks the original records repeatedly under secrets of their own, counts which original
@@ -123,7 +123,8 @@ class _Guesses:
 def _best_guesses(
     observed: Int64Array, truth: Int64Array, asked: Int64Array
 ) -> tuple[Int64Array, Float64Array, BoolArray]:
-    """For each value asked: the most frequent truth of an equal observation, its probability, whether there is any.
+    """Return for each value asked: the most frequent truth of an equal observation, its probability, whether there is
+    any.
 
     Without an equal observation, the guess is the most frequent truth of all. The probability is count / (total + 1),
     so that few observations make no guess certain.

@@ -35,7 +35,8 @@ class Rejection:
 
 @dataclass(slots=True)
 class Evaluation:
-    """All measures of a data set. Every list is in the order of the tasks, whichever process is done first."""
+    """All measures of a data set. Every list is in the order of the tasks, regardless of which process is done
+    first."""
 
     data: DataSet
     measurements: list[Measurement] = field(default_factory=list)

@@ -36,6 +36,7 @@ SEED = b"a seed of sixteen bytes"
 REPEATS = 4
 DRAWS = 200
 GROUP = 1000
+OTHERS = set(MECHANISMS) - {"semantic_noise", "semantic_transport", "exponential"}
 SETTINGS: list[tuple[str, dict[str, Any]]] = [
     *(
         ("semantic_noise", {"reference": "pair", "rounding": rounding, "candidates": candidates})
@@ -45,7 +46,7 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("semantic_noise", {"reference": "mean"}),
     ("semantic_noise", {"reference": "root"}),
     ("exponential", {"epsilon": 20.0}),
-    *((name, {}) for name in sorted(set(MECHANISMS) - {"semantic_noise", "semantic_transport", "exponential"})),
+    *((name, {}) for name in sorted(OTHERS, key=lambda name: (MECHANISMS[name].needs_group, name))),
 ]
 HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷ sVar", "V", "certain", "ε"]
 

@@ -7,10 +7,11 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. Then the calibrator reads the worker's blocks, and a second worker masks the input again under the
-statistics that follow, which count a sample. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField,
-and a Faust agent that forwards events (on a tenth of the records). Prints a Markdown table of rates,
-of their ratios to the copy's, and of processor times. For two workers see ``bench_scaling.py``.
+tenths of them. Then a calibrator reads the worker's blocks, until the version by which workers count a sample, and a
+second worker masks the input again under that version. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
+MaskField, and a Faust agent that forwards events (on a tenth of the records). Prints a Markdown table of rates, of
+their ratios to the copy's, and of processor times. For two workers see ``bench_scaling.py``, for a calibrator beside
+workers ``bench_system.py``.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 
 PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000
+SAMPLING_SECONDS = 60.0
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 SHAPES = {"nested": "A nested event", "flat": "A flat event"}
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -113,7 +115,7 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
         "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
     }
     calibrator = [*CLI, "calibrator", *config, "--http-port", "0"]
-    rates["calibrator"] = Measured(calibrator_rate(calibrator, configuration, records))
+    await_sampling(calibrator, configuration)
     path, sampling = with_other_outputs(folder)
     prepare_topics(sampling, partitions=PARTITIONS)
     outcomes = [sampling.topics.output, sampling.topics.rejected]
@@ -214,25 +216,20 @@ class Watch:
         self.consumer.close()
 
 
-def calibrator_rate(command: list[str], configuration: Configuration, records: int) -> float:
-    """Return the records per second that the calibrator merges, from its first version to its last."""
-    bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
-    last = read_all(bootstrap, topics.calibration)[-1].offset
+def await_sampling(command: list[str], configuration: Configuration) -> None:
+    """Run a calibrator until it has published a version by which workers count a sample."""
     with child(command) as process:
-        times: dict[int, float] = {}
-        covered = -1
-        while covered < last:
+        deadline = time.monotonic() + SAMPLING_SECONDS
+        while not samples(configuration):
             assert process.poll() is None, "the calibrator failed"
-            for message in published(configuration):
-                times.setdefault(message.version, time.perf_counter())
-                covered = max(covered, message.blocks.last if message.blocks else -1)
-        return records / (max(times.values()) - min(times.values()) or 1e-9)
+            assert time.monotonic() < deadline, "no version counts a sample: the records must overflow the window"
+            time.sleep(0.5)
 
 
-def published(configuration: Configuration):
+def samples(configuration: Configuration) -> bool:
+    """Whether a version on the statistics topic has workers count a sample."""
     records = read_all(configuration.kafka.bootstrap_servers, configuration.topics.statistics)
-    found = [opened_version(configuration, record) for record in records if record.value]
-    return [message for message in found if message.source == "blocks"]
+    return any(opened_version(configuration, record).sampling for record in records if record.value)
 
 
 @contextlib.contextmanager

@@ -54,7 +54,8 @@ class Parts:
         ]
         self.masking = Masking(configuration)
         self.masking.restore(FileMasking(configuration).snapshot(enumerate(self.values[:SAMPLE])))
-        self.secret, self.topic = masking_secret(configuration), configuration.topics.input
+        self.topic = configuration.topics.input
+        self.secret = masking_secret(configuration, self.topic)
         self.seal = topic_seal(configuration, configuration.topics.calibration)
         pseudonyms = Pseudonyms(self.secret)
         self.codec = fastest_codec(ReferenceCodec(self.masking.plan, pseudonyms), self.masking.plan, pseudonyms)

@@ -92,6 +92,9 @@ class Simulation:
     def _calibrate(self) -> None:
         """Let the calibrator work for as long as the clock allows."""
         while self.free_at < self.now:
+            if self.bench.session.begins_sampling:
+                self._spend(self.bench.session.publish_sampling)
+                self._adopt()
             if self.bench.session.pending_windows and (self.pace.is_open(self.free_at) or self.bench.session.is_urgent):
                 self.bench.session.skip_windows(keep=1)
                 self._compute()
@@ -115,6 +118,10 @@ class Simulation:
         if self.published:
             self.pace.charge(seconds, self.free_at)
         self.published += 1
+        self._adopt()
+
+    def _adopt(self) -> None:
+        """Let the workers follow the latest version."""
         sampling = self.bench.publisher.published[-1].message.sampling
         self.adopted.append((self.free_at + LATENCY_SECONDS, None if sampling is None else sampling.level))
 

@@ -7,7 +7,7 @@ Starts a broker, writes synthetic discharges to four partitions, and lets worker
 run, each time into topics of their own: alone, beside a calibrator, beside it again and alone again, so that a slow
 change of the machine's speed concerns both alike. The rate is that from the first committed records to the last. The
 calibrator starts before the workers and merges their blocks while they work. Prints the rates, their ratio, the
-calibrator's processor time by what it was spent on, and the number of versions.
+workers' processor time per record, the calibrator's processor time by what it was spent on, and the number of versions.
 """
 
 from __future__ import annotations
@@ -44,9 +44,11 @@ START_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Measured:
-    """A measurement: records per second, and of the calibrator its processor seconds and number of versions."""
+    """A measurement: records per second, the workers' processor time per record in µs, and of the calibrator its
+    processor seconds and number of versions."""
 
     rate: float
+    processor: float
     seconds: float = 0.0
     computing: float = 0.0
     versions: float = 0.0
@@ -94,11 +96,11 @@ def measured(folder: Path, number: int, beside: bool, options: argparse.Namespac
     with contextlib.ExitStack() as stack:
         calibrator = stack.enter_context(running_calibrator(config, options.port)) if beside else None
         before = seconds_of(calibrator.pid) if calibrator else 0.0
-        rate = masking_rate(stack, config, configuration, options)
+        rate, processor = masking_rate(stack, config, configuration, options)
         if calibrator is None:
-            return Measured(rate)
+            return Measured(rate, processor)
         shown = metrics(options.port)
-        return Measured(rate, seconds_of(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
+        return Measured(rate, processor, seconds_of(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
 
 
 def with_own_topics(base: Path, path: Path, number: int, share: float | None) -> Configuration:
@@ -127,16 +129,22 @@ def running_calibrator(config: tuple[str, str], port: int) -> Iterator[subproces
 
 def masking_rate(
     stack: contextlib.ExitStack, config: tuple[str, str], configuration: Configuration, options: argparse.Namespace
-) -> float:
-    """Start the workers and return their records per second, from the first committed records to the last."""
+) -> tuple[float, float]:
+    """Start the workers and return their records per second, from the first committed records to the last, and their
+    processor time per record in µs."""
     command = [*CLI, "worker", *config, "--http-port", "0"]
     workers = [stack.enter_context(child(command)) for _ in range(options.workers)]
     outcomes = [configuration.topics.output, configuration.topics.rejected]
     watch = stack.enter_context(contextlib.closing(Watch(configuration.kafka.bootstrap_servers, outcomes)))
     first = watch.until(1, workers[0])
-    start = time.perf_counter()
+    start, busy = time.perf_counter(), processor_seconds(workers)
     watch.until(options.records, workers[0])
-    return (options.records - first) / (time.perf_counter() - start)
+    seconds, most = time.perf_counter() - start, options.records - first
+    return most / seconds, 1e6 * (processor_seconds(workers) - busy) / most
+
+
+def processor_seconds(processes: list[subprocess.Popen[bytes]]) -> float:
+    return sum(seconds_of(process.pid) for process in processes)
 
 
 def metrics(port: int) -> dict[str, float]:
@@ -152,9 +160,16 @@ def metrics(port: int) -> dict[str, float]:
 
 def report(found: dict[bool, list[Measured]]) -> None:
     alone, beside = found[False], found[True]
-    rows = [["alone", m.rate, "", "", ""] for m in alone]
-    rows += [["beside a calibrator", m.rate, m.seconds, m.computing, m.versions] for m in beside]
-    head = ("workers", "records/s", "calibrator, s of processor", "of which computing", "version")
+    rows = [["alone", m.rate, m.processor, "", "", ""] for m in alone]
+    rows += [["beside a calibrator", m.rate, m.processor, m.seconds, m.computing, m.versions] for m in beside]
+    head = (
+        "workers",
+        "records/s",
+        "workers, µs a record",
+        "calibrator, s of processor",
+        "of which computing",
+        "version",
+    )
     table("Workers alone and beside a calibrator", head, rows)
     ratio = sum(1 / m.rate for m in alone) / len(alone) / (sum(1 / m.rate for m in beside) / len(beside))
     print(f"\nrate beside a calibrator / rate alone: {ratio:.2f}")

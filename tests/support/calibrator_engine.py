@@ -36,8 +36,8 @@ class FakeSession:
         self.published = 0
         self.samples: list[Any] = []
         self.assessed: list[tuple[int, int, int]] = []
-        self.settings_differ = False
-        self.settings_published = 0
+        self.settings_differ = self.begins_sampling = False
+        self.settings_published = self.sampling_published = 0
         self.crossed: tuple[str, ...] = ()
         self.withholds = False
         self.components: list[Any] = []
@@ -74,6 +74,10 @@ class FakeSession:
     def publish_settings(self) -> None:
         self.settings_differ = False
         self.settings_published += 1
+
+    def publish_sampling(self) -> None:
+        self.begins_sampling = False
+        self.sampling_published += 1
 
     def publish_sample(self, counts: Any) -> None:
         if counts == "useless":
@@ -140,6 +144,7 @@ class EngineBench:
         monkeypatch.setattr(engine, "Sampler", lambda configuration: FakeSampler(self))
         monkeypatch.setattr(engine, "BACKOFF_SECONDS", (0.01, 0.02))
         monkeypatch.setattr(engine, "POLL_BLOCK_SECONDS", 0.01)
+        monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 0.0)
         components: Any = SimpleNamespace(
             publisher=SimpleNamespace(close=self.close),
             settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),

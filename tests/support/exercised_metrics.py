@@ -163,6 +163,7 @@ def publish_versions(components: CalibratorComponents, metrics: Metrics) -> None
         session.deliver(offset, 0, None, raw)
         while session.pending_windows:
             session.publish_next()
+            session.assess_risk()
     session.tick(time.time())
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -59,6 +60,7 @@ class SimulatedWorkers:
         self._rng = np.random.default_rng(seed)
         self._next_offset = 0
         self._runs = 0.0
+        self._counts_of = cache(lambda row: population.counts(np.array([row])))
 
     def blocks(self, start: float, end: float) -> Iterator[Block]:
         """The blocks of all records between two times, in seconds, in their order."""
@@ -69,21 +71,21 @@ class SimulatedWorkers:
         runs, self._runs = int(self._runs), self._runs % 1
         for number in range(runs):
             rows = self._rng.integers(0, len(self.population.first), RUN_RECORDS)
-            yield self._block(start + (end - start) * number / runs, rows)
+            yield self._block(start + (end - start) * number / runs, self.population.counts(rows))
 
     def _samples(self, start: float, end: float, level: int) -> Iterator[Block]:
         """Every sampled record has a run of its own, as almost all have if there are far more runs than samples."""
         number = self._rng.poisson(self._rate * (end - start) * 2.0**-level)
         times = np.sort(self._rng.uniform(start, end, number)).tolist()
         levels = (level + np.minimum(self._rng.geometric(0.5, number) - 1, STRATA - 1)).tolist()
-        rows = self._rng.integers(0, len(self.population.first), (number, 1))
+        rows = self._rng.integers(0, len(self.population.first), number).tolist()
         for time, one, row in zip(times, levels, rows, strict=True):
-            yield replace(self._block(time, row), stratum=Stratum(level, one))
+            yield replace(self._block(time, self._counts_of(row)), stratum=Stratum(level, one))
 
-    def _block(self, time: float, rows: np.ndarray) -> Block:
+    def _block(self, time: float, counts: Counts) -> Block:
         first, self._next_offset = self._next_offset, self._next_offset + RUN_RECORDS
-        counts, squares = self.population.counts(rows), len(rows) * SQUARE
-        distortions = (Distortion(len(rows), squares, squares),) * 2
+        squares = counts.records * SQUARE
+        distortions = (Distortion(counts.records, squares, squares),) * 2
         partition = int(self._rng.integers(0, self._workers))
         where = ("discharges", partition, first, first + RUN_RECORDS - 1)
         return Block(*where, round(time * 1000), 1, counts, counts, distortions, {})

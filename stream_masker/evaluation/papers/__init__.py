@@ -1,4 +1,4 @@
-"""The papers' experiments on generated data, beside the figures that the papers print.
+"""The papers' experiments on generated data, compared with the figures that the papers print.
 
 ``printed`` holds the printed figures. ``samples`` generates data sets like those of the papers. ``reproduction``
 compares both, with one function for each paper.

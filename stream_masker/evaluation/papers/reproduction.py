@@ -1,4 +1,4 @@
-"""The papers' tables beside the same measures on generated data, with the reasons for the differences."""
+"""The papers' tables next to the same measures on generated data, with the reasons for the differences."""
 
 from __future__ import annotations
 

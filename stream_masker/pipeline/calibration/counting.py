@@ -80,8 +80,8 @@ class BlockCounter:
                 stratum=stratum,
                 keys=None if part.keys is None else sketch(part.keys),
             )
-            for start, end, whole in split_into_blocks(counted, len(records))
-            for stratum, part in self._strata(whole, None if levels is None else levels[start:end])
+            for stratum, chosen in self._strata(counted, levels)
+            for start, end, part in split_into_blocks(chosen, len(records))
         ]
         return blocks, left_out
 

@@ -33,6 +33,11 @@ class Pace:
         """Record ``seconds`` of computing that ended at ``now``."""
         self._open_at = max(self._open_at, now) + seconds * self._pause_per_second
 
+    def hold(self, until: float) -> None:
+        """Allow no computing before the time ``until``, unless it never pauses."""
+        if self._pause_per_second:
+            self._open_at = max(self._open_at, until)
+
     def is_open(self, now: float) -> bool:
         """Whether statistics may be computed."""
         return now >= self._open_at

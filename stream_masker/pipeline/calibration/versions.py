@@ -162,6 +162,21 @@ class VersionPlanner:
         )
         return self._assessed(publish, statistics, self._counts)
 
+    def on_sampling(self, window: Window, now: int) -> Publish:
+        """The latest statistics as the next version, by which workers count samples instead of all records.
+
+        It keeps the settings of that version. This takes far less time than the statistics of the window.
+
+        ``window``: one for which ``begins_sampling``.
+        """
+        latest = self.history.latest
+        assert latest is not None, "sampling begins after the first version"
+        statistics = latest.statistics.with_version(self.history.newest + 1)
+        sampling = Sampling(self._next_level(window), span=window.span)
+        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=sampling)
+        kept = replace(publish.message, configuration=latest.configuration, settings=latest.settings)
+        return replace(publish, message=kept)
+
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
         """Continue with other settings; ``mechanism``: a new one, with these settings."""
         self.subject, self._mechanism = subject, mechanism
@@ -217,22 +232,28 @@ class VersionPlanner:
         settings, level, last = self.settings, window.range.level, self._last_sampling
         if not settings.sampling or (level is None and not window.overflowed):
             return last if settings.sampling else None
-        following = next_sampling_level(
-            window.records,
-            level,
-            window.span,
-            window_records=settings.window_records,
-            window_age=settings.window_age,
-            period=settings.every_seconds,
-        )
+        following = self._next_level(window)
         if level is None:
             return Sampling(following, span=window.span)
         errors = standard_errors(window.original, original, self._distances)
         return Sampling(following, 2.0**-level, window.span, errors.variance, errors.correlation)
 
+    def _next_level(self, window: Window) -> int:
+        """The level from which records should be counted after this window."""
+        return next_sampling_level(
+            window.records,
+            window.range.level,
+            window.span,
+            window_records=self.settings.window_records,
+            window_age=self.settings.window_age,
+            period=self.settings.every_seconds,
+        )
+
     def begins_sampling(self, window: Window) -> bool:
-        """Whether the version of this window would be the first one by which workers count samples."""
-        return self.settings.sampling and window.overflowed and self._last_sampling is None
+        """Whether workers should count samples, because of this window, and the latest version has them count all."""
+        if self.history.latest is None or self._last_sampling is not None:
+            return False
+        return self.settings.sampling and window.overflowed
 
     def _compute(self, counts: Counts) -> Statistics:
         """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""

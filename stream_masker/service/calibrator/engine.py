@@ -1,5 +1,7 @@
 """The calibrator's engine: one thread that merges blocks and holds a session while this process is active.
 
+Statistics are computed in a thread of lower priority, for which the engine waits.
+
 Faust acknowledges a block when the engine's queue takes it, not when it is merged. No block is lost: any failure ends
 the session, and the next session reads everything again from the topics.
 """
@@ -29,6 +31,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.population_context import population_thread
+from stream_masker.service.runtime.executor import SerialExecutor
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +46,15 @@ EVENT_LOOP_STALE_SECONDS = 60.0
 
 BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed session is opened again: the initial and the maximum one."""
+
+MORE_BLOCKS_SECONDS = 2.0
+"""The time for which a window that becomes due waits for the blocks that follow it, while there is a version.
+
+A fast stream fills the window within this time, and workers count samples before the statistics take a core.
+"""
+
+NICENESS = 5
+"""The priority at which statistics are computed: on a busy machine a third of what a worker's thread takes."""
 
 FIRST_RISK_SECONDS = 10.0
 """The time after which the risk of the first version is computed, unless a window's version has replaced it.
@@ -82,6 +94,8 @@ class CalibratorEngine:
         self._components = components
         self._pace = Pace(components.settings.core_share)
         self._has_computed = False
+        self._has_window = False
+        self._computing = SerialExecutor("computing", niceness=NICENESS)
         self._file = file
         self._reload_due = False
         self._forget_due = False
@@ -248,24 +262,33 @@ class CalibratorEngine:
             self._session.tick(time.time())
         if self._session.settings_differ:
             with self._charged():
-                self._session.publish_settings()
-                self._session.assess_risk()
+                self._computing.submit(self._session.publish_settings).result()
+                self._computing.submit(self._session.assess_risk).result()
+        self._await_more_blocks(self._session)
         if self._session.pending_windows:
             self._compute_statistics(self._session)
         self._bootstrap(self._session)
         self._assess_first(self._session)
         self._show_risk(self._session)
 
+    def _await_more_blocks(self, session: CalibrationSession) -> None:
+        """Let the first window that waits wait for more blocks, unless there is no version yet."""
+        waited, self._has_window = self._has_window, session.pending_windows > 0
+        if self._has_window and not waited and session.history.latest is not None:
+            self._pace.hold(time.monotonic() + MORE_BLOCKS_SECONDS)
+
     def _compute_statistics(self, session: CalibrationSession) -> None:
         """Compute and publish a version, if the pace allows it or drift makes it urgent."""
         waits = not self._pace.is_open(time.monotonic())
         if waits:
             session.skip_windows(keep=1)
+            if session.begins_sampling:
+                session.publish_sampling()
             if not session.is_urgent:
                 return
         with self._charged():
-            session.publish_next(urgent=waits)
-            session.assess_risk()
+            self._computing.submit(lambda: session.publish_next(urgent=waits)).result()
+            self._computing.submit(session.assess_risk).result()
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -309,7 +332,7 @@ class CalibratorEngine:
             return
         try:
             with self._charged():
-                session.publish_sample(sample)
+                self._computing.submit(lambda: session.publish_sample(sample)).result()
             self._first_risk_at = time.monotonic() + FIRST_RISK_SECONDS
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
@@ -323,7 +346,7 @@ class CalibratorEngine:
         """
         if time.monotonic() >= self._first_risk_at:
             self._first_risk_at = math.inf
-            session.assess_risk()
+            self._computing.submit(session.assess_risk).result()
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

@@ -173,19 +173,27 @@ class CalibrationSession:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the latest waiting window may not wait: it differs much from the published statistics, or there are
-        more records than it holds and workers still count all.
-        """
+        """Whether the latest waiting window may not wait: it differs much from the published statistics."""
         latest, window = self.history.latest, self._pending[-1] if self._pending else None
         if window is not self._urgency[0]:
             self._urgency = window, latest is not None and window is not None and self._may_not_wait(window, latest)
         return self._urgency[1]
 
     def _may_not_wait(self, window: Window, latest: StatisticsMessage) -> bool:
-        if self._planner.begins_sampling(window):
-            return True
         settings, taxonomies = self._components.settings, self._components.subject.taxonomies
         return divergence(window, latest.statistics, taxonomies, settings.rollup_depth) >= settings.urgent_divergence
+
+    @property
+    def begins_sampling(self) -> bool:
+        """Whether there are more records than the window holds, and workers still count all of them."""
+        return bool(self._pending) and self._planner.begins_sampling(self._pending[-1])
+
+    def publish_sampling(self) -> None:
+        """Publish the latest statistics again, with the level from which workers count records from now on."""
+        with self._measured():
+            publish = self._planner.on_sampling(self._pending[-1], now_milliseconds())
+            self._unassessed = None if self._unassessed is None else publish
+            self._send(publish)
 
     def publish_next(self, *, urgent: bool = False) -> None:
         """Compute and publish the version of the oldest waiting window; ``urgent``: before the pace allows it."""
@@ -260,12 +268,16 @@ class CalibrationSession:
             if self.crossed:
                 self._metrics.add("statistics_withheld_total")
                 return
+        self._unassessed = None if self.withholds else publish
+        self._send(publish)
+
+    def _send(self, publish: Publish) -> None:
+        """Publish a version."""
         chunks = self._components.publisher.publish(publish)
         self._planner.published(publish, chunks=chunks)
         self._window_log.first = False
         set_version_metrics(self._metrics, publish)
         self._components.page.show(published_figures(publish))
-        self._unassessed = None if self.withholds else publish
         self._metrics.add("publication_epsilon_total", self._components.publication.epsilon or 0)
         described = publish.message.version, publish.message.source, publish.report.records
         log.info("published statistics version %d (%s, %d records)", *described)

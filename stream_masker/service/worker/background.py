@@ -6,10 +6,9 @@ import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from math import inf
-from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from stream_masker.service.observability.population_context import population_thread
+from stream_masker.service.runtime.executor import SerialExecutor
 
 T = TypeVar("T")
 
@@ -20,33 +19,6 @@ POLL_EVERY_SECONDS = 0.5
 
 STUCK_AFTER_SECONDS = 600.0
 """Seconds after which a task counts as stuck: the main thread stops its heartbeat, so that the process is restarted."""
-
-
-class SerialExecutor:
-    """A daemon thread that runs tasks one after the other. A stuck task does not keep the process alive."""
-
-    def __init__(self, name: str) -> None:
-        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
-        population_thread(self._run, name).start()
-
-    def submit(self, task: Callable[[], T]) -> Future[T]:
-        """Queue a task; the future holds its result or exception."""
-        future: Future[T] = Future()
-        self._tasks.put((task, future))
-        return future
-
-    def _run(self) -> None:
-        while True:
-            _complete(*self._tasks.get())
-
-
-def _complete(task: Callable[[], Any], future: Future[Any]) -> None:
-    try:
-        result = task()
-    except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
-        future.set_exception(failure)
-    else:
-        future.set_result(result)
 
 
 def _do_nothing(_: Callable[[], bool]) -> None:

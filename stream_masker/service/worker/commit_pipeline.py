@@ -33,7 +33,7 @@ from stream_masker.service.kafka.transactional_producer import (
     TransactionalProducer,
     TransactionOutcome,
 )
-from stream_masker.service.worker.background import SerialExecutor
+from stream_masker.service.runtime.executor import SerialExecutor
 
 log = logging.getLogger(__name__)
 

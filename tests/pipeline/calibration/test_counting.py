@@ -9,6 +9,7 @@ from support.codecs import texts_counted
 from stream_masker.core.random.distinct import distinct
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import merge
+from stream_masker.pipeline.calibration import blocks
 from stream_masker.pipeline.calibration.weights import LEAST_COUNTED, KeyWeights
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Stratum
@@ -34,6 +35,26 @@ def test_a_sampled_level_changes_the_blocks_and_nothing_else(bench):
     for found, wanted in zip(merged.values, expected.original.values, strict=True):
         assert (found.keys.tolist(), found.counts.tolist()) == (wanted.keys.tolist(), wanted.counts.tolist())
     assert sum(block.rejected.get("not_json", 0) for block in sampled.blocks) == expected.rejected["not_json"]
+
+
+def test_sample_is_split_by_its_own_size_and_adds_up(bench, monkeypatch):
+    records = [InputRecord(k, ITEMS[k % len(ITEMS)], timestamp=k) for k in range(400)]
+    on_bench = bench(TWO)
+    row = 2 * blocks.VALUE_BYTES + blocks.PAIR_BYTES
+    found = {}
+    for rows in (10_000, 100, 20):
+        monkeypatch.setattr(blocks, "MAX_BLOCK_BYTES", rows * row)
+        on_bench.masker.sample_from(None)
+        whole = len(on_bench.result(records).blocks)
+        on_bench.masker.sample_from(2)
+        sampled = on_bench.result(records).blocks
+        assert len({(block.first_offset, block.stratum) for block in sampled}) == len(sampled)
+        of_levels = [[b.original for b in sampled if b.stratum.level == level] for level in (2, 3, 4, 5)]
+        found[rows] = whole, len(sampled), [[c.counts.tolist() for c in merge(x).values] for x in of_levels]
+    assert found[10_000][:2] == (1, 4)
+    assert (found[100][0] > 1, found[100][1]) == (True, 4)
+    assert found[20][1] > 4
+    assert found[10_000][2] == found[100][2] == found[20][2]
 
 
 def test_blocks_hold_the_hashes_of_the_noise_keys_of_their_records(bench):

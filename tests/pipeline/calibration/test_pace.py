@@ -71,6 +71,19 @@ def test_urgent_computing_lengthens_the_pause() -> None:
     assert [pace.is_open(now) for now in (18.9, 19.1, 36.9, 37.0)] == [False, False, False, True]
 
 
+def test_a_hold_never_shortens_a_pause() -> None:
+    pace = Pace(0.1)
+    pace.hold(2.0)
+    pace.hold(1.0)
+    assert [pace.is_open(now) for now in (1.9, 2.0)] == [False, True]
+    pace.charge(1.0, 2.0)
+    pace.hold(3.0)
+    assert [pace.is_open(now) for now in (10.9, 11.0)] == [False, True]
+    whole = Pace(1.0)
+    whole.hold(2.0)
+    assert whole.is_open(1.0)
+
+
 @pytest.mark.parametrize("share", [0, -1, 1.1])
 def test_a_share_beyond_its_range_is_refused(share: float) -> None:
     with pytest.raises(ParameterError, match="share"):

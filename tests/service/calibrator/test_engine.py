@@ -292,6 +292,36 @@ def test_urgent_window_does_not_wait(bench: EngineBench) -> None:
     assert bench.session.urgent == 1
 
 
+def test_sampling_begins_although_computing_pauses(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.pause_for_longer_than_the_test()
+    bench.session.begins_sampling = True
+    bench.deliver((3, b"window"))
+    bench.wait(lambda: bench.session.sampling_published)
+    assert (bench.session.sampling_published, bench.session.published) == (1, 2)
+
+
+def test_first_window_that_is_due_waits_for_the_blocks_that_follow_it(
+    bench: EngineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 600.0)
+    bench.become_active()
+    bench.deliver((1, b"window"), (2, b"window"), (3, b"window"))
+    bench.wait(lambda: bench.session.skipped == 2)
+    assert (bench.session.published, bench.session.pending_windows) == (0, 1)
+
+
+def test_window_does_not_wait_for_more_blocks_while_there_is_no_version(
+    bench: EngineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine, "MORE_BLOCKS_SECONDS", 600.0)
+    bench.latest = None
+    bench.become_active()
+    bench.deliver((1, b"window"))
+    bench.wait(lambda: bench.session.published == 1)
+    assert bench.session.skipped == 0
+
+
 def test_pace_outlives_a_session(bench: EngineBench) -> None:
     bench.become_active()
     bench.pause_for_longer_than_the_test()

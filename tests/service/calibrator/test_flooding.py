@@ -30,6 +30,7 @@ def deliver(bench: SessionBench, offsets: range, *, flooded: bool) -> None:
         bench.deliver(offset, block(10 * offset, flood(10 * offset) if flooded else None))
         while bench.session.pending_windows:
             bench.session.publish_next()
+            bench.session.assess_risk()
 
 
 def test_a_flood_does_not_replace_the_statistics(bench: SessionBench, caplog: pytest.LogCaptureFixture) -> None:

@@ -158,12 +158,18 @@ def test_stream_that_fills_the_window_too_early_is_sampled_at_once(bench: Sessio
     bench.session.publish_next()
     for number in range(1, 13):
         bench.deliver(number, at(block(10 * number), 100 * number))
-    assert bench.session.is_urgent
+    assert (bench.session.begins_sampling, bench.session.is_urgent) == (True, False)
+    bench.session.publish_sampling()
+    first, message = (published.message for published in bench.publisher.published)
+    assert message.sampling is not None
+    assert message.sampling.level == 5
+    assert (message.version, message.blocks) == (2, first.blocks)
+    assert message.statistics.to_dict() == {**first.statistics.to_dict(), "version": 2}
+    assert not bench.session.begins_sampling
     bench.session.skip_windows(keep=1)
     bench.session.publish_next()
     message = bench.publisher.published[-1].message
-    assert message.sampling is not None
-    assert message.sampling.level == 5
+    assert (message.sampling.level, message.statistics.records) == (5, 100)
     bench.deliver(13, at(block(130), 1300))
     bench.deliver(14, at(block(140), 1400))
     assert not bench.session.is_urgent

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
+from stream_masker.service.runtime.executor import SerialExecutor
 from stream_masker.service.worker import background
-from stream_masker.service.worker.background import BackgroundRunner, SerialExecutor
+from stream_masker.service.worker.background import BackgroundRunner
 
 
 class Bench:

@@ -66,22 +66,35 @@ def admits(around: Surroundings, table: SituationTable, s: int, sign: int, k: in
     return bool(other > own if sign == 1 else other < own)
 
 
+@part
+def side_of(around: Surroundings, r: int, own: float, k: int) -> int:
+    """Return the sign for which class k is admissible beside reference r, or 2 for none.
+
+    ``own``: the distance of the value from r.
+    """
+    other = around.distances[r, k]
+    return int64(other > own) + 2 * int64(other == own)
+
+
 @kernel
 def fill_situations(around: Surroundings, table: SituationTable) -> None:
     """Fill ``weights`` and ``unsigned`` from ``anchors`` and ``references``."""
+    sums = np.zeros((3, around.grid.size))
     for s in range(table.anchors.size):
-        a = table.anchors[s]
+        a, r = table.anchors[s], table.references[s]
+        sums[:] = 0.0
+        if r != NO_REFERENCE:
+            own = around.distances[r, a]
+            for k in range(around.totals.size):
+                sums[side_of(around, r, own, k), around.levels[a, k]] += around.totals[k]
         for sign in range(2):
-            table.unsigned[s, sign] = 1 if table.references[s] == NO_REFERENCE else 0
-            for _ in range(2):
-                found = False
-                for k in range(around.totals.size):
-                    if admits(around, table, s, sign, k):
-                        table.weights[s, sign, around.levels[a, k]] += around.totals[k]
-                        found = True
-                if found:
-                    break
-                table.unsigned[s, sign] = 1
+            if r != NO_REFERENCE and (sums[sign] > 0.0).any():
+                table.weights[s, sign] = sums[sign]
+                continue
+            table.unsigned[s, sign] = 1
+            for k in range(around.totals.size):
+                if k != a:
+                    table.weights[s, sign, around.levels[a, k]] += around.totals[k]
 
 
 @kernel
@@ -126,16 +139,34 @@ def add_rows(
     rows: Float64Matrix,
 ) -> None:
     """Add to row ``targets[s]`` of the (n, K) ``rows`` the probabilities of situation s, times ``shares[s]``."""
+    factors = np.zeros((3, around.grid.size))
     for s in range(targets.size):
-        a = table.anchors[s]
-        row = rows[targets[s]]
-        for sign in range(2):
-            row[a] += shares[s] * chances[s, sign, 0]
-            for k in range(around.totals.size):
-                if admits(around, table, s, sign, k):
-                    level = around.levels[a, k]
-                    chance = chances[s, sign, level] * around.totals[k] / table.weights[s, sign, level]
-                    row[k] += shares[s] * chance
+        a, r, row = table.anchors[s], table.references[s], rows[targets[s]]
+        fill_factors(table, chances, s, shares[s], factors)
+        row[a] += shares[s] * (chances[s, 0, 0] + chances[s, 1, 0])
+        r = a if r == NO_REFERENCE else r
+        own = around.distances[r, a]
+        for k in range(around.totals.size):
+            row[k] += factors[side_of(around, r, own, k), around.levels[a, k]] * around.totals[k]
+
+
+@part
+def fill_factors(table: SituationTable, chances: Float64Cube, s: int, share: float, factors: Float64Matrix) -> None:
+    """Fill ``factors``, (3, L): the probability of a class per unit of its weight, by ``side_of`` and level.
+
+    A sign for which every candidate is admissible adds to all sides.
+    """
+    factors[:] = 0.0
+    for sign in range(2):
+        for level in range(1, factors.shape[1]):
+            weight = table.weights[s, sign, level]
+            if weight > 0.0:
+                factor = share * chances[s, sign, level] / weight
+                if table.unsigned[s, sign]:
+                    for side in range(3):
+                        factors[side, level] += factor
+                else:
+                    factors[sign, level] += factor
 
 
 class Pieces(NamedTuple):

@@ -1,0 +1,56 @@
+"""A thread that runs tasks one after the other."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+from stream_masker.service.observability.population_context import population_thread
+
+T = TypeVar("T")
+
+
+class SerialExecutor:
+    """A daemon thread that runs tasks one after the other. A stuck task does not keep the process alive.
+
+    ``niceness``: the priority of the thread, where threads have their own (Linux); 0: that of the process.
+    """
+
+    def __init__(self, name: str, *, niceness: int = 0) -> None:
+        self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
+        self._niceness = niceness
+        population_thread(self._run, name).start()
+
+    def submit(self, task: Callable[[], T]) -> Future[T]:
+        """Queue a task; the future holds its result or exception."""
+        future: Future[T] = Future()
+        self._tasks.put((task, future))
+        return future
+
+    def _run(self) -> None:
+        _lower_priority(self._niceness)
+        while True:
+            _complete(*self._tasks.get())
+
+
+def _complete(task: Callable[[], Any], future: Future[Any]) -> None:
+    try:
+        result = task()
+    except BaseException as failure:  # noqa: BLE001 - the future's reader raises it
+        future.set_exception(failure)
+    else:
+        future.set_result(result)
+
+
+def _lower_priority(niceness: int) -> None:
+    """Lower the priority of the current thread to a niceness; a thread that has a lower one keeps it."""
+    if sys.platform == "linux":
+        thread = threading.get_native_id()
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))

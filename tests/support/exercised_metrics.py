@@ -131,6 +131,9 @@ class EmptyTopics:
     def assign(self, partitions: list[TopicPartition]) -> None:
         """Accept any assignment."""
 
+    def list_topics(self, topic: str, timeout: float) -> None:
+        """Look up nothing."""
+
     def get_watermark_offsets(self, partition: TopicPartition, **_: object) -> tuple[int, int]:
         return (0, 0)
 

@@ -46,12 +46,15 @@ def numeric_marginality_mean(values: ConceptsLike, d: Distance) -> float:
 
 
 def marginality_variance(values: ConceptsLike, d: Distance) -> float:
-    """Σ m(xⱼ) / n over n values (2013: equation 5); it grows with n like marginalities. Raises like ``marginality``."""
+    """Return Σ m(xⱼ) / n over n values (2013: equation 5); it grows with n like marginalities.
+
+    Raises like ``marginality``.
+    """
     return marginality_variance_from_counts(value_counts(values, d), d)
 
 
 def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
-    """Σ √(m(xⱼ)·m(yⱼ)) / n over n pairs of values (2013: equation 6); never negative.
+    """Return Σ √(m(xⱼ)·m(yⱼ)) / n over n pairs of values (2013: equation 6); never negative.
 
     Raises ParameterError for lists of different lengths, and otherwise like ``marginality``.
     """

@@ -159,7 +159,7 @@ class Moments:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Moments:
-        """The inverse of ``to_dict``. Raises StatisticsError if the data are not moments."""
+        """Restore what ``to_dict`` returns. Raises StatisticsError if the data are not moments."""
         try:
             count = np.array(data["count"], dtype=np.int64)
             moments = cls(count, *(np.array(data[name], dtype=np.float64) for name in ("mean", "products")))
@@ -207,7 +207,7 @@ class NumericStatistics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> NumericStatistics:
-        """The inverse of ``to_dict``. Raises KeyError, TypeError or ValueError for other data."""
+        """Restore what ``to_dict`` returns. Raises KeyError, TypeError or ValueError for other data."""
         names = tuple(str(name) for name in data["attributes"])
         q = len(names)
         mean = np.array(data["mean"], dtype=np.float64).reshape(q)

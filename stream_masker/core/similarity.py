@@ -155,7 +155,10 @@ def shared_neighbours(
     parent: Int64Array,
     mass: Float64Matrix,
 ) -> float:
-    """Σ √(edges to u · edges to w) over the merged vertices of attribute y. ``parent``, ``mass``: scratch arrays."""
+    """Return Σ √(edges to u · edges to w) over the merged vertices of attribute y.
+
+    ``parent``, ``mass``: scratch arrays.
+    """
     first = firsts[y]
     size = firsts[y + 1] - first
     for v in (u, w):

@@ -95,7 +95,7 @@ def p_value(statistic: float, degrees: int) -> float:
 
 
 def _series(a: float, x: float) -> float:
-    """Σ xⁿ / (a·(a + 1)…(a + n)), the series of the lower function; it converges fast for x < a + 1."""
+    """Return Σ xⁿ / (a·(a + 1)…(a + n)), the series of the lower function; it converges fast for x < a + 1."""
     term = total = 1.0 / a
     for n in range(1, MAX_SERIES_STEPS):
         term *= x / (a + n)

@@ -41,7 +41,7 @@ class Security:
 
 
 def entropy(probabilities: Float64Array) -> Float64Array:
-    """Σ p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
+    """Return Σ p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
     logs = np.log2(probabilities, where=probabilities > 0.0, out=np.zeros_like(probabilities))
     return np.asarray(-(probabilities * logs).sum(axis=-1))
 
@@ -129,7 +129,7 @@ def average_security(
 
 
 def _choices(others: Sequence[int], known: int) -> list[list[int]]:
-    """All cyclic runs of ``known`` attributes, so that each attribute is known equally often."""
+    """Return all cyclic runs of ``known`` attributes, so that each attribute is known equally often."""
     if not 1 <= known <= len(others):
         raise ParameterError(f"known={known} is not allowed: use 1 to {len(others)} attributes")
     starts = range(len(others)) if known < len(others) else range(1)

@@ -35,7 +35,7 @@ class Limits:
             raise ParameterError("there is no limit: give a greatest vulnerability or RMSE, or a least correlation")
 
     def excess(self, one: Measurement, data: DataSet) -> float:
-        """How far a measurement is beyond the limits, as a sum of differences; 0 if it meets them."""
+        """Return how far a measurement is beyond the limits, as a sum of differences; 0 if it meets them."""
         return (
             _above(one.vulnerability, self.vulnerability)
             + _above(one.rmse, self.rmse)

@@ -247,7 +247,7 @@ class Plan:
         yield from ((number.name, number.path) for number in self.numeric)
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:
-        """Each attribute's style: the configured one, otherwise the learned one, otherwise that of the ontology."""
+        """Return each attribute's style: the configured one, else the learned one, else that of the ontology."""
         return [attribute.style or learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
 
     def _check_attributes(self) -> None:

@@ -40,7 +40,7 @@ class Run:
 
 
 def run_spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
-    """Each run, with the start and end of its records among those of all runs."""
+    """Yield each run, with the start and end of its records among those of all runs."""
     return zip(runs, pairwise(accumulate((len(run.records) for run in runs), initial=0)), strict=True)
 
 

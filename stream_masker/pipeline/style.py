@@ -123,7 +123,7 @@ def add_styles(parts: Iterable[Sequence[StyleCounts]]) -> tuple[StyleCounts, ...
 def learned_styles(
     attributes: Iterable[str], counts: Sequence[StyleCounts], earlier: Mapping[str, Style]
 ) -> dict[str, Style]:
-    """Each attribute's majority style; where nothing was counted, the earlier one, or that of the ontology.
+    """Return each attribute's majority style; where nothing was counted, the earlier one, or that of the ontology.
 
     counts: one for each attribute, or empty.
     """

@@ -12,7 +12,7 @@ from stream_masker.core.dtypes import Float64Array
 
 
 def joint_law(prior: Float64Array, rows: Float64Array) -> Float64Array:
-    """(n, K) float64: p(a)·P(a* | a)."""
+    """Return (n, K) float64: p(a)·P(a* | a)."""
     return np.asarray(prior[:, None] * rows)
 
 
@@ -22,7 +22,7 @@ def vulnerability(joint: Float64Array) -> float:
 
 
 def confident_share(joint: Float64Array, threshold: float) -> float:
-    """The share of records whose best guess is right with a probability above ``threshold``."""
+    """Return the share of records whose best guess is right with a probability above ``threshold``."""
     total, best = joint.sum(axis=0), joint.max(axis=0, initial=0.0)
     return float(total[best > threshold * total].sum())
 
@@ -33,7 +33,10 @@ def conditional_entropy(joint: Float64Array) -> float:
 
 
 def expected_rank(joint: Float64Array) -> float:
-    """The expected number of guesses, most probable first, until the original is found; ties are in random order."""
+    """Return the expected number of guesses, most probable first, until the original is found.
+
+    Ties are in random order.
+    """
     return float(sum(_column_rank(column[column > 0.0]) for column in joint.T))
 
 
@@ -55,5 +58,5 @@ def _sum_of_logs(probabilities: Float64Array) -> float:
 
 
 def _column_rank(weights: Float64Array) -> float:
-    """Σ w·rank(w), where rank 1 is the largest weight. Equal weights have the same sum in any order."""
+    """Return Σ w·rank(w), where rank 1 is the largest weight. Equal weights have the same sum in any order."""
     return float(np.sort(weights) @ np.arange(weights.size, 0, -1))

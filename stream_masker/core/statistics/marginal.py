@@ -73,7 +73,7 @@ class Marginal:
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
     def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Float64Array, Float64Array]:
-        """Σ w·x and Σ w·x² of x = sd(target, value) − shift, (k,) float64 each; the taxonomy must be a tree."""
+        """Return Σ w·x and Σ w·x² of x = sd(target, value) − shift, (k,) float64 each; the taxonomy must be a tree."""
         tau = self.d.taxonomy
         table = tau.tree
         sums, squares = tree_sums.distance_sums(
@@ -82,7 +82,7 @@ class Marginal:
         return np.asarray(sums), np.asarray(squares)
 
     def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
-        """Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""
+        """Return Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""
         if self.depth_based:
             return self.tree_sums(self.positions, shift)
         return self._distinct.targets.sums(self._distinct.sources, self.weights, shift)

@@ -102,9 +102,10 @@ def _ranks(positions: Int64Array, size: int) -> tuple[Int32Array, Int64Array]:
 
 
 def table_product_sum(outer: CountTable, inner: CountTable, shift_a: float, shift_b: float) -> float:
-    """Σ outer ∘ (X_A inner X_B), with X the distances minus a shift: S1·n² of sdCov² if both are the table of counts.
+    """Return Σ outer ∘ (X_A inner X_B), with X the distances minus a shift.
 
-    It takes O(p_inner·k_outer + p_outer·k_inner) for k distinct values and p pairs.
+    It is S1·n² of sdCov² if both are the table of counts. It takes O(p_inner·k_outer + p_outer·k_inner) for k distinct
+    values and p pairs.
     """
     if len(outer.a) < len(outer.b):
         return table_product_sum(outer.transposed, inner.transposed, shift_b, shift_a)

@@ -93,7 +93,7 @@ class Statistics:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Statistics:
-        """The inverse of ``to_dict``. Raises StatisticsError if a field is missing or has another shape."""
+        """Restore what ``to_dict`` returns. Raises StatisticsError if a field is missing or has another shape."""
         try:
             return cls._parse(data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:

@@ -44,7 +44,7 @@ class Pace:
 
 
 def divergence(window: Window, statistics: Statistics, taxonomies: Mapping[str, Taxonomy], depth: int) -> float:
-    """The drift of a window's original values from published statistics, in [0, 1].
+    """Return the drift of a window's original values from published statistics, in [0, 1].
 
     The greatest Jensen-Shannon divergence (base 2) of an attribute's values, rolled up to ``depth``. It takes far less
     time than the statistics: the pairs of values are not merged. An attribute without a value, or without published
@@ -59,7 +59,7 @@ def divergence(window: Window, statistics: Statistics, taxonomies: Mapping[str, 
 
 
 def _values(window: Window, attribute: int, size: int) -> SparseCounts:
-    """The counts of an attribute's original values in the window; ``size``: of its taxonomy."""
+    """Return the counts of an attribute's original values in the window; ``size``: of its taxonomy."""
     totals = np.zeros(size, np.int64)
     for entry in window.entries:
         counts = entry.block.original.values[attribute]

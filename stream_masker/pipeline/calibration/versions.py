@@ -104,7 +104,7 @@ class VersionPlanner:
         return True
 
     def on_window(self, window: Window, now: int) -> Publish:
-        """The next version, from a window of blocks. now: milliseconds since the epoch.
+        """Return the next version, from a window of blocks. now: milliseconds since the epoch.
 
         Raises StatisticsError if an attribute has no value in the window.
         """
@@ -119,7 +119,7 @@ class VersionPlanner:
         return self._assessed(publish, original, window.original)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
-        """The first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
+        """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
         publish = self._publish(statistics, now, "bootstrap", self._learned(styles), sampling=self._last_sampling)
         return self._assessed(publish, statistics, counts)
@@ -131,7 +131,7 @@ class VersionPlanner:
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
     ) -> Publish:
-        """The next version, from a mechanism's snapshot and its styles.
+        """Return the next version, from a mechanism's snapshot and its styles.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
@@ -149,7 +149,7 @@ class VersionPlanner:
         return not same if latest.settings is None else latest.settings != subject.settings
 
     def on_settings(self, now: int) -> Publish:
-        """The latest statistics as the next version, with the subject's settings.
+        """Return the latest statistics as the next version, with the subject's settings.
 
         Raises StatisticsError if there are no statistics.
         """
@@ -163,7 +163,7 @@ class VersionPlanner:
         return self._assessed(publish, statistics, self._counts)
 
     def on_sampling(self, window: Window, now: int) -> Publish:
-        """The latest statistics as the next version, by which workers count samples instead of all records.
+        """Return the latest statistics as the next version, by which workers count samples instead of all records.
 
         It keeps the settings of that version. This takes far less time than the statistics of the window.
 
@@ -228,7 +228,7 @@ class VersionPlanner:
         return None if latest is None or latest.sampling is None else Sampling(latest.sampling.level)
 
     def _sampling(self, window: Window, original: Statistics) -> Sampling | None:
-        """Which records are counted from now on, and the errors of a window that is a sample; None: all are."""
+        """Return which records are counted from now on, and the errors of a window that is a sample; None: all are."""
         settings, level, last = self.settings, window.range.level, self._last_sampling
         if not settings.sampling or (level is None and not window.overflowed):
             return last if settings.sampling else None
@@ -239,7 +239,7 @@ class VersionPlanner:
         return Sampling(following, 2.0**-level, window.span, errors.variance, errors.correlation)
 
     def _next_level(self, window: Window) -> int:
-        """The level from which records should be counted after this window."""
+        """Return the level from which records should be counted after this window."""
         return next_sampling_level(
             window.records,
             window.range.level,
@@ -256,7 +256,7 @@ class VersionPlanner:
         return self.settings.sampling and window.overflowed
 
     def _compute(self, counts: Counts) -> Statistics:
-        """The statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
+        """Compute the statistics of counts. Raises StatisticsError, also if their variances are below the floor."""
         statistics = self._mechanism.compute(counts, version=self.history.newest + 1)
         if self._risk_limits is not None:
             baseline = self.history.baseline
@@ -264,7 +264,7 @@ class VersionPlanner:
         return statistics
 
     def _masked(self, counts: Counts) -> Statistics | None:
-        """The statistics after masking; None if an attribute has no masked value."""
+        """Return the statistics after masking; None if an attribute has no masked value."""
         if not all(column.rows for column in counts.values):
             return None
         subject, depth = self.subject, self.settings.rollup_depth
@@ -348,7 +348,7 @@ class VersionPlanner:
         )
 
     def shown(self, statistics: Statistics) -> Statistics:
-        """The statistics that may be published to people."""
+        """Return the statistics that may be published to people."""
         return self._publication.statistics(statistics)
 
     def means(self, statistics: Statistics) -> Mapping[str, LabelledConcept]:

@@ -143,7 +143,7 @@ def scanner_agrees() -> bool:
 
 
 def find_difference() -> str | None:
-    """What differs between the scanner and the reference codec on the fixed records; None if nothing does."""
+    """Return what differs between the scanner and the reference codec on the fixed records; None if nothing does."""
     plan, pseudonyms = _plan(), Pseudonyms(b"the fixed secret of the self-check")
     reference = ReferenceCodec(plan, pseudonyms)
     scanner = ScannerCodec(plan, reference.attributes, pseudonyms)

@@ -130,7 +130,7 @@ NO_COUNTS = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64
 
 
 def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> Block:
-    """The inverse of ``encode_block``.
+    """Decode what ``encode_block`` returns.
 
     Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
     attributes, all its concepts are in their taxonomies, and records can have its counts (``wire.consistency``).

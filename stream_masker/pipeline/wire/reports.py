@@ -49,7 +49,7 @@ def encode_drift(report: DriftReport) -> bytes:
 
 
 def decode_drift(raw: bytes) -> DriftReport:
-    """The inverse of ``encode_drift``. Raises StatisticsError with the name of an invalid field."""
+    """Decode what ``encode_drift`` returns. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "drift report")
     parts = {key: reader.optional(key) for key in ("previous", "baseline", "utility")}
     window = reader.child("window")

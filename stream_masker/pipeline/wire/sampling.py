@@ -16,7 +16,7 @@ def stratum_section(stratum: Stratum | None) -> dict[str, Any]:
 
 
 def read_stratum(block: MessageReader) -> Stratum | None:
-    """The inverse of ``stratum_section``. Raises StatisticsError with the name of an invalid field."""
+    """Decode what ``stratum_section`` returns. Raises StatisticsError with the name of an invalid field."""
     section = block.optional("sampling")
     if section is None:
         return None
@@ -36,7 +36,7 @@ def sampling_section(sampling: Sampling | None) -> dict[str, Any]:
 
 
 def read_sampling(version: MessageReader) -> Sampling | None:
-    """The inverse of ``sampling_section``. Raises StatisticsError with the name of an invalid field."""
+    """Decode what ``sampling_section`` returns. Raises StatisticsError with the name of an invalid field."""
     section = version.optional("sampling")
     if section is None:
         return None

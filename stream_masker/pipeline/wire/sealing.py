@@ -111,7 +111,7 @@ class TopicSeal:
         return self._header + salt + cipher.encrypt(nonce, _packed(message), self._associated(self._header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
-        """The inverse of ``seal``. Raises SealError for a message that is not authentic."""
+        """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
         if not sealed.startswith(SEAL_MAGIC):
             return self._plain(sealed)
         header, rest = sealed[:_HEADER_BYTES], sealed[_HEADER_BYTES:]
@@ -148,7 +148,7 @@ def _packed(message: bytes) -> bytes:
 
 
 def _unpacked(packed: bytes) -> bytes:
-    """The inverse of ``_packed``, for authentic content."""
+    """Unpack what ``_packed`` returns, for authentic content."""
     return bytes(cramjam.zstd.decompress(packed[1:])) if packed[:1] == _COMPRESSED else packed[1:]
 
 

@@ -102,7 +102,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
 
 
 def decode_statistics(raw: bytes) -> StatisticsMessage:
-    """The inverse of ``encode_statistics``. Raises StatisticsError with the name of an invalid field."""
+    """Decode what ``encode_statistics`` returns. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "statistics")
     blocks, settings, styles = reader.optional("blocks"), reader.optional("settings"), reader.optional("styles")
     return StatisticsMessage(

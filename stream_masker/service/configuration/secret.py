@@ -178,7 +178,7 @@ def _from_environment(key: str, name: str, environ: Mapping[str, str]) -> bytes:
 
 
 def _from_command(key: str, command: tuple[str, ...]) -> bytes:
-    """What a command writes to standard output. It runs once: later calls give the same bytes."""
+    """Return what a command writes to standard output. The command runs once: later calls return the same bytes."""
     if command not in _provided:
         _provided[command] = _run(key, command)
     return _provided[command]

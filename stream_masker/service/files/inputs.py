@@ -152,7 +152,7 @@ class _Unowned(io.RawIOBase):
 
 
 def kind_of(head: bytes, name: str) -> FileKind:
-    """What a file is, by its first bytes without compression, and by its name if they leave it open.
+    """Return what a file is, by its first bytes without compression, and by its name if they leave it open.
 
     Raises ServiceError, with what the file is, if it is of a kind that cannot be read.
     """

@@ -207,7 +207,7 @@ def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> N
 
 
 def _identity(name: str, standard: int) -> object:
-    """What equals for two names of the same regular file; None for anything else."""
+    """Return a value that is equal for two names of the same regular file; None for anything else."""
     if not name:
         return None
     try:

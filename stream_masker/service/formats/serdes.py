@@ -47,7 +47,7 @@ def schema_id(value: bytes) -> int:
 
 
 def no_subject(*_: Any) -> None:
-    """The subject name strategy of serdes that need no subject."""
+    """Return no subject: the strategy of serdes that need no subject."""
 
 
 def framed(kind: str, number: int, indexes: list[int] | None = None) -> Callable[[bytes, Any, Any], bytes]:

@@ -46,7 +46,7 @@ def ssl_context(properties: TlsProperties) -> ssl.SSLContext:
 
 @contextmanager
 def _own_certificate(properties: TlsProperties) -> Iterator[tuple[str | None, str | None]]:
-    """The files of the client's certificate and key. Texts are written to files that only this user can read.
+    """Return the files of the client's certificate and key. Texts are written to files that only this user can read.
 
     OpenSSL's binding in Python reads certificates from files alone. The files exist while they are read.
     """

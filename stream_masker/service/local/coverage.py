@@ -127,7 +127,7 @@ def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
 
 
 def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
-    """What the configured paths apply to: the event, or its form as a Bundle; None for an event of an unlisted type."""
+    """Return what the configured paths apply to: the event or its form as a Bundle, or None for an unlisted type."""
     if plan.fhir is None:
         return event
     try:

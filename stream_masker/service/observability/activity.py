@@ -33,7 +33,7 @@ class Activity:
         self._current = (f"{what.partition(', compiling')[0]}, compiling {kernel} ({self._compiled})", since)
 
     def line(self) -> str:
-        """The activity and its duration."""
+        """Return the activity and its duration."""
         what, since = self._current
         return f"{what} ({self._clock() - since:.0f} s)"
 

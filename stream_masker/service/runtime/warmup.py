@@ -69,7 +69,7 @@ def warm_up_once(configuration: Configuration, report: Callable[[str], None]) ->
 
 
 def _note(configuration: Configuration) -> Path:
-    """The empty file that notes a rehearsal."""
+    """Return the empty file that notes a rehearsal."""
     settings = configuration.model_dump_json(include=REHEARSED_SECTIONS)
     return kernels_folder() / f"{hashlib.sha256(f'{build_digest()} {settings}'.encode()).hexdigest()}.rehearsed"
 

@@ -27,7 +27,7 @@ def pack_array(array: NDArray[Any]) -> str:
 def unpack_array(
     text: object, dtype: type[np.generic], size: int | None = None, *, max_size: int = 1 << 22
 ) -> NDArray[Any]:
-    """The inverse of ``pack_array``: (size,) numbers, or at most ``max_size`` if ``size`` is None.
+    """Unpack what ``pack_array`` returns: (size,) numbers, or at most ``max_size`` if ``size`` is None.
 
     Raises StatisticsError unless the text is a packed array of that type and size.
     """

@@ -96,7 +96,7 @@ class Fit:
 
     @classmethod
     def from_model(cls, model: object, shape: tuple[int, int]) -> Fit:
-        """The inverse of ``to_model``, for a table of that shape. Raises StatisticsError."""
+        """Restore what ``to_model`` returns, for a table of that shape. Raises StatisticsError."""
         table, counts = read_tuples(model, shape)
         scale = unpack_array(read_model_field(model, "scale"), np.float32, counts.size).astype(np.float64)
         if not (np.abs(scale) <= MAX_LOG_SCALE).all():
@@ -139,5 +139,5 @@ def read_values(model: object, size: int) -> tuple[np.ndarray[Any, np.dtype[np.i
 
 
 def pack_values(positions: np.ndarray[Any, np.dtype[np.int32]], counts: Int64Array) -> dict[str, Any]:
-    """The inverse of ``read_values``."""
+    """Return what ``read_values`` reads."""
     return {"positions": pack_array(np.diff(positions, prepend=np.int32(0))), "counts": pack_array(counts)}

@@ -132,7 +132,7 @@ def entry_products(
 def row_forms(
     offsets: Int64Array, columns: Int64Array, weights: Float64Array, others: Float64Array, right: FloatMatrix
 ) -> float:
-    """Σ of weights[k]·R[b, b′]·others[l] over all entries k, l = (a, b), (a, b′) that have the same row."""
+    """Return Σ of weights[k]·R[b, b′]·others[l] over all entries k, l = (a, b), (a, b′) that have the same row."""
     total = 0.0
     for a in range(offsets.size - 1):
         for k in range(offsets[a], offsets[a + 1]):

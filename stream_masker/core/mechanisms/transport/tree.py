@@ -133,7 +133,10 @@ class Edge:
 
     @classmethod
     def from_model(cls, model: object, names: Sequence[str], shapes: Mapping[tuple[int, int], tuple[int, int]]) -> Edge:
-        """The inverse of ``to_model``; ``shapes``: of the tables of each two attributes. Raises StatisticsError."""
+        """Restore what ``to_model`` returns; ``shapes``: of the tables of each pair of attributes.
+
+        Raises StatisticsError.
+        """
         parent, child, sharpness = (read_model_field(model, field) for field in ("parent", "child", "sharpness"))
         if parent not in names or child not in names or not isinstance(sharpness, float):
             raise StatisticsError("an edge of the model's tree has other attributes, or no sharpness")

@@ -73,7 +73,7 @@ def read_scalar(data: UInt8Array, at: int, end: int) -> Scalar:
 
 @inlined
 def action_on(program: Program, state: int, is_null: bool) -> int:
-    """What the field policy does with a scalar."""
+    """Return what the field policy does with a scalar."""
     return int64(program.states[state, NULL_ACTION if is_null else SCALAR_ACTION])
 
 

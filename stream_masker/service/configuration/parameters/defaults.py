@@ -107,7 +107,7 @@ def _described(configuration: Configuration) -> str:
 
 
 def _alphas(configuration: Configuration) -> str:
-    """The noise level of each attribute; of a record's own one the default."""
+    """Return the noise level of each attribute: the default one where records have their own."""
     levels = {
         name: attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
         for name, attribute in configuration.attributes.items()

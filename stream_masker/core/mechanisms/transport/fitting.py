@@ -82,7 +82,7 @@ def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling
     found = meet_means(problem, wanted, start)
     if found is None and start is not None:
         found = meet_means(problem, wanted, None)
-    if found is None and goal.target.kind == "alpha" and not np.isnan(wanted).any():
+    if found is None and (goal.target.kind == "alpha" or np.isnan(wanted).any()):
         found = _at_least(problem, wanted)
     if found is None:
         raise StatisticsError(_unreachable_distance(goal, problem))
@@ -90,16 +90,19 @@ def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling
 
 
 def _at_least(problem: Problem, wanted: Float64Array) -> Scaling | None:
-    """Return the transport with the least noise that moves both attributes by ``wanted`` or more; None if none does.
+    """Return the transport with the least noise that moves each attribute by ``wanted`` or more; None if none does.
 
-    Both mean squared distances cannot be met at once if one attribute nearly determines the other. λ has the ratios of
-    1 / ``wanted``.
+    Both mean squared distances of a pair cannot be met at once if one attribute nearly determines the other. λ has the
+    ratios of 1 / ``wanted``. For a single attribute, the search by ``meet_means`` may fail where the mean squared
+    distance hardly depends on λ; this one does not.
     """
+    active = ~np.isnan(wanted)
+    profile = np.where(active, np.nanmin(wanted) / wanted, 0.0)
     found, low, high = None, np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
     while high - low > TARGET_ERROR:
         point = (low + high) / 2.0
-        scaling = balance(problem, np.exp(point) * wanted.min() / wanted, None, MARGINAL_ERROR)
-        if (mean_squares(problem, scaling) >= wanted).all():
+        scaling = balance(problem, np.exp(point) * profile, None, MARGINAL_ERROR)
+        if (mean_squares(problem, scaling)[active] >= wanted[active]).all():
             found, low = scaling, point
         else:
             high = point

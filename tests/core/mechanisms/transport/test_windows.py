@@ -34,6 +34,7 @@ def different(values):
 @example([("c3", "c5", 50), ("c4", "c5", 50), ("c9", "c6", 50)], 0.3)
 @example([("c3", "c3", 999), ("c4", "c4", 1)], 0.3)
 @example([("c3", "c3", 50), ("c4", "c4", 50), ("c9", "c9", 50)], 10.0)
+@example([("c0", "c0", 1), ("c7", "c0", 118), ("c7", "c1", 200)], 1.0)
 def test_every_window_of_pairs_allows_every_noise_level(tuples, alpha):
     records = [{"a": a, "b": b} for a, b, count in tuples for _ in range(count)]
     if not different(r["a"] for r in records) or not different(r["b"] for r in records):

@@ -96,6 +96,7 @@ def test_recommend_needs_a_limit(tmp_path, config, source):
     assert "there is no limit" in recommended(config, source, tmp_path, code=2).output
 
 
+@pytest.mark.exhaustive
 def test_recommend_leaves_out_what_the_configuration_does_not_allow(tmp_path, config, source):
     content = yaml.safe_load(config.read_text())
     content["groups"] = {"records": 4}

@@ -181,6 +181,7 @@ class TestCompile:
         result = dict(lines(run("compile", source)))
         assert list(map(str, cache.iterdir())) == [result["file"]]
 
+    @pytest.mark.exhaustive
     def test_snomed_release_is_compiled(self, tmp_path, cache):
         folder = write_release(tmp_path / "release", concepts=30, seed=1)
         path = tmp_path / "snomed.ontology"

@@ -196,6 +196,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=300)
 @given(data=st.data(), tombstone=st.booleans())
 def test_any_documents(pair, name, data, tombstone):

@@ -25,6 +25,7 @@ class Wrong(NamedTuple):
 PAIR = typeof(Pair(1, np.zeros(2, np.int32)))
 
 
+@pytest.mark.exhaustive
 def test_every_kernel_that_prepare_calls_has_a_correct_signature(ready: Prepared):
     assert ready.wrong_signatures == []
 

@@ -337,8 +337,7 @@ def test_sampled_statistics_are_replaced_by_blocks(setting: Setting) -> None:
     worker.write(3)
     version = setting.wait_for_version(2)
     assert (version.source, version.statistics.records) == ("blocks", 300)
-    snapshot = setting.versions()[0].snapshot
-    assert publish_snapshot(setting.configuration, snapshot) == 3
+    assert publish_snapshot(setting.configuration, setting.versions()[0].snapshot) == 3
     worker.write(3)
     assert setting.wait_for_version(4).blocks.first == version.blocks.first
     assert [v.source for v in setting.versions()] == ["bootstrap", "blocks", "file", "blocks"]

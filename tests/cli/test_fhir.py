@@ -15,6 +15,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support import examples, synthea
+from support.documents import named_scalars
 
 from stream_masker.cli import main
 from stream_masker.core.ontology import Ontology
@@ -39,18 +40,6 @@ def masked():
 
 def resources(bundles):
     return [entry["resource"] for bundle in bundles for entry in bundle["entry"]]
-
-
-def values(value, name=""):
-    """Yield every name and scalar of a JSON value."""
-    if isinstance(value, dict):
-        for key, member in value.items():
-            yield from values(member, key)
-    elif isinstance(value, list):
-        for element in value:
-            yield from values(element, name)
-    else:
-        yield name, value
 
 
 def codings(resource):
@@ -81,7 +70,7 @@ def test_codes_are_masked_and_equal_codes_of_a_bundle_equally(original, masked):
 def test_no_raw_id_name_date_or_text_is_left(original, masked):
     written = b"\n".join(orjson.dumps(one) for one in masked).decode()
     telling = ("id", "reference", "family", "value", "fullUrl", "text", "birthDate", "city", "postalCode", "given")
-    raw = {value for name, value in chain.from_iterable(map(values, original)) if name in telling}
+    raw = {value for name, value in chain.from_iterable(map(named_scalars, original)) if name in telling}
     assert {text for text in raw if isinstance(text, str) and text not in TYPES and text in written} == set()
     assert [text for text in ("Ada Doe", "Dr. Example", "snomed", "(disorder)") if text in written] == []
 
@@ -93,7 +82,7 @@ def test_references_still_resolve_and_are_typed(original, masked):
     for before, after in zip(original[1:], masked[1:], strict=True):
         urls = {entry["fullUrl"]: entry["resource"] for entry in after["entry"]}
         assert all(url == f"urn:uuid:{one['id']}" for url, one in urls.items())
-        references = [value for name, value in values(after) if name == "reference"]
+        references = [value for name, value in named_scalars(after) if name == "reference"]
         assert all(REFERENCE.fullmatch(reference) for reference in references)
         assert all(one in urls or one.startswith("Practitioner/") for one in references)
         (patient,) = [url for url, one in urls.items() if one["resourceType"] == "Patient"]

@@ -9,6 +9,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support import examples, synthea
+from support.documents import named_scalars
 from support.fhir_examples import specification_examples
 
 from stream_masker.cli import main
@@ -61,17 +62,6 @@ def by_patient(tmp_path_factory):
     return run_mask(tmp_path_factory.mktemp("patient"))
 
 
-def scalars(value, name=""):
-    if isinstance(value, dict):
-        for key, member in value.items():
-            yield from scalars(member, key)
-    elif isinstance(value, list):
-        for element in value:
-            yield from scalars(element, name)
-    else:
-        yield name, value
-
-
 def resources(one):
     return (
         [entry["resource"] for entry in one.get("entry", ()) if "resource" in entry]
@@ -105,7 +95,7 @@ def test_masked_examples_have_listed_resources_with_typed_pseudonyms_only(by_pat
         assert {resource["resourceType"] for resource in resources(one)} <= LISTED
         kept = [resource for resource in resources(original[name]) if resource["resourceType"] in LISTED]
         assert len(resources(one)) == len(kept)
-        assert [value for key, value in scalars(one) if key in WRITTEN and not REFERENCE.fullmatch(value)] == []
+        assert [value for key, value in named_scalars(one) if key in WRITTEN and not REFERENCE.fullmatch(value)] == []
 
 
 def test_no_text_about_a_person_is_left(by_patient):
@@ -113,8 +103,8 @@ def test_no_text_about_a_person_is_left(by_patient):
     original, seen = specification_examples(), set()
     for name, one in masked.items():
         other = [{key: value for key, value in found.items() if key not in KEPT} for found in resources(one)]
-        left = {value for key, value in scalars(other) if isinstance(value, str) and key in PERSONAL}
-        raw = {value for key, value in scalars(original[name]) if isinstance(value, str) and key in PERSONAL}
+        left = {value for key, value in named_scalars(other) if isinstance(value, str) and key in PERSONAL}
+        raw = {value for key, value in named_scalars(original[name]) if isinstance(value, str) and key in PERSONAL}
         assert left & raw == set(), name
         seen |= raw
     assert len(seen) > 100

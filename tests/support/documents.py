@@ -1,4 +1,4 @@
-"""Strategies for events: any content, encoded as JSON in many ways, and damaged."""
+"""Strategies for events, with any content, encoded as JSON in many ways, and damaged; and the scalars of a document."""
 
 from __future__ import annotations
 
@@ -138,3 +138,15 @@ def _unusual_scalar(draw: st.DrawFn, value: Any) -> str:
     if kind >= 57:
         return _compact(value).replace("a", draw(st.sampled_from(["\\u0061", "\\/"])))
     return json.dumps(value) if kind >= 40 else _compact(value)
+
+
+def named_scalars(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every scalar of a JSON value, with the name of the member that holds it."""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield from named_scalars(member, key)
+    elif isinstance(value, list):
+        for element in value:
+            yield from named_scalars(element, name)
+    else:
+        yield name, value

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
-
-import pytest
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.observability.logs import configure_logs, describe
+from stream_masker.service.observability.logs import describe
 
 
 def raised(error: Exception) -> Exception:
@@ -27,16 +24,6 @@ def test_unexpected_exception_is_described_by_type_and_location() -> None:
 
 def test_stream_masker_errors_are_described_by_their_text() -> None:
     assert describe(raised(ServiceError("the topic is missing"))) == "the topic is missing"
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logs("info", stream)
-    yield stream
-    root.handlers[:], root.level = handlers, level
 
 
 def test_logs_are_single_lines_without_texts_of_unexpected_exceptions(stream: io.StringIO) -> None:

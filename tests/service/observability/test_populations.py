@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Iterator
 
-import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from stream_masker.service.observability.health import Health, respond
-from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.population_context import population_thread, working_for
 from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
@@ -75,16 +72,6 @@ def test_the_metrics_of_the_only_population_are_those_of_its_registry() -> None:
     registry = CollectorRegistry()
     Metrics(registry, "calibrator").forget_gauges()
     assert generate_latest(populations_registry({"": registry})) == generate_latest(registry)
-
-
-@pytest.fixture
-def stream() -> Iterator[io.StringIO]:
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logs("info", stream)
-    yield stream
-    root.handlers[:], root.level = handlers, level
 
 
 def test_log_lines_name_the_population_of_their_thread_and_of_those_it_starts(stream: io.StringIO) -> None:

@@ -65,12 +65,6 @@ def _limited(column: Column) -> Column:
     return Column(column.codes[places], offsets)
 
 
-def split_batch(batch: Batch, records: int) -> Iterator[Batch]:
-    """Yield batches of ``records`` consecutive records; the last one may have fewer."""
-    for start in range(0, batch.size, records):
-        yield slice_batch(batch, start, min(start + records, batch.size))
-
-
 def slice_batch(batch: Batch, start: int, end: int) -> Batch:
     """Return the records ``start`` to ``end`` (exclusive) of a batch."""
     alpha = None if batch.alpha is None else batch.alpha[start:end]

@@ -1,7 +1,7 @@
 """The compiled kernels that an installation contains: those of the demonstration and of a first use as a library.
 
 ``python -m stream_masker.service.demo.shipped_kernels FOLDER`` fills a folder with them. The build of a wheel runs it
-(``hatch_build.py``), and ``core.kernels.disk_cache`` reads them from the installed package.
+(``deploy/hatch_build.py``), and ``core.kernels.disk_cache`` reads them from the installed package.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ with compilations_reported(print):
 """
 
 pytest.importorskip("hatchling", reason="install the extra test: no hatchling")
-SOURCE = importlib.util.spec_from_file_location("hatch_build", ROOT / "hatch_build.py")
+SOURCE = importlib.util.spec_from_file_location("hatch_build", ROOT / "deploy" / "hatch_build.py")
 assert SOURCE is not None
 assert SOURCE.loader is not None
 hatch_build = importlib.util.module_from_spec(SOURCE)

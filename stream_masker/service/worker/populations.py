@@ -59,7 +59,7 @@ def _started(
     def run() -> None:
         try:
             run_worker(configuration, registry=registry, health=health, stop=stop)
-        except BaseException as failure:  # noqa: BLE001 - raised again by run_workers
+        except BaseException as failure:
             log.exception("the worker failed, so the process ends with all populations")
             future.set_exception(failure)
         else:

@@ -27,7 +27,7 @@ CONFIDENTIAL = "spore-print-color"
 ASSOCIATED = ("cap-color", "stalk-surface-below-ring")
 """The attributes of Figure 7: their χ² is the printed one."""
 
-FILES = 30
+PRINTED_FILES = 30
 PARTITION: Mapping[str, Any] = {"parts": 4, "part_size": 2}
 BANK_THRESHOLD = 0.4
 MUSHROOM_ATTRIBUTES = (
@@ -49,15 +49,15 @@ def paper_2012(mushroom: Path | None) -> list[ReportSection]:
     if mushroom is not None:
         tables.append(_association_table(found))
     figures = [knowledge_figure(found), association_figure(found)]
-    reasons = (EXACT, *(GENERATED if mushroom is None else MEASURED))
+    reasons = (BANK_REASON, *(GENERATED_REASONS if mushroom is None else MUSHROOM_REASONS))
     return [ReportSection("2012: VICUS", reasons, (*tables, *figures))]
 
 
-EXACT = (
+BANK_REASON = (
     "Table 2 is exact: it is the bank example that the paper prints. Two printed figures are rounded differently: "
     "0.515 in row 6 of S′, which is symmetric to 0.516, and 0.663, which the paper computes from a rounded S″."
 )
-GENERATED = (
+GENERATED_REASONS = (
     "Table 3 and the figures need the mushroom data set of the UCI repository (`--data FILE`). Without it, 2,000 "
     "generated records of 8 attributes are masked. Their entropies differ in size, because the entropy of a record is "
     "at most log2 of the number of records, and that of a value log2 of the number of values. As in the paper, Random "
@@ -65,7 +65,7 @@ GENERATED = (
     "grows.",
 )
 
-MEASURED = (
+MUSHROOM_REASONS = (
     "Table 3 and the figures are measured on the complete records of the given mushroom data set. The paper does not "
     "state the number of parts, the confidential attribute or the prior of the intruder. Here they are 4 parts of at "
     "least 2 values, the colour of the spore print, and equal priors. Figure 7 shows the pair of attributes whose χ² "
@@ -82,10 +82,12 @@ MEASURED = (
 def _measured(mushroom: Path | None) -> CoOccurrence:
     if mushroom is None:
         data = samples.mushrooms(2_000)
-        return co_occurrence(data, confidential=data.attributes[-1], files=FILES, **PARTITION)
+        return co_occurrence(data, confidential=data.attributes[-1], files=PRINTED_FILES, **PARTITION)
     data = read_mushrooms(mushroom)
     size = data.whole.size
-    found = co_occurrence(data, confidential=CONFIDENTIAL, files=FILES, pair=ASSOCIATED, records=size, **PARTITION)
+    found = co_occurrence(
+        data, confidential=CONFIDENTIAL, files=PRINTED_FILES, pair=ASSOCIATED, records=size, **PARTITION
+    )
     if found.reason:
         raise ServiceError(f"{mushroom} is not the mushroom data set: {found.reason}")
     return found
@@ -153,5 +155,5 @@ def _association_table(found: CoOccurrence) -> ReportTable:
     rows = [("original", f"{found.original:.1f} ({printed.ASSOCIATIONS['original']})")]
     for method, values in found.files:
         rows.append((method, f"{min(values):.0f} to {max(values):.0f} ({printed.ASSOCIATIONS[method]})"))
-    title = f"Figure 7: χ² of {' and '.join(found.pair)} in {FILES} masked files"
+    title = f"Figure 7: χ² of {' and '.join(found.pair)} in {PRINTED_FILES} masked files"
     return ReportTable(title, ("file", "ours (printed)"), tuple(rows), "k1 = 5, k2 = 20.")

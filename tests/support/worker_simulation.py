@@ -28,6 +28,7 @@ from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.topic_ids import TopicIds
 
 READS = 4_000
 """Reads after which a worker that has not ended makes no progress."""
@@ -170,6 +171,7 @@ class Simulation:
                 statistics_consumer=NoStatisticsConsumer(),
                 active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
                 inputs=SimpleNamespace(due=False),
+                topic_ids=TopicIds(lambda _: True),
                 outputs=lambda _: OUTPUTS,
                 liveness=liveness,
                 health=health,

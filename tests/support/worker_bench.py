@@ -23,11 +23,11 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics
 from stream_masker.service.worker.commit_pipeline import PendingCommit
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.partition_source import earliest_offsets
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.topic_ids import TopicIds
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
 LIMITS = BatchLimits(records=10, size=1000, delay=1)

@@ -37,13 +37,13 @@ from stream_masker.service.worker.commit_pipeline import (
     CommitPipeline,
     PendingCommit,
 )
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.states import BatchAction, Event, Phase, Previous, State, transition
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
-from stream_masker.service.worker.topic_ids import TopicIds
 
 log = logging.getLogger(__name__)
 

@@ -38,6 +38,7 @@ from stream_masker.service.worker.client_properties import (
     transactional_ids,
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.input_topics import REFRESH_MS, REFRESH_PROPERTY, InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
@@ -51,7 +52,6 @@ from stream_masker.service.worker.topic_checks import (
     find_partitions,
     partition_counts,
 )
-from stream_masker.service.worker.topic_ids import TopicIds
 from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)

@@ -144,6 +144,16 @@ class Edge:
         return cls(*edge, *read_tuples(model, shapes[edge]), sharpness)
 
 
+def component_of(root: int, edges: Sequence[Edge]) -> list[Edge]:
+    """Return the edges below a root, parents first."""
+    reached, found = {root}, []
+    for edge in edges:
+        if edge.parent in reached:
+            reached.add(edge.child)
+            found.append(edge)
+    return found
+
+
 def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Matrix:
     """Return (k_A, k_A) float64 ≥ 0: the energy distance of the laws of B given a and given a*; 0 where one has no
     partner."""

@@ -170,7 +170,7 @@ class ModelBuilder:
             singles, fitted = list(problem.fits(factor).values()), problem.edges_at(factor)
         else:
             singles, fitted = [self._single(j) for j in range(len(names))], ()
-            for root in sorted(roots):
+            for root in sorted(set(range(len(names))) - {edge.child for edge in edges}):
                 fitted += self._vulnerable_component(root, component_of(root, edges), singles)
         tree = {"roots": {names[root]: 0.0 for root in sorted(roots)}, "edges": [e.to_model(names) for e in fitted]}
         return singles, tree

@@ -195,7 +195,7 @@ class VulnerabilitySearch:
         own = float(self._root_joint(factor).max(axis=0).sum())
         risks = self._risks(factor, left_out)
         of_children = [risk.child if left_out <= LEFT_OUT else risk.estimate for risk in risks]
-        return max(own, *of_children, *(risk.parent for risk in risks if left_out <= LEFT_OUT))
+        return max([own, *of_children, *(risk.parent for risk in risks if left_out <= LEFT_OUT)])
 
 
 def _log_odds(chance: float) -> float:

@@ -180,7 +180,8 @@ class ModelBuilder:
         problem = self._tree_problem([root], edges)
         start = min(float(singles[j].sharpness[0] / problem.ratios[j]) for j in (root, *(e.child for e in edges)))
         alone = dict(enumerate(singles))
-        search = VulnerabilitySearch(problem, self._settings.target, lambda j: self._rows_alone(j, alone[j]))
+        previous = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
+        search = VulnerabilitySearch(problem, self._settings.target, lambda j: self._rows_alone(j, alone[j]), previous)
         factor = search.factor(self._first_common_factor(problem, {root}, start))
         singles[root] = problem.fits(factor)[root]
         return search.raised(factor)

@@ -236,6 +236,8 @@ def fit_child(
     if raised:
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     if not smallest < wanted < greatest:
+        if raised:  # the values of A determine those of B, so λ of B changes nothing
+            return edge.sharpness
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
     point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):

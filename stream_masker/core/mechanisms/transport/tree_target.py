@@ -118,12 +118,23 @@ def _checked(
 class VulnerabilitySearch:
     """The search for λ of one tree with a given vulnerability."""
 
-    def __init__(self, problem: TreeProblem, target: Target, alone: Callable[[int], Float64Matrix]) -> None:
-        """``problem``: with one attribute masked alone, the root. ``alone``: returns M(b* | b) of other attributes
-        without context."""
+    def __init__(
+        self,
+        problem: TreeProblem,
+        target: Target,
+        alone: Callable[[int], Float64Matrix],
+        previous: Mapping[int, float],
+    ) -> None:
+        """Prepare a search.
+
+        * ``problem``: with one attribute masked alone, the root. ``alone``: returns M(b* | b) of other attributes
+          without context. ``previous``: λ of children in the model in force.
+        """
         self._problem = problem
         self._target = target
         self._alone = alone
+        self._previous = previous
+        self._last: tuple[float, float, tuple[EdgeRisk, ...]] | None = None
         (self._root,) = problem.alone
 
     def factor(self, start: float) -> float:
@@ -178,6 +189,8 @@ class VulnerabilitySearch:
         if risk.child >= wanted - LEAF_SHORTFALL:
             return edge
         rise = float(np.exp((_log_odds(wanted) - _log_odds(risk.child)) / LEAF_SLOPE))
+        if edge.child in self._previous:
+            rise = self._previous[edge.child] / edge.sharpness
         found = meet_from_below(measure, _log_odds, wanted, LEAF_SHORTFALL, rise, (1.0, LEAF_RISE))
         return edge if found is None else replace(edge, sharpness=edge.sharpness * found[0])
 
@@ -186,6 +199,11 @@ class VulnerabilitySearch:
         return disclosure.joint_of_first(problem, self._problem.scalings(factor)[self._root])
 
     def _risks(self, factor: float, left_out: float) -> tuple[EdgeRisk, ...]:
+        if self._last is None or self._last[:2] != (factor, left_out):
+            self._last = (factor, left_out, self._computed_risks(factor, left_out))
+        return self._last[2]
+
+    def _computed_risks(self, factor: float, left_out: float) -> tuple[EdgeRisk, ...]:
         edges = self._problem.edges_at(factor)
         laws = [self._problem.laws(edge) for edge in edges]
         return edge_risks(edges, laws, {self._root: self._root_joint(factor)}, self._alone, left_out)

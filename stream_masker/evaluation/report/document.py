@@ -85,7 +85,7 @@ def report_csv(evaluation: Evaluation) -> str:
 def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for name, value in one["risk"].items():
         yield from _values(name, value)
-    for name in ("linked", "anonymity", "sse", "unchanged_records", "unmasked"):
+    for name in ("linked", "anonymity", "unique", "repeated", "sse", "unchanged_records", "unmasked"):
         yield from _values(name, one[name])
     for name, measures in (*one["utility"]["attributes"].items(), *one["utility"].get("numeric", {}).items()):
         yield from ((measure, name, value) for measure, value in measures.items())

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from stream_masker.core.kernels.compilations import compilations_reported
-from stream_masker.core.kernels.disk_cache import kernels_folder
+from stream_masker.core.kernels.disk_cache import kernels_folder, readable_file
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.errors import StatisticsError
@@ -60,13 +60,15 @@ def warm_up(configuration: Configuration, report: Callable[[str], None] = lambda
     with compilations_reported(report):
         mechanism = _rehearse(configuration)
     with suppress(OSError):  # without a note, the next start rehearses again
-        _note(configuration).touch()
+        note = _note(configuration)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
     return mechanism
 
 
 def warm_up_once(configuration: Configuration, report: Callable[[str], None]) -> None:
-    """``warm_up``, unless the cache folder notes that this build has done it for the same settings."""
-    if not _note(configuration).exists():
+    """``warm_up``, unless the cache folder or the installation notes that this build has done it for these settings."""
+    if not readable_file(_note(configuration)).exists():
         warm_up(configuration, report)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from stream_masker.core.kernels import disk_cache
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.runtime import warmup
@@ -41,7 +42,7 @@ def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path):
 
 def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkeypatch):
     done = []
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(warmup, "_rehearse", done.append)
     for name, times in (("semantic_noise", 1), ("semantic_noise", 1), ("pram", 2), ("semantic_noise", 2)):
         warm_up_once(load_configuration(written(tmp_path, {"name": name}), {}), print)
@@ -49,6 +50,17 @@ def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkey
     monkeypatch.setattr(warmup, "build_digest", lambda: "another build")
     warm_up_once(load_configuration(written(tmp_path, {"name": "semantic_noise"}), {}), print)
     assert len(done) == 3
+
+
+def test_a_note_of_the_installation_serves_as_one_of_the_cache_folder(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(warmup, "_rehearse", done.append)
+    configuration = load_configuration(written(tmp_path, {"name": "semantic_noise"}), {})
+    warm_up(configuration)
+    monkeypatch.setattr(disk_cache, "SHIPPED", (tmp_path / "kernels").rename(tmp_path / "shipped"))
+    warm_up_once(configuration, print)
+    assert len(done) == 1
 
 
 def test_a_start_warms_up_each_time_if_the_cache_folder_cannot_be_written(tmp_path, monkeypatch):

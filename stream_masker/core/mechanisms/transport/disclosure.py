@@ -34,7 +34,7 @@ class Disclosure:
     * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window; in a
       tree the upper bound Σ ``epsilon_of_value``, for records with one value of each attribute.
     * ``epsilon_of_value``: what each value adds at most to the ε of a record, and each further element of an array
-      (``transport.tree_target``). Of a pair it is the ε of a value that is masked alone.
+      (``transport.tree.targets``). Of a pair it is the ε of a value that is masked alone.
     """
 
     vulnerability: Mapping[str, float]

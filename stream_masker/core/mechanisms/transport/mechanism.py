@@ -68,7 +68,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
       arrays, or more than two attributes, it is an upper bound of this maximum for records with at most one value of
       each attribute. Each further element of an array adds at most ``disclosure().epsilon_of_value`` of its attribute.
 
-    What the last two guarantee is in ``docs/mathematics.md`` and ``transport.tree_target``.
+    What the last two guarantee is in ``docs/mathematics.md`` and ``transport.tree.targets``.
     """
 
     name: ClassVar[str] = "semantic_transport"
@@ -165,7 +165,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return edges.get((tuples.attributes[0], tuples.attributes[-1]))
 
     def disclosure(self) -> Disclosure:
-        """Return what masked records tell an attacker. Exact; in a tree, for its edges (``transport.tree_target``).
+        """Return what masked records tell an attacker. Exact; in a tree, for its edges (``transport.tree.targets``).
 
         Of a tree it takes one coupling for each pair of a parent's values. Raises StatisticsError before the first
         statistics.

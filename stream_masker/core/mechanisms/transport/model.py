@@ -22,7 +22,7 @@ from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.solver import Scaling, gibbs
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree import (
+from stream_masker.core.mechanisms.transport.tree.structure import (
     Edge,
     array_attributes,
     component_of,
@@ -33,7 +33,7 @@ from stream_masker.core.mechanisms.transport.tree import (
     sample_joint,
     spanning_tree,
 )
-from stream_masker.core.mechanisms.transport.tree_target import TreeProblem, VulnerabilitySearch, meet_epsilon
+from stream_masker.core.mechanisms.transport.tree.targets import TreeProblem, VulnerabilitySearch, meet_epsilon
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics

@@ -19,11 +19,11 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     joint_of_first,
     joint_of_second,
 )
-from stream_masker.core.mechanisms.transport.edge_risk import LEFT_OUT, EdgeRisk, conditional_epsilon, edge_risks
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
-from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
+from stream_masker.core.mechanisms.transport.tree.edge_risk import LEFT_OUT, EdgeRisk, conditional_epsilon, edge_risks
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.sampling import RecordRisk
@@ -213,7 +213,7 @@ class PreparedTransport:
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
     def edge_risks(self, left_out: float) -> tuple[EdgeRisk, ...]:
-        """Return what the masks of each edge of the tree tell; for ``left_out`` see ``transport.edge_risk``."""
+        """Return what the masks of each edge of the tree tell; for ``left_out`` see ``transport.tree.edge_risk``."""
         roots = {edge.parent for edge in self.edges} - {edge.child for edge in self.edges}
         joints = {j: self.alone(j) for j in roots}
         return edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
@@ -231,9 +231,9 @@ class PreparedTransport:
         return found
 
     def epsilon_of_values(self) -> list[float]:
-        """Return for each attribute the greatest ln ratio of its channel, alone or given its parent (``tree_target``).
+        """Return for each attribute the greatest ln ratio of its channel, alone or given its parent.
 
-        It takes one coupling for each pair of a parent's values.
+        See ``transport.tree.targets``. It takes one coupling for each pair of a parent's values.
         """
         alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
         for edge, laws in zip(self.edges, self._laws(), strict=True):

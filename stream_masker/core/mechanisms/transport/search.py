@@ -84,7 +84,7 @@ SLOPES = (0.05, 5.0)
 """The range of slopes of a scaled measure in ln of the factor, in ``meet_from_below``."""
 MAX_JUMP = 2.5
 """The greatest step of ln of the factor."""
-FACTOR_PRECISION = 1e-5
+COMMON_FACTOR_PRECISION = 1e-5
 """The search for a factor ends when ln of both ends of its bracket differ by less."""
 
 Measure = Callable[[Problem, Scaling], float]
@@ -154,7 +154,7 @@ def meet_from_below(
         else:
             low, found = point, (float(np.exp(point)), value)
         ended = point == (floor if value > wanted else ceiling)
-        if ended or wanted - shortfall <= value <= wanted or high - low < FACTOR_PRECISION:
+        if ended or wanted - shortfall <= value <= wanted or high - low < COMMON_FACTOR_PRECISION:
             break
         here = (point, scale(value))
         if previous is not None and here[0] != previous[0]:

@@ -9,8 +9,8 @@ from support.enumeration import Enumeration
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport.edge_risk import LEFT_OUT
-from stream_masker.core.mechanisms.transport.tree_target import EPSILON_SHORTFALL, VULNERABILITY_SHORTFALL
+from stream_masker.core.mechanisms.transport.tree.edge_risk import LEFT_OUT
+from stream_masker.core.mechanisms.transport.tree.targets import EPSILON_SHORTFALL, VULNERABILITY_SHORTFALL
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch

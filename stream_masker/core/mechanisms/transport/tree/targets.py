@@ -3,8 +3,8 @@
 λ of all attributes have one common factor and the ratios of 1 / sdVar. The factor is the greatest one, within the
 tolerance, whose measure does not exceed the target.
 
-*Vulnerability*: the greatest over the edges (A, B) of V(A | A*, B*) and V(B | A*, B*) (``transport.edge_risk``), and of
-V(A | A*) of the root. Then λ of each leaf is raised as far as its own chance stays below the target.
+*Vulnerability*: the greatest over the edges (A, B) of V(A | A*, B*) and V(B | A*, B*) (``transport.tree.edge_risk``),
+and of V(A | A*) of the root. Then λ of each leaf is raised as far as its own chance stays below the target.
 
 *ε*: the sum over all attributes of the greatest ln ratio of their channel: M(a* | a) of an attribute that is masked
 alone, and M(b* | b, a, a*) of a child, over all pairs (a, b) of the window with the same a*. A child counts with the
@@ -23,18 +23,18 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.couplings import Conditional
-from stream_masker.core.mechanisms.transport.edge_risk import (
+from stream_masker.core.mechanisms.transport.fit import Fit
+from stream_masker.core.mechanisms.transport.search import MAX_SHARPNESS, MIN_SHARPNESS, meet_from_below
+from stream_masker.core.mechanisms.transport.solver import MARGINAL_ERROR, Problem, Scaling, balance
+from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     LEFT_OUT,
     EdgeRisk,
     conditional_epsilon,
     edge_risks,
     rows_with_both,
 )
-from stream_masker.core.mechanisms.transport.fit import Fit
-from stream_masker.core.mechanisms.transport.search import MAX_SHARPNESS, MIN_SHARPNESS, meet_from_below
-from stream_masker.core.mechanisms.transport.solver import MARGINAL_ERROR, Problem, Scaling, balance
-from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree import Edge
+from stream_masker.core.mechanisms.transport.tree.structure import Edge
 from stream_masker.errors import StatisticsError
 
 VULNERABILITY_SHORTFALL = 2e-3

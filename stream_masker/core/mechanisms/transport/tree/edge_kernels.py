@@ -29,7 +29,7 @@ class Scratch(NamedTuple):
 
 
 @part
-def fill_rows(laws: Conditional, a: int, new: int, scratch: Scratch, rows: Float64Matrix) -> None:
+def fill_coupling_rows(laws: Conditional, a: int, new: int, scratch: Scratch, rows: Float64Matrix) -> None:
     """Set ``rows``, (n, m), to M(b* | b, a, a*)."""
     own, first = laws.offsets[a], laws.offsets[new]
     sources, targets = rows.shape
@@ -94,7 +94,7 @@ def add_best_guesses(
             own = laws.offsets[a[i]]
             sources = laws.offsets[a[i] + 1] - own
             rows = scratch.rows[: sources * targets].reshape((sources, targets))
-            fill_rows(laws, int64(a[i]), new, scratch, rows)
+            fill_coupling_rows(laws, int64(a[i]), new, scratch, rows)
             for j in range(sources):
                 weight = weights[i] * laws.source[own + j]
                 total = of_values[laws.partners[own + j]]
@@ -130,7 +130,7 @@ def greatest_ratio(laws: Conditional, new_a: Int32Array, scratch: Scratch) -> fl
             if sources == 0:
                 continue
             rows = scratch.rows[: sources * targets].reshape((sources, targets))
-            fill_rows(laws, a, int64(new), scratch, rows)
+            fill_coupling_rows(laws, a, int64(new), scratch, rows)
             for j in range(sources):
                 for k in range(targets):
                     least[k] = min(least[k], rows[j, k])

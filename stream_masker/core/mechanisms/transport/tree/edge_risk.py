@@ -17,9 +17,9 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.transport.couplings import Conditional
-from stream_masker.core.mechanisms.transport.edge_kernels import Scratch, add_best_guesses, greatest_ratio
 from stream_masker.core.mechanisms.transport.products import row_products, transposed
-from stream_masker.core.mechanisms.transport.tree import Edge
+from stream_masker.core.mechanisms.transport.tree.edge_kernels import Scratch, add_best_guesses, greatest_ratio
+from stream_masker.core.mechanisms.transport.tree.structure import Edge
 from stream_masker.core.risk.sampling import RecordRisk
 
 LEFT_OUT = 1e-3

@@ -28,6 +28,7 @@ from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
@@ -247,6 +248,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
           attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
+
+    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
+        """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it."""
+        return None
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""

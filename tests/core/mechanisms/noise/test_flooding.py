@@ -32,5 +32,7 @@ def test_statistics_in_force_change_the_values_of_others(share: float, rounding:
 
 @MANY
 def test_statistics_that_would_change_hardly_any_value_of_others_are_refused(values: int) -> None:
-    with pytest.raises(StatisticsError, match="code, apart from its most frequent value: masking would change"):
+    with pytest.raises(
+        StatisticsError, match=r"apart from its most frequent value: masking would change|single possible original"
+    ):
         noise_of(flooded(0.999, values), "calibrated")

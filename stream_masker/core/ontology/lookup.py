@@ -23,6 +23,9 @@ JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
 MANY_MATCHES = 500
 """The smallest number of texts looked up at once for which the hash table of short texts is used."""
 
+MANY_CANDIDATES = 5
+"""The smallest number of texts whose candidates are looked up at once."""
+
 INVALID_UTF8 = b"\xff"
 """Replaces values that are not texts. It is not valid UTF-8, so it equals no text of a table."""
 
@@ -137,11 +140,25 @@ class FoldedIndex:
         order = np.argsort(joined, kind="stable")
         return cls(joined[order], np.concatenate(owners)[order])
 
-    def candidates(self, text: str) -> set[int]:
-        """Return the owners of every entry with the hash of a folded text.
+    def candidates(self, texts: Sequence[str]) -> list[set[int]]:
+        """Return, for each folded text, the owners of every entry with its hash.
 
         All owners of the text are among them. Others are rare: those of a text with the same 64-bit hash.
         """
+        if not self.hashes.size:
+            return [set()] * len(texts)
+        if len(texts) < MANY_CANDIDATES:
+            return list(map(self._candidates, texts))
+        found: list[set[int]] = [set()] * len(texts)
+        hashes = text_hash.text_hashes(*_concatenated(texts))
+        firsts = self.hashes.searchsorted(hashes)
+        hits = np.flatnonzero(self.hashes.take(firsts, mode="clip") == hashes)
+        ends = self.hashes.searchsorted(hashes[hits], side="right")
+        for k, first, end in zip(hits.tolist(), firsts[hits].tolist(), ends.tolist(), strict=True):
+            found[k] = set(self.owners[first:end].tolist())
+        return found
+
+    def _candidates(self, text: str) -> set[int]:
         data = np.frombuffer(encoded(text), np.uint8)
         value = np.uint64(text_hash.text_hash(data, 0, data.size))
         first = int(self.hashes.searchsorted(value))

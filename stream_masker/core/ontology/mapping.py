@@ -25,6 +25,8 @@ SHORTEST_PREFIX: Final = 3
 NO_DOT: Final = "."
 """The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
 
+_ICD9_CATEGORY: Final = re.compile(r"([VE]?)(\d+)")
+
 CACHED_VALUES: Final = 100_000
 """The most values that a ``ConceptMap`` caches, including those without a concept."""
 
@@ -211,9 +213,9 @@ class _NameSearch:
         return int((ids.ends - ids.starts).max(initial=0)) * 3 // 2 + len(NO_DOT)
 
     def possible_codes(self, keys: Sequence[Sequence[str]]) -> list[list[_Possible]]:
-        """Return, for each of several values, its keys (``code_keys``) with the concepts that may have them."""
+        """Return, for each of several values, those of its keys (``code_keys``) that concepts may have."""
         candidates = iter(self._data.indexes.codes.candidates([fold_code(key) for own in keys for key in own]))
-        return [[(key, next(candidates)) for key in own] for own in keys]
+        return [[(key, found) for key in own if (found := next(candidates))] for own in keys]
 
     def possible_names(self, names: Sequence[str]) -> list[_Possible]:
         """Return case-folded labels or synonyms with the concepts that may have them."""
@@ -222,7 +224,7 @@ class _NameSearch:
     def find_codes(self, keys: Iterable[_Possible]) -> Iterator[int]:
         """Yield the position of the concept with a key, or UNKNOWN if there are several, for each key that concepts
         have."""
-        return (_only(found) for key in keys if key[1] and (found := self.codes_of(key)))
+        return (_only(found) for key in keys if (found := self.codes_of(key)))
 
     def codes_of(self, key: _Possible) -> Sequence[int]:
         """Return the positions of the concepts with a key."""
@@ -282,7 +284,7 @@ def pad_icd9(code: str) -> str:
     """Return a code in capitals, with the leading zeros of ICD-9 added to its category (38 → 038, V1 → V01, E1 →
     E001)."""
     category, dot, rest = code.partition(".")
-    match = re.fullmatch(r"([VE]?)(\d+)", category)
+    match = _ICD9_CATEGORY.fullmatch(category)
     if match is None:
         return code
     letter, digits = match.groups()

@@ -70,7 +70,7 @@ class AttributeCodec:
             raise self.rejection(Reason.EMPTY)
         match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
-            return self._unknown()
+            return self._remember(text, self._unknown())
         traits = style_of(text, self._ids[match.position], match.how)
         return self._remember(text, match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | traits)
 

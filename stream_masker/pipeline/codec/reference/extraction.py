@@ -35,7 +35,9 @@ CompanionSlots: TypeAlias = Sequence[tuple[Sequence[Slot], int]]
 
 
 MANY_CODES: Final = 16
-"""The smallest number of codes of an array that are looked up together."""
+CODES_TOGETHER: Final = 64
+"""The least and the greatest number of codes of an array that are looked up together. The first unknown code may reject
+the record, so that the rest need not be looked up."""
 
 
 class AttributePaths(NamedTuple):
@@ -159,18 +161,19 @@ class ArrayExtractor(AttributeExtractor):
     ) -> None:
         """Append the values of one place. lists: those of its codes; all but the first list hold copies."""
         companions = self._companions_by_element(matches, paths, lists[1:])
-        own_list = lists[0] if lists else []
-        if len(own_list) >= MANY_CODES:
-            self._prefetch(paths.number, own_list)
-        for position, element in own_list:
+        elements = lists[0] if lists else []
+        for k, (position, element) in enumerate(elements):
+            if k % CODES_TOGETHER == 0:
+                self._prefetch(paths.number, elements[k : k + CODES_TOGETHER])
             own = companions.pop(position, ())
             values.append(self._value(element.slots_of(paths.number, paths.path), own, len(self.values) + len(values)))
         for surplus in companions.values():
             _clear(surplus)
 
     def _prefetch(self, number: int, elements: ElementList) -> None:
-        slots = [found[0] for _, element in elements if (found := element.slots.get(number))]
-        self.attribute.prefetch([container[key] for container, key in slots])
+        if len(elements) >= MANY_CODES:
+            slots = [found[0] for _, element in elements if (found := element.slots.get(number))]
+            self.attribute.prefetch([container[key] for container, key in slots])
 
     @contextmanager
     def _rejecting_at(self, path: Path) -> Iterator[None]:

@@ -37,7 +37,7 @@ UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
 MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
 
 
-_Possible: TypeAlias = tuple[str, set[int]]
+_Possible: TypeAlias = tuple[str, list[int]]
 """A text, and the concepts that may have it as a key or a name: those whose text has the same hash."""
 
 
@@ -214,12 +214,12 @@ class _NameSearch:
 
     def possible_codes(self, keys: Sequence[Sequence[str]]) -> list[list[_Possible]]:
         """Return, for each of several values, those of its keys (``code_keys``) that concepts may have."""
-        candidates = iter(self._data.indexes.codes.candidates([fold_code(key) for own in keys for key in own]))
+        candidates = iter(self._data.indexes.codes.candidates([key for own in keys for key in own], fold_code))
         return [[(key, found) for key in own if (found := next(candidates))] for own in keys]
 
     def possible_names(self, names: Sequence[str]) -> list[_Possible]:
         """Return case-folded labels or synonyms with the concepts that may have them."""
-        return list(zip(names, self._data.indexes.names.candidates(names), strict=True))
+        return list(zip(names, self._data.indexes.names.candidates(names, str), strict=True))
 
     def find_codes(self, keys: Iterable[_Possible]) -> Iterator[int]:
         """Yield the position of the concept with a key, or UNKNOWN if there are several, for each key that concepts

@@ -251,9 +251,9 @@ def test_a_long_value_is_looked_up_by_a_few_prefixes_and_not_cached(monkeypatch)
     searched = []
     candidates = FoldedIndex.candidates
 
-    def counted(index, texts):
+    def counted(index, texts, fold):
         searched.extend(texts)
-        return candidates(index, texts)
+        return candidates(index, texts, fold)
 
     monkeypatch.setattr(FoldedIndex, "candidates", counted)
     concepts = ConceptMap(ICD.taxonomy(), ontology=ICD, unknown="ancestor")

@@ -289,6 +289,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
                 raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
         self._use(statistics)
 
+    def surely_hides(self, j: int) -> bool:
+        """Return whether it is known, without transition probabilities, that some mask of attribute j has several
+        possible originals."""
+        return False
+
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:
         """Derive what masking needs from the statistics. Raises StatisticsError if they cannot be used for masking."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
 from stream_masker.core.risk.risk import Risk
+from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
@@ -18,7 +19,14 @@ def data_section(evaluation: Evaluation) -> ReportSection:
     data = evaluation.data
     numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
     text = f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
-    return ReportSection("The data", (text,), (features_table(evaluation),))
+    return ReportSection("The data", (text, *_origin(data)), (features_table(evaluation),))
+
+
+def _origin(data: DataSet) -> Iterator[str]:
+    if data.available is not None:
+        yield f"They are a random sample of {data.available:,}, always the same one."
+    if data.left_out:
+        yield f"{data.left_out:,} events of the file are left out, because they cannot be masked as configured."
 
 
 def risk_section(evaluation: Evaluation) -> ReportSection:

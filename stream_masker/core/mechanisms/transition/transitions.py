@@ -40,6 +40,11 @@ class Transition(ABC):
     def stay(self) -> Float64Array:
         """(v,) float64: the probability that each value stays unchanged."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether several values of the window have a mask in common."""
+        return self.domain.values.size > 2
+
     @abstractmethod
     def matrix(self) -> Float64Array:
         """Return (v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's
@@ -146,6 +151,11 @@ class RowTransition(Transition):
     def of(cls, domain: Domain, matrix: Float64Array) -> RowTransition:
         """Create the transition from a row-stochastic matrix, (v, v), in the domain's order."""
         return cls(domain, np.cumsum(matrix[:, domain.index_of[domain.trie.values]], axis=1))
+
+    @property
+    def overlaps(self) -> bool:
+        possible = self.matrix()[self.domain.shares > 0.0] > 0.0
+        return bool((np.count_nonzero(possible, axis=0) > 1).any())
 
     @property
     def stay(self) -> Float64Array:

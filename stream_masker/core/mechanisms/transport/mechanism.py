@@ -149,6 +149,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         classes = value_classes(domain.positions, len(self._distances[j].taxonomy))
         return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
 
+    def surely_hides(self, j: int) -> bool:
+        """Return True: every record of the window is a possible mask of every record."""
+        return True
+
     def changed_at_least(self, j: int, counts: Counts) -> float:
         return self._prepared_statistics().changed_at_least(j)
 

@@ -248,6 +248,14 @@ PROTECTION = Dashboard(
                 SHARE,
                 top=1,
             ),
+            _by_attribute("Expected guesses", "Until the original of a mask is found.", "risk_expected_rank"),
+            _by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy_bits"),
+            Panel(
+                "Unique pairs",
+                "Rows whose pair of values no other row of the window has.",
+                [Query(aggregated("max", "risk_unique_share", "records"), "{{records}}")],
+                SHARE,
+            ),
             _by_attribute("ε of the channel", "Infinite if a mask excludes an original.", "risk_epsilon"),
             _by_attribute("Share unchanged", "Values that stay.", "risk_unchanged_share", unit=SHARE, top=1.0),
             Panel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from itertools import count
 from pathlib import Path
 
 import click
@@ -35,15 +36,22 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
         show("loading the ontologies")
         masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
         show(f"reading {Path(source).name}")
-        whole = joined(list(masker.encode(line for _, line in lines)))
+        numbers_read = count()
+        whole = joined(list(masker.encode(line for (_, line), _ in zip(lines, numbers_read, strict=False))))
+        events = next(numbers_read)
     if not whole.size:
         raise ServiceError(f"{Path(source).name} has no event that can be masked: see `stream-masker mask` for reasons")
+    left_out = events - whole.size
+    if left_out:
+        click.echo(f"{left_out:,} of {events:,} events cannot be masked as configured and are left out", err=True)
     return DataSet(
         sampled(whole, records, configuration.groups.records),
         build_taxonomies(configuration),
         secret,
         numeric={name: numeric_range(configuration, name) for name in configuration.numeric},
         distance=getattr(configuration.mechanism, "distance", "wu_palmer"),
+        available=whole.size if 0 < records < whole.size else None,
+        left_out=left_out,
     )
 
 

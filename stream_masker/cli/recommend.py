@@ -16,7 +16,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, for_population, topic_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
@@ -28,12 +28,13 @@ from stream_masker.evaluation.recommendation import (
     recommendation_html,
     searched_candidates,
 )
-from stream_masker.service.configuration import load_configuration, parse_configuration
+from stream_masker.service.configuration import Configuration, load_configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.files import outputs
 from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
 from stream_masker.service.observability.logs import configure_logs
+from stream_masker.service.observability.population_context import named_text
 from stream_masker.service.observability.progress import task_progress
 
 NOT_MET_EXIT_CODE = 3
@@ -65,6 +66,7 @@ FRACTION = click.FloatRange(0, 1)
 @records_option
 @repeats_option
 @processes_option
+@topic_option
 @click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 @click.pass_context
 def command(
@@ -79,13 +81,15 @@ def command(
     records: int,
     repeats: int,
     processes: int,
+    topic: str,
     source: str,
 ) -> None:
     """Search for a mechanism, reference, rounding and noise level within limits, on the events of FILE.
 
-    FILE is of any format that `mask` reads. The configuration with the recommended
-    mechanism is written to --output; its comments and formatting are not kept. If no setting meets the limits, the
-    nearest one is explained, no configuration is written, and the exit code is 3.
+    FILE is of any format that `mask` reads. The configuration with the recommended mechanism is written to --output;
+    its comments and formatting are not kept. With `populations`, the mechanism becomes that of the population of
+    --topic, and the others keep theirs. If no setting meets the limits, the nearest one is explained, no configuration
+    is written, and the exit code is 3.
 
     \b
     Examples:
@@ -95,25 +99,26 @@ def command(
     configure_logs("warning")
     outputs.refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": str(output), "--report": report})
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
-    data = read_dataset(load_configuration(config).single_population, source, records)
+    configuration = for_population(load_configuration(config), topic)
+    data = read_dataset(configuration, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
-    chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, config.parent)]
+    chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, configuration)]
     measured = _measured(data, chosen, repeats, processes).measurements
     found = recommend(measured, limits, data)
     outputs.write_text(report, recommendation_html(found, data))
     click.echo(textwrap.fill(found.text(data), 100))
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
-    outputs.write_text(str(output), _configuration(raw, found))
+    outputs.write_text(str(output), _rewritten(raw, found, configuration.population))
     click.echo(f"the configuration is {output}, the plot is {report}", err=True)
 
 
-def _is_valid(raw: Mapping[str, Any], candidate: Candidate, folder: Path) -> bool:
-    """Return whether the configuration is valid with the candidate."""
+def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Configuration) -> bool:
+    """Return whether the configuration file is valid with the candidate in the population of a configuration."""
+    population = configuration.population
+    changed = with_mechanism(raw, candidate.mechanism, candidate.options, population)
     try:
-        build_mechanism(
-            parse_configuration(with_mechanism(raw, candidate.mechanism, candidate.options), folder=folder), bytes(16)
-        )
+        build_mechanism(parse_configuration(changed, folder=configuration.folder).of_population(population), bytes(16))
     except ConfigurationError:
         return False
     return True
@@ -125,7 +130,8 @@ def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processe
         return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
 
 
-def _configuration(raw: Mapping[str, Any], found: Recommendation) -> str:
+def _rewritten(raw: Mapping[str, Any], found: Recommendation, population: str) -> str:
     candidate = found.best.candidate
     comment = f"{candidate.label}: recommended by stream-masker recommend for {found.limits}"
-    return configuration_yaml(with_mechanism(raw, candidate.mechanism, candidate.options), comment)
+    changed = with_mechanism(raw, candidate.mechanism, candidate.options, population)
+    return configuration_yaml(changed, named_text(population, comment))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -9,6 +10,7 @@ import click
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
 from stream_masker.service.files import outputs
+from stream_masker.service.observability.activity import shown_activity
 
 
 @click.command()
@@ -20,6 +22,8 @@ from stream_masker.service.files import outputs
 def command(data: Path | None, output: str, paper: str) -> None:
     """Reproduce the tables of PAPER next to the printed figures, and say where and why they differ.
 
+    The HTML page also has the figures of 2012.
+
     The data are those that the paper prints, or generated ones with the same number of records, about as many values
     and as strong a correlation: the hospital records of the papers are not public. A cell has our figure, then the
     printed one in brackets.
@@ -30,7 +34,9 @@ def command(data: Path | None, output: str, paper: str) -> None:
       stream-masker reproduce 2012 --data agaricus-lepiota.data
       stream-masker reproduce 2019 --output 2019.html
     """
-    sections = reproduction(paper, data)
+    with shown_activity(sys.stderr) as show:
+        show(f"computing the tables of {paper}")
+        sections = reproduction(paper, data)
     if output:
         outputs.write_text(output, html_page(f"Reproduction of {paper}", (), sections))
     else:

@@ -41,8 +41,8 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     population, in a thread of its own.
 
     The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
-    cannot be used. After a signal the worker ends within 25 seconds, with exit code 0 after an orderly
-    stop and otherwise with 1.
+    cannot be used. A failure of one population ends the process of all. After a signal the worker ends within 25
+    seconds, with exit code 0 after an orderly stop and otherwise with 1.
 
     \b
     Examples:

@@ -29,6 +29,9 @@ ENTROPY_RATIOS = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 5
 CHOSEN_RATIO = (5.0, 20.0)
 """k1 and k2 of figures 5 to 7."""
 
+KNOWN_COUNTS = (1, 2, 3)
+"""The numbers of known attributes in Figure 5, which also has the number of all of them."""
+
 SHOWN_VALUES = 6
 """The number of values in the similarity matrices, as in Table 2."""
 
@@ -68,7 +71,7 @@ class Similarities:
 class CoOccurrence:
     """The measures of 2012: entropies by parameters, then by known attributes; similarities; χ² of a pair.
 
-    ``pair``: the attributes of the greatest χ². ``original``: their χ². ``files``: that of each masked file, by method.
+    ``pair``: the attributes of the χ². ``original``: their χ². ``files``: that of each masked file, by method.
     ``reason``: why there are no measures; empty if there are.
     """
 
@@ -82,23 +85,35 @@ class CoOccurrence:
     reason: str = ""
 
 
-def co_occurrence(data: DataSet, *, confidential: str, files: int = FILES, **options: Any) -> CoOccurrence:
-    """Measure VICUS and Random. ``confidential``: the attribute that the intruder wants to know.
+def co_occurrence(
+    data: DataSet,
+    *,
+    confidential: str,
+    files: int = FILES,
+    pair: tuple[str, str] | None = None,
+    records: int = MAX_ENTROPY_RECORDS,
+    **options: Any,
+) -> CoOccurrence:
+    """Measure VICUS and Random.
 
-    ``options``: further parameters of both methods. Of arrays, the first elements are measured; records that lack a
-    value are left out.
+    ``confidential``: the attribute that the intruder wants to know. ``files``: the number of masked files whose χ² is
+    measured. ``pair``: the attributes of the χ², by default those of the greatest one. ``records``: the number of
+    records that are measured at most, the first ones. ``options``: further parameters of both methods.
+
+    Of arrays, the first elements are measured; records that lack a value are left out. Attributes with a single value
+    carry no information and do not count as known.
     """
-    batch = scalar_records(data)
+    batch = scalar_records(data, records)
     try:
-        return _Measures(data, batch, confidential, options).all(files)
+        return _Measures(data, batch, confidential, options).all(files, pair)
     except (ParameterError, StatisticsError) as error:
         return CoOccurrence(confidential, reason=str(error))
 
 
-def scalar_records(data: DataSet) -> Batch:
-    """Return the records that have every nominal attribute, with the first element of arrays."""
+def scalar_records(data: DataSet, limit: int) -> Batch:
+    """Return the first ``limit`` records that have every nominal attribute, with the first element of arrays."""
     values = np.stack([first_values(column) for column in data.whole.columns], axis=1)
-    rows = values[(values >= 0).all(axis=1)][:MAX_ENTROPY_RECORDS].astype(np.int32)
+    rows = values[(values >= 0).all(axis=1)][:limit].astype(np.int32)
     return Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(rows.shape[1])))
 
 
@@ -109,20 +124,30 @@ class _Measures:
     confidential: str
     options: dict[str, Any]
 
-    def all(self, files: int) -> CoOccurrence:
+    def all(self, files: int, names: tuple[str, str] | None) -> CoOccurrence:
         attributes = self.data.attributes
-        if len(attributes) < 2 or not self.batch.size:
-            raise ParameterError("the measures of 2012 need records with two attributes")
-        pair = self._strongest_pair()
+        if not self.batch.size or not self._informative:
+            raise ParameterError(f"the measures of 2012 need an attribute with two values beside {self.confidential}")
+        pair = self._strongest_pair() if names is None else (attributes.index(names[0]), attributes.index(names[1]))
         return CoOccurrence(
             confidential=self.confidential,
             entropies=tuple(self._entropies(ENTROPY_RATIOS, [1])),
-            by_knowledge=tuple(self._entropies([CHOSEN_RATIO], range(1, len(attributes)))),
+            by_knowledge=tuple(self._entropies([CHOSEN_RATIO], self._known_counts)),
             similarities=self._similarities(),
             pair=(attributes[pair[0]], attributes[pair[1]]),
             original=self._pearson(self.batch.columns, pair),
             files=tuple((method, tuple(self._of_files(method, pair, files))) for method in KINDS_OF_2012),
         )
+
+    @property
+    def _informative(self) -> int:
+        """The number of attributes with several values, without the confidential one."""
+        columns = zip(self.data.attributes, self.batch.columns, strict=True)
+        return sum(name != self.confidential and np.unique(column.codes).size > 1 for name, column in columns)
+
+    @property
+    def _known_counts(self) -> list[int]:
+        return sorted({self._informative, *(count for count in KNOWN_COUNTS if count < self._informative)})
 
     @property
     def _taxonomies(self) -> dict[str, Taxonomy]:

@@ -33,6 +33,8 @@ class DataSet:
     * ``taxonomies``, ``numeric``: the attributes, in the order of the columns.
     * ``secret``: the secret of the masks.
     * ``distance``: the name of the semantic distance that the measures use.
+    * ``available``: the number of records of the source, of which these are a random sample; None if they are all.
+    * ``left_out``: the number of events of the source that cannot be masked as configured.
     """
 
     batches: tuple[Batch, ...]
@@ -40,6 +42,8 @@ class DataSet:
     secret: bytes
     numeric: Mapping[str, Numeric] = field(default_factory=dict)
     distance: str = "wu_palmer"
+    available: int | None = None
+    left_out: int = 0
 
     @property
     def attributes(self) -> tuple[str, ...]:

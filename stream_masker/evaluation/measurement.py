@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from stream_masker.core.anonymity import least_class
+from stream_masker.core.anonymity import least_class, unique_share
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.mechanisms import WindowedMechanism
@@ -23,6 +23,9 @@ from stream_masker.evaluation.sse import sum_of_squared_errors
 EXACT_CELLS = 12_000_000
 """The most transition probabilities of a channel whose risk is computed exactly."""
 
+SEEN_REPEATS = 5
+"""The number of masks of a record in ``Measurement.repeated``."""
+
 
 @dataclass(frozen=True, slots=True)
 class Measurement:
@@ -33,6 +36,11 @@ class Measurement:
       more than ``EXACT_CELLS`` transition probabilities.
     * ``linked``: the expected share of records that are linked (2019: section 3.5). ``anonymity``: the least number of
       equal masked records.
+    * ``unique``: the share of records that no other record equals, of the original and of the masked ones. Array
+      attributes are ignored.
+    * ``repeated``: the chance that the best guess of each attribute's value is right, given all masks of
+      ``SEEN_REPEATS`` records with equal values and independent noise (``noise_key: position``); None if it is not
+      exact.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
@@ -45,6 +53,8 @@ class Measurement:
     risk: Risk | MeasuredRisk
     linked: float
     anonymity: int
+    unique: Mapping[str, float]
+    repeated: Mapping[str, float] | None
     sse: Mapping[str, float]
     unchanged_records: float
     predictions: tuple[Prediction, ...]
@@ -79,6 +89,8 @@ class Measurement:
             "mean": dict(self.means),
             "linked": self.linked,
             "anonymity": self.anonymity,
+            "unique": dict(self.unique),
+            "repeated": None if self.repeated is None else dict(self.repeated),
             "sse": dict(self.sse),
             "unchanged_records": self.unchanged_records,
             "predictions": [asdict(prediction) for prediction in self.predictions],
@@ -95,13 +107,16 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
     masked = data.mask(mechanism)
     released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
     statistics = data.statistics_of(released)
+    risk = _risk(mechanism, data, masked, repeats)
     return Measurement(
         candidate=candidate,
         utility=utility_of(mechanism, data, masked),
         means=statistics.mean,
-        risk=_risk(mechanism, data, masked, repeats),
+        risk=risk,
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
+        unique={"original": unique_share(data.whole), "masked": unique_share(released)},
+        repeated=_repeated(mechanism) if isinstance(risk, Risk) else None,
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
@@ -114,6 +129,10 @@ def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch,
     if mechanism.needs_group or data.channel_cells > EXACT_CELLS:
         return measured_risk(mechanism, data, masked, repeats=repeats)
     return mechanism.risk()
+
+
+def _repeated(mechanism: WindowedMechanism[Any]) -> Mapping[str, float] | None:
+    return mechanism.risk(repeats=SEEN_REPEATS).given_record
 
 
 def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch) -> Utility:

@@ -177,12 +177,14 @@ class MessagePolicy:
 class AlphaSource:
     """Where a record has its own alpha: either the path of a field or the name of a header.
 
-    default: the alpha of records without one; None stands for each attribute's configured alpha.
+    default: the alpha of records without one; None stands for each attribute's configured alpha. least: the minimum of
+    a record's own alpha, from 0.01 to 10.
     """
 
     path: Path | None = None
     header: str | None = None
     default: float | None = None
+    least: float = MIN_RECORD_ALPHA
 
     def __post_init__(self) -> None:
         if (self.path is None) == (self.header is None):

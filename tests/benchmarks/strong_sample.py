@@ -24,8 +24,13 @@ RANDOM_SHARE = 0.03
 
 def real_pairs() -> np.ndarray:
     """(2, n) int32: the principal and the first secondary diagnosis of the 101,388 discharges that have both."""
+    return real_codes(("diag_1", "diag_2"))
+
+
+def real_codes(columns: tuple[str, ...]) -> np.ndarray:
+    """(columns, n) int32: the diagnoses of the discharges that have all of these."""
     find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    found = np.array([[find(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()], np.int32)
+    found = np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
     return np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
 
 
@@ -69,5 +74,5 @@ def _chapter(code: int, tau: Taxonomy) -> int:
 
 
 def as_batch(codes: np.ndarray) -> Batch:
-    """Return the batch of two scalar columns."""
+    """Return the batch of scalar columns."""
     return Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column)) for column in codes))

@@ -57,6 +57,20 @@ def test_evaluate_says_what_is_allowed(config, source, options, message):
     assert message in run("evaluate", "-c", config, *options, source, code=2).output
 
 
+def test_evaluate_says_which_events_it_measures(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", [*LINES, b'{"a": "unknown", "b": "A1"}', b"{}"])
+    report = tmp_path / "r.html"
+    done = run("evaluate", "-c", config, "--mechanisms", "pram", "--records", "50", *FEW, "-o", report, source)
+    assert "2 of 122 events cannot be masked as configured and are left out" in done.stderr
+    data = json.loads(report.with_suffix(".json").read_bytes())
+    assert (data["records"], data["available"], data["left_out"]) == (50, 120, 2)
+    assert "They are a random sample of 120, always the same one." in report.read_text()
+    assert "2 events of the file are left out" in report.read_text()
+    done = run("evaluate", "-c", config, "--mechanisms", "pram", *FEW, "-o", report, write(tmp_path / "all", LINES))
+    assert "left out" not in done.stderr + report.read_text()
+    assert "random sample of" not in report.read_text()
+
+
 def test_evaluate_needs_events(tmp_path, config):
     bad = write(tmp_path / "bad.jsonl", [b"{}"])
     assert "bad.jsonl has no event that can be masked" in run("evaluate", "-c", config, bad, code=1).output

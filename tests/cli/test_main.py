@@ -103,6 +103,14 @@ def test_errors_are_one_line_with_an_exit_code(failing, error, code):
     assert (result.exit_code, result.stdout, result.stderr) == (code, "", "Error: what\n")
 
 
+def test_every_command_protects_the_memory_of_its_process(monkeypatch):
+    """The group of all commands does; ``tests/service/configuration/test_secret.py`` tests what it does."""
+    calls = []
+    monkeypatch.setattr("stream_masker.cli.protect_process", lambda: calls.append("protected"))
+    assert CliRunner().invoke(main, ["config", "schema"]).exit_code == 0
+    assert calls == ["protected"]
+
+
 def test_interrupt_is_silent(failing):
     failing(KeyboardInterrupt())
     result = run("fail")

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from file_commands import LINES, read, run, write
 
+from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism
 
 VISITS = [orjson.dumps({"visit": k, "why": f"{'ABC'[k % 3]}{1 + k % 2}", "name": "Ada"}) for k in range(120)]
@@ -44,6 +45,22 @@ def test_a_command_for_one_population_asks_which(several, tmp_path, command):
     limits = ["--max-rmse", "0.5"] if command == "recommend" else []
     done = run(command, "--config", several, *limits, write(tmp_path / "in", LINES), code=2)
     assert "populations: there are several" in done.output
+
+
+@pytest.mark.parametrize(("topic", "lines", "name"), [("discharges", LINES, ""), ("visits", VISITS, "emergency")])
+def test_recommend_changes_only_the_mechanism_of_the_population_of_the_topic(several, tmp_path, topic, lines, name):
+    content = yaml.safe_load(several.read_text())
+    content["attributes"]["a"]["alpha"] = 0.2
+    several.write_text(yaml.safe_dump(content))
+    best, source = tmp_path / "best.yaml", write(tmp_path / "in", lines)
+    options = ["--max-rmse", "1", "--mechanisms", "pram", "--repeats", "2", "--processes", "1"]
+    files = ["-o", best, "--report", tmp_path / "why.html"]
+    run("recommend", "--config", several, "--topic", topic, *options, *files, source)
+    before, after = load_configuration(several).by_population, load_configuration(best).by_population
+    other = "" if name else "emergency"
+    assert after[name].mechanism.name == "pram"
+    assert after[other].masking_sections() == before[other].masking_sections()
+    assert best.read_text().startswith("# population emergency: PRAM" if name else "# PRAM")
 
 
 def test_check_shows_all_populations_and_the_coverage_of_one(several, tmp_path):

@@ -111,6 +111,26 @@ def test_a_window_of_mostly_one_value_can_be_masked_independently():
     assert made.calibrate().records == 100
 
 
+PAIRS = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(50)] + [(f"l{i}{k}", f"b{i}") for i in range(50) for k in "xy"]
+).taxonomy()
+SIBLINGS = [f"l{i}{k}" for i in range(50) for k in "xy"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        SemanticNoise({"a": PAIRS}, alpha=0.02, rounding="ceil", candidates="leaves", seed=SEED),
+        Pram({"a": PAIRS}, matrices={"a": {v: {SIBLINGS[i - 1]: 1.0} for i, v in enumerate(SIBLINGS)}}, seed=SEED),
+    ],
+    ids=["each value becomes its sibling", "a matrix that rotates the values"],
+)
+def test_a_permutation_of_many_values_is_refused(made):
+    made.learn_many([{"a": SIBLINGS[i % 100]} for i in range(150)])
+    with pytest.raises(StatisticsError, match="single possible original"):
+        made.calibrate()
+
+
 def test_a_matrix_that_permutes_values_is_refused():
     flip = {"positive": {"negative": 1.0}, "negative": {"positive": 1.0}}
     made = Pram({"a": TWO}, matrices={"a": flip}, seed=SEED)

@@ -37,6 +37,11 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
     same.append((data.whole.numeric == masked.numeric).all(axis=1))
     assert found.unchanged_records == pytest.approx(np.logical_and.reduce(same).mean())
     assert found.to_dict()["unchanged_records"] == found.unchanged_records
+    rows = [tuple(c.codes[i] for c in columns) for columns in [masked.columns] for i in range(240)]
+    numbers = [tuple(row) for row in masked.numeric]
+    whole = [(*codes, *numbers[i]) for i, codes in enumerate(rows)]
+    assert found.unique["masked"] == pytest.approx(sum(whole.count(one) == 1 for one in whole) / 240)
+    assert found.repeated["a"] > found.risk.given_record["a"]
     assert found.sse["stay"] == pytest.approx(((masked.numeric - data.whole.numeric) ** 2).sum())
 
 

@@ -138,6 +138,37 @@ def test_the_json_has_the_names_of_the_risk_and_the_csv_the_same_figures(evaluat
     assert len({len(row) for row in rows}) == 1
 
 
+def test_the_tables_of_2019_2013_and_2012_are_in_the_json_and_in_the_csv(evaluation):
+    data = json.loads(report_json(evaluation))
+    rows = {
+        (row["mechanism"], row["method"], row["setting"], row["measure"], row["attribute"]): row["value"]
+        for row in csv.DictReader(io.StringIO(report_csv(evaluation)))
+    }
+    swapped = next(row for row in data["swapping"] if (row["method"], row["k"]) == ("Algorithm 3", 5))
+    assert float(rows["rank_swapping", "2019: Algorithm 3", "k = 5", "rmse", "a"]) == swapped["rmse"]["a"]
+    assert float(rows["rank_swapping", "2019: Algorithm 3", "k = 5", "correlation", "a b"]) > 0
+    assert ("data_swapping", "2019: data swapping", "", "rmse", "b") in rows
+    assert ("distributional_rank_swapping", "2019: distributional", "k = 2", "risk", "") in rows
+    errors = data["microaggregation"][-1]
+    setting = f"k = {errors['k']}"
+    assert (
+        float(rows["microaggregation", f"2013: {errors['variant']}", setting, "sse", "stay"]) == errors["sse"]["stay"]
+    )
+    entropy = data["vicus"][0]
+    found = rows["vicus", "2012: VICUS", "k1 = 2, k2 = 20, known = 1", "confidential", ""]
+    assert float(found) == entropy["confidential"]
+    assert data["similarities"]["attribute"] == "a"
+    assert len(data["similarities"]["total"]) == len(data["similarities"]["values"])
+    assert data["associations"]["attributes"] == ["a", "b"]
+    assert len(data["associations"]["files"]["VICUS"]) == 10
+
+
+def test_what_was_not_measured_is_null():
+    data = json.loads(report_json(evaluated_one()))
+    assert [data[name] for name in ("vicus", "similarities", "associations", "available")] == [None] * 4
+    assert data["left_out"] == 0
+
+
 def test_an_infinite_epsilon_is_a_text():
     from dataclasses import replace
 

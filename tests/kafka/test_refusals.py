@@ -94,6 +94,28 @@ def test_a_wrong_password_is_named_with_its_remedy(
     )
 
 
+def proposal(address: str, user: str, secret: str) -> str:
+    """The only line that ``config init`` writes, which has no configuration yet."""
+    sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
+    sasl |= {"sasl.username": user, "sasl.password": secret}
+    properties = [part for name, value in sasl.items() for part in ("--property", f"{name}={value}")]
+    given = ["config", "init", "--topic", TOPICS[0], "--bootstrap-servers", address, *properties]
+    done = CliRunner().invoke(main, given)
+    assert done.exit_code == 1, done.output
+    [error] = [line for line in done.output.splitlines() if line.startswith("Error: ")]
+    assert "Traceback" not in done.output
+    return error
+
+
+def test_a_proposal_from_a_topic_names_a_wrong_password_and_missing_acls(secured: tuple[str, AdminClient]) -> None:
+    address, _ = secured
+    assert proposal(address, "eve", "wrong-password") == (
+        f"Error: the broker at {address} refuses the user 'eve': check sasl.username, sasl.password and "
+        "sasl.mechanism in kafka.properties"
+    )
+    assert f"the user 'eve' may not use the topics {TOPICS[0]}" in proposal(address, "eve", password("eve"))
+
+
 @pytest.mark.parametrize("arguments", COMMANDS[1:], ids=lambda arguments: arguments[0])
 def test_missing_acls_are_named_with_their_remedy(
     secured: tuple[str, AdminClient], tmp_path: Path, arguments: Sequence[str]

@@ -19,7 +19,7 @@ from stream_masker.core.mechanisms.transport.solver import (
     mean_squares,
 )
 from stream_masker.core.mechanisms.transport.table import Table
-from stream_masker.core.mechanisms.transport.tree import Edge, energy
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.random.keys import PositionKeys

@@ -157,7 +157,8 @@ def test_alpha_falls_back_to_its_default(bench):
 
 
 @pytest.mark.parametrize(
-    "alpha", [0, -1, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]]
+    "alpha",
+    [0, -1, 1e-30, 0.0099, 10.1, 1e300, 10**18, True, None, "", "x", "0", "NaN", "inf", "0x1", "1_0", " 1", [1]],
 )
 def test_rejects_alpha_out_of_range(bench, alpha):
     on_bench = bench(CODE, alpha={"path": "alpha"})
@@ -165,6 +166,14 @@ def test_rejects_alpha_out_of_range(bench, alpha):
     if isinstance(alpha, str):
         on_bench = bench(CODE, alpha={"header": "privacy"})
         assert on_bench.one({"code": "I10"}, headers=[("privacy", alpha.encode())]) == ("alpha_out_of_range", "privacy")
+
+
+@pytest.mark.parametrize("place", ["path", "header"])
+def test_rejects_an_alpha_below_the_configured_minimum(bench, place):
+    on_bench = bench(CODE, alpha={place: "alpha", "least": 0.25})
+    given = lambda alpha: on_bench.one({"code": "I10", "alpha": float(alpha)}, headers=[("alpha", alpha.encode())])  # noqa: E731
+    assert [given(alpha) for alpha in ("0.2499", "0.1")] == [("alpha_out_of_range", "alpha")] * 2
+    assert isinstance(given("0.25"), dict)
 
 
 @pytest.mark.parametrize("header", [None, b"\xff", b"\xef\xbc\x91"])

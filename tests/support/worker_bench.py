@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import ClassVar
@@ -23,6 +23,7 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics
 from stream_masker.service.worker.commit_pipeline import PendingCommit
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.partition_source import earliest_offsets
@@ -251,6 +252,7 @@ class FakeMasker:
 class Bench:
     def __init__(self) -> None:
         self.calls: list[str] = []
+        self.requested: list[list[str]] = []
         self.stop = threading.Event()
         self.health = Health()
         self.metrics = Metrics(CollectorRegistry(), "worker")
@@ -268,6 +270,7 @@ class Bench:
                 statistics_consumer=FakeStatisticsConsumer(),
                 active_statistics=self.active,
                 inputs=SimpleNamespace(due=False),
+                topic_ids=TopicIds(self.request_ids),
                 outputs=lambda _: OUTPUTS,
                 liveness=self.liveness,
                 health=self.health,
@@ -275,6 +278,10 @@ class Bench:
                 may_hold=lambda messages: True,
             )
         )
+
+    def request_ids(self, topics: Sequence[str]) -> bool:
+        self.requested.append([*topics])
+        return not self.stop.is_set()
 
     def turn(self) -> None:
         """Run a turn, then one without records, which waits for the commit."""

@@ -23,6 +23,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
@@ -170,6 +171,7 @@ class Simulation:
                 statistics_consumer=NoStatisticsConsumer(),
                 active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
                 inputs=SimpleNamespace(due=False),
+                topic_ids=TopicIds(lambda _: True),
                 outputs=lambda _: OUTPUTS,
                 liveness=liveness,
                 health=health,

@@ -6,6 +6,8 @@ code from other sources is never loaded. Any number of processes, environments a
 ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder. Where the folder cannot be written, kernels that it
 does not contain are compiled at every start.
 
+An installation contains the kernels of a first use, in the folder ``SHIPPED``. They are read where the cache has none.
+
 numba's own cache keys the code of a kernel by the kernel's source file alone, although other files define the functions
 and constants that the code contains. It also numbers its files, so that two processes cannot fill one folder.
 """
@@ -36,6 +38,9 @@ from stream_masker.core.kernels.part_library import restored_part
 log = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
+SHIPPED = Path(__file__).parents[2] / "compiled"
+"""The kernels that were compiled when the package was installed; a checkout has none."""
+
 COMPILER = (
     numba.__version__,
     llvmlite.__version__,
@@ -64,7 +69,7 @@ class KernelCache:
         """Return the compiled form for these argument types, or None if the disk has none that can be read."""
         target_context.refresh()
         try:
-            content = pickle.loads(self.path(sig, target_context.codegen()).read_bytes())  # noqa: S301 - as trusted as code
+            content = pickle.loads(readable_file(self.path(sig, target_context.codegen())).read_bytes())  # noqa: S301 - as trusted as code
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
         return (
@@ -102,6 +107,12 @@ def kernels_folder() -> Path:
     """Return ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder."""
     configured = os.environ.get("NUMBA_CACHE_DIR")
     return Path(configured) if configured else cache_folder() / "kernels"
+
+
+def readable_file(file: Path) -> Path:
+    """Return the file of this name among those that the installation contains, if the cache has none."""
+    shipped = SHIPPED / file.name
+    return shipped if shipped.exists() and not file.exists() else file
 
 
 @cache

@@ -14,7 +14,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 from stream_masker.core.kernels.claims import claimed
-from stream_masker.core.kernels.disk_cache import KernelCache
+from stream_masker.core.kernels.disk_cache import KernelCache, readable_file
 from stream_masker.core.kernels.part_library import PartLibrary
 
 OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy"}
@@ -48,7 +48,7 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
 
     def compile(self, sig: Any) -> Any:
         """Load or compile the form for these argument types, unless this process has it."""
-        with global_compiler_lock, claimed(self._cache.path(sig, self.targetctx.codegen())):
+        with global_compiler_lock, claimed(readable_file(self._cache.path(sig, self.targetctx.codegen()))):
             return super().compile(sig)
 
 

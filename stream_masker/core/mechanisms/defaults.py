@@ -1,8 +1,8 @@
 """The default mechanism: the best one for the given attributes and parameters.
 
-Semantic transport is the default. At an equal distance between originals and masks, it preserves the joint law of the
-attributes and tells an attacker less than every other mechanism that masks records one by one. Where transport cannot
-be used, semantic noise is the default, with parameters according to 2017's Table 9.
+Semantic transport is the default. It preserves the joint law of the attributes. At an equal distance between originals
+and masks, it tells an attacker less about two attributes than every other mechanism that preserves some correlation.
+Where transport cannot be used, semantic noise is the default, with parameters according to 2017's Table 9.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from stream_masker.core.risk.floor import (
     MAX_CHECKED_VALUES,
     check_changed,
     check_channel,
+    determines_originals,
     required_change,
 )
 from stream_masker.core.risk.records import value_law
@@ -38,6 +39,9 @@ class CheckedMechanism(Protocol):
     def changed_at_least(self, j: int, counts: Counts) -> float:
         """Return a cheap lower bound, for every value, of the probability that masking changes it."""
 
+    def surely_hides(self, j: int) -> bool:
+        """Return whether it is known, without transition probabilities, that a mask has several possible originals."""
+
 
 @dataclass(frozen=True, eq=False)
 class FloorCheck:
@@ -54,7 +58,7 @@ class FloorCheck:
     def check(self) -> None:
         """Raise StatisticsError if masking changes too little, or determines originals."""
         values, prior = value_law(self.counts.values[self.j])
-        if values.size > 1 and not self._surely_changes(self.counts, prior):
+        if values.size > 1 and not (self._surely_changes(self.counts, prior) and self._surely_hides()):
             channel = self.mechanism.attribute_channel(self.j, values, self.counts)
             check_channel(self._name, channel, prior)
 
@@ -81,6 +85,16 @@ class FloorCheck:
         keys, rows, changed = self._frequent
         chosen: BoolArray = np.isin(keys, column.keys)
         return bool(rows[chosen] @ changed[chosen] >= required * column.rows)
+
+    def _surely_hides(self) -> bool:
+        """Return whether a mask has several possible originals, as the mechanism knows or for the most frequent
+        values."""
+        if self.mechanism.surely_hides(self.j):
+            return True
+        sizes = [len(d.taxonomy) for d in self.mechanism.distances]
+        frequent, _ = reduced_counts(self.counts, sizes, [MAX_CHECKED_VALUES] * len(sizes))
+        values, prior = value_law(frequent.values[self.j])
+        return not determines_originals(self.mechanism.attribute_channel(self.j, values, frequent), prior)
 
     @cached_property
     def _frequent(self) -> tuple[Int64Array, Int64Array, Float64Array]:

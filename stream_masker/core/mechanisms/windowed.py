@@ -28,6 +28,7 @@ from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
@@ -248,6 +249,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
+    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
+        """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it."""
+        return None
+
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:
@@ -283,6 +288,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             if snapshot.get(name) != expected[name]:
                 raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
         self._use(statistics)
+
+    def surely_hides(self, j: int) -> bool:
+        """Return whether it is known, without transition probabilities, that some mask of attribute j has several
+        possible originals."""
+        return False
 
     @abstractmethod
     def _prepare(self, statistics: Statistics) -> Prepared:

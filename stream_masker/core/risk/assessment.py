@@ -39,6 +39,9 @@ class ChannelSource(Protocol):
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of the masks of the given attributes, or None if it cannot be computed."""
 
+    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
+        """Return the risk of records of the given attributes, or None if it is not computed in closed form."""
+
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records."""
 
@@ -52,7 +55,8 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
     names = source.attributes
     channels = tuple(source.attribute_channel(j, value_law(counts.values[j])[0], counts) for j in range(len(names)))
     attributes = {name: _attribute_risk(source, j, channels[j], counts) for j, name in enumerate(names)}
-    return Risk.of(attributes, **_record_figures(source, channels, counts, draws=draws, repeats=repeats))
+    alone = {name: risk.vulnerability for name, risk in attributes.items()}
+    return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
 
 
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
@@ -61,26 +65,37 @@ def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Cou
 
 
 def _record_figures(
-    source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
+    source: ChannelSource,
+    channels: tuple[Channel, ...],
+    alone: dict[str, float],
+    counts: Counts,
+    *,
+    draws: int,
+    repeats: int,
 ) -> dict[str, Any]:
-    """Return the figures of records under the names of ``Risk``: the highest over all pairs of attributes."""
+    """Return the figures of records under the names of ``Risk``: the highest over all pairs of attributes.
+
+    ``alone``: by attribute, the chance of the best guess from its own mask. It is that of attributes in no pair.
+    """
     sizes = tuple(len(d.taxonomy) for d in source.distances)
-    given = dict.fromkeys(source.attributes, 0.0)
+    given: dict[str, float] = {}
     found: list[tuple[RecordRisk, float]] = []
     for chosen in _combinations(counts):
         tuples = Tuples.of(counts, chosen, sizes)
-        law = source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
-        if law is None:
+        risk = source.record_risk(tuples) if repeats == 1 else None
+        law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
+        if law is not None:
+            risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
+        if risk is None:
             continue
-        risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
         found.append((risk, float(tuples.prior.max())))
         for j, value in zip(chosen, risk.of_attributes, strict=True):
-            given[source.attributes[j]] = max(given[source.attributes[j]], value)
+            given[source.attributes[j]] = max(given.get(source.attributes[j], 0.0), value)
     if not found:
         return {}
     highest, prior = max(found, key=lambda pair: pair[0].vulnerability)
     return {
-        "given_record": given,
+        "given_record": {name: given.get(name, own) for name, own in alone.items()},
         "vulnerability_of_record": highest.vulnerability,
         "prior_of_record": prior,
         "unchanged_of_record": highest.unchanged,

@@ -22,8 +22,8 @@ With more values, it is checked only if a cheap bound fails.
 MAX_CHECKED_CELLS = 1 << 25
 """The most cells, values times concepts of the taxonomy, that are checked, if these values change enough."""
 
-MIN_ENTROPY = 1e-9
-"""The conditional entropy in bits below which masks determine their originals."""
+MIN_ENTROPY = 1e-5
+"""The share of the uncertainty about originals, in bits, below which masks determine their originals."""
 
 
 def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
@@ -64,10 +64,19 @@ def check_collapse(statistics: Statistics, baseline: Statistics, least: float) -
             )
 
 
+def determines_originals(channel: Channel, prior: Float64Array) -> bool:
+    """Return whether masks of some values leave practically no doubt about their originals.
+
+    ``prior``: the share of each value.
+    """
+    uncertainty = -float((prior[prior > 0.0] * np.log2(prior[prior > 0.0])).sum())
+    return conditional_entropy(joint_law(prior, channel.rows)) < MIN_ENTROPY * uncertainty
+
+
 def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:
     """Raise StatisticsError if masks change too few values of an attribute, or determine the originals of all."""
     check_changed(name, float(prior @ (1.0 - channel.unchanged)), prior)
-    if np.count_nonzero(prior) > 1 and conditional_entropy(joint_law(prior, channel.rows)) < MIN_ENTROPY:
+    if np.count_nonzero(prior) > 1 and determines_originals(channel, prior):
         raise StatisticsError(
-            f"{name}: every masked value has a single possible original; use other candidates or another mechanism"
+            f"{name}: masked values have a single possible original; use other candidates or another mechanism"
         )

@@ -77,11 +77,13 @@ class Risk:
     * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
-    * ``bound_of_record``: with confidence 0.95, none of the estimates of records differs from its true value by more.
+    * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
 
     A record is a row of the window: an array counts with each of its elements. With more than two attributes, the
     figures of records are those of the pair of attributes for which they are highest, because the counts of a window
-    hold no larger combinations. They are None for mechanisms that mask groups of records.
+    hold no larger combinations. For semantic transport of arrays, or of more than two attributes, they are those of the
+    pairs of its tree, and upper bounds that exceed the true values by at most ``bound_of_record``. They are None for
+    mechanisms that mask groups of records.
     """
 
     prior: Mapping[str, float]

@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-import numpy as np
-
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.marginality import marginality
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.similarity import ValueGraph
-from stream_masker.core.statistics import count_batch
 from stream_masker.core.utility import Utility
-from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, noise_candidate
-from stream_masker.evaluation.co_occurrence import co_occurrence
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import utility_of
 from stream_masker.evaluation.papers import printed, samples
+from stream_masker.evaluation.papers.paper_2012 import paper_2012
+from stream_masker.evaluation.papers.printed import compared
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
 from stream_masker.evaluation.sse import SSE_KS, sse_rows
 from stream_masker.evaluation.swapping import METHODS, SWAPPING_KS, swapping_rows
-
-MUSHROOM_CONFIDENTIAL = 20
-"""The index of the confidential column, the colour of the spore print."""
-
-BANK_THRESHOLD = 0.4
-
-
-def compared(ours: float, theirs: float, digits: int = 2) -> str:
-    """Return a measure followed by the printed figure in parentheses."""
-    return f"{ours:.{digits}f} ({theirs:.{digits}f})"
 
 
 def _noise_utility(data: DataSet, method: str, alpha: float) -> Utility:
@@ -233,78 +218,6 @@ def _sse_table(name: str) -> ReportTable:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 1.0
-
-
-def paper_2012(mushroom: Path | None) -> list[ReportSection]:
-    """Reproduce tables 2 and 3 (VICUS)."""
-    data = samples.mushrooms(2_000) if mushroom is None else _read_mushrooms(mushroom)
-    last = data.attributes[-1 if mushroom is None else MUSHROOM_CONFIDENTIAL]
-    if mushroom is None:
-        reason = (
-            "Table 3 needs the mushroom data set of the UCI repository (`--data FILE`). Without it, 2,000 generated "
-            "records of 8 attributes are masked. Their entropies differ in size, because the entropy of a record is at "
-            "most log2 of the number of records, and that of a value log2 of the number of values. As in the paper, "
-            "Random leaves the intruder more uncertain about the confidential value than VICUS, and both entropies "
-            "fall as k1·k2 grows."
-        )
-    else:
-        reason = (
-            "Table 3 is measured on the given mushroom data set. The paper does not state the number of parts, the "
-            "confidential attribute or the prior of the intruder. Here they are 4 parts, the colour of the spore "
-            "print, and equal priors."
-        )
-    exact = (
-        "Table 2 is exact: it is the bank example that the paper prints. Two printed figures are rounded differently: "
-        "0.515 in row 6 of S′, which is symmetric to 0.516, and 0.663, which the paper computes from a rounded S″."
-    )
-    tables = (*_similarity_tables(), _entropy_comparison(data, last))
-    return [ReportSection("2012: VICUS", (exact, reason), tables)]
-
-
-def _read_mushrooms(path: Path) -> DataSet:
-    """Read the complete records of the mushroom data set. Raises ServiceError if the file is not that data set."""
-    import gzip
-
-    try:
-        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
-            rows = [row for row in csv.reader(lines) if "?" not in row]
-    except (OSError, UnicodeDecodeError) as error:
-        raise ServiceError(f"{path} cannot be read ({type(error).__name__})") from None
-    width = max(map(len, rows), default=0)
-    complete = [row for row in rows if len(row) == width]
-    if width <= MUSHROOM_CONFIDENTIAL:
-        raise ServiceError(f"{path} is not the mushroom data set: it has {width} columns, which should be 23")
-    return samples.flat_dataset({f"column{j + 1}": [row[j] for row in complete] for j in range(width)})
-
-
-def _similarity_tables() -> Iterator[ReportTable]:
-    data = samples.bank()
-    sizes = [len(tau) for tau in data.taxonomies.values()]
-    counts = count_batch(data.whole, sizes)
-    graph = ValueGraph.of(counts, tuple(sizes), multigraph=False, most_values=100)
-    direct = graph.direct()
-    transitive = graph.transitive(direct, BANK_THRESHOLD)
-    total = 0.6 * direct[0] + 0.4 * transitive[0]
-    for name, ours in (("S′", direct[0]), ("S″", transitive[0]), ("S", total)):
-        theirs = np.array([line.split() for line in printed.SIMILARITIES[name].strip().splitlines()], float)
-        yield ReportTable(f"Table 2: {name}", ("client", *"123456"), tuple(_matrix(ours, theirs)))
-
-
-def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...]]:
-    for i, (own, other) in enumerate(zip(ours, theirs, strict=True), 1):
-        yield (str(i), *(compared(float(a), float(b), 3) for a, b in zip(own, other, strict=True)))
-
-
-def _entropy_comparison(data: DataSet, confidential: str) -> ReportTable:
-    found = co_occurrence(data, confidential=confidential, files=1, parts=4, part_size=2)
-    ours = {(row.k1, row.k2, row.method): row for row in found.entropies}
-    rows = []
-    for (k1, k2), theirs in printed.ENTROPIES.items():
-        each = [ours[k1, k2, method] for method in ("VICUS", "Random")]
-        figures = [row.record for row in each] + [row.confidential for row in each]
-        rows.append((f"k1 = {k1:g}, k2 = {k2:g}", *(compared(a, b, 4) for a, b in zip(figures, theirs, strict=True))))
-    header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
-    return ReportTable("Table 3: average entropy", header, tuple(rows))
 
 
 PAPERS: Mapping[str, Callable[[Path | None], list[ReportSection]]] = {

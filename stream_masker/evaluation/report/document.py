@@ -10,6 +10,7 @@ from dataclasses import asdict
 from math import isfinite, isnan
 from typing import Any
 
+from stream_masker.evaluation.co_occurrence import CoOccurrence
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.report.groups import aggregation_section
 from stream_masker.evaluation.report.noise import noise_section
@@ -23,6 +24,13 @@ from stream_masker.evaluation.report.overview import (
 from stream_masker.evaluation.report.page import html_page
 from stream_masker.evaluation.report.swaps import swapping_section
 from stream_masker.evaluation.report.transitions import transition_section
+
+SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
+"""The mechanisms of the methods of 2019 that are not rank swapping."""
+
+SIMILARITY_MATRICES = ("direct", "transitive", "total")
+ROW_PARAMETERS = frozenset({"method", "variant", "k", "k1", "k2", "known"})
+"""The parameters in the rows of the papers' tables; the other entries are measures."""
 
 CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
 SECTIONS = (
@@ -54,13 +62,15 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
     statistics, related = evaluation.data.statistics, evaluation.co_occurrence
     data = {
         "records": evaluation.data.whole.size,
+        "available": evaluation.data.available,
+        "left_out": evaluation.data.left_out,
         "attributes": list(evaluation.data.attributes),
         "numeric": list(evaluation.data.numeric),
         "statistics": {name: statistics.to_dict()[name] for name in ("mean", "variance", "covariance", "correlation")},
         "measurements": [one.to_dict() for one in evaluation.measurements],
         "swapping": [_with_pairs(asdict(row)) for row in evaluation.swapping],
         "microaggregation": [asdict(row) for row in evaluation.errors],
-        "vicus": None if related is None else [asdict(row) for row in (*related.entropies, *related.by_knowledge)],
+        **_data_of_2012(related or CoOccurrence("")),
         "rejected": [asdict(one) for one in evaluation.rejected],
     }
     return dict(_plain(data))
@@ -72,20 +82,57 @@ def report_json(evaluation: Evaluation) -> str:
 
 
 def report_csv(evaluation: Evaluation) -> str:
-    """Return the measures of all candidates as CSV, with one line for each measure and attribute."""
-    text = io.StringIO()
+    """Return the measures of all candidates and of the papers' tables as CSV.
+
+    Each measure and attribute has one line. The methods of the tables of 2019, 2013 and 2012, which mask the file as
+    one group, begin with the year.
+    """
+    text, data = io.StringIO(), report_data(evaluation)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADER)
-    for one in _plain([one.to_dict() for one in evaluation.measurements]):
+    for one in data["measurements"]:
         candidate = [one[name] for name in CSV_HEADER[:3]]
         writer.writerows([*candidate, *line] for line in _lines(one))
+    writer.writerows(_table_lines(data))
     return text.getvalue()
+
+
+def _table_lines(data: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str, str, Any]]:
+    """Yield the lines of the tables of 2019, 2013 and 2012, which are not of candidates."""
+    for row in data["swapping"]:
+        name = SWAPPING_MECHANISMS.get(row["method"], "rank_swapping")
+        yield from _row_lines(row, name, f"2019: {row['method']}", f"k = {row['k']}" if row["k"] else "")
+    for row in data["microaggregation"]:
+        yield from _row_lines(row, "microaggregation", f"2013: {row['variant']}", f"k = {row['k']}")
+    for row in data["vicus"] or ():
+        setting = f"k1 = {row['k1']:g}, k2 = {row['k2']:g}, known = {row['known']}"
+        yield from _row_lines(row, row["method"].lower(), f"2012: {row['method']}", setting)
+
+
+def _row_lines(
+    row: Mapping[str, Any], mechanism: str, method: str, setting: str
+) -> Iterator[tuple[str, str, str, str, str, Any]]:
+    for measure, value in row.items():
+        if measure not in ROW_PARAMETERS:
+            yield from ((mechanism, method, setting, *line) for line in _values(measure, value))
+
+
+def _data_of_2012(found: CoOccurrence) -> dict[str, Any]:
+    """Return the entropies, the similarities, and χ² of the original and of the masked files; null if not measured."""
+    similar = found.similarities
+    matrices = {} if similar is None else {name: getattr(similar, name).tolist() for name in SIMILARITY_MATRICES}
+    associations = {"attributes": found.pair, "original": found.original, "files": dict(found.files)}
+    return {
+        "vicus": [asdict(row) for row in (*found.entropies, *found.by_knowledge)] or None,
+        "similarities": similar and {"attribute": similar.attribute, "values": similar.values, **matrices},
+        "associations": associations if found.files else None,
+    }
 
 
 def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for name, value in one["risk"].items():
         yield from _values(name, value)
-    for name in ("linked", "anonymity", "sse", "unchanged_records", "unmasked"):
+    for name in ("linked", "anonymity", "unique", "repeated", "sse", "unchanged_records", "unmasked"):
         yield from _values(name, one[name])
     for name, measures in (*one["utility"]["attributes"].items(), *one["utility"].get("numeric", {}).items()):
         yield from ((measure, name, value) for measure, value in measures.items())

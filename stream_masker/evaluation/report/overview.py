@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
 from stream_masker.core.risk.risk import Risk
+from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
@@ -18,7 +19,14 @@ def data_section(evaluation: Evaluation) -> ReportSection:
     data = evaluation.data
     numeric = f" and the numbers {', '.join(data.numeric)}" if data.numeric else ""
     text = f"{data.whole.size:,} records with the nominal attributes {', '.join(data.attributes)}{numeric}."
-    return ReportSection("The data", (text,), (features_table(evaluation),))
+    return ReportSection("The data", (text, *_origin(data)), (features_table(evaluation),))
+
+
+def _origin(data: DataSet) -> Iterator[str]:
+    if data.available is not None:
+        yield f"They are a random sample of {data.available:,}, always the same one."
+    if data.left_out:
+        yield f"{data.left_out:,} events of the file are left out, because they cannot be masked as configured."
 
 
 def risk_section(evaluation: Evaluation) -> ReportSection:
@@ -73,11 +81,13 @@ def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
         "RMSE",
         "vulnerability",
         "of record",
+        "after 5",
         "certain",
         "unchanged",
         "unchanged records",
         "linked",
         "anonymity",
+        "unique",
         "risk",
         "ε",
         "ΔsdCor",
@@ -85,10 +95,12 @@ def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
     )
     note = (
         "Figures are those of the worst attribute or pair. Of record: the chance that all values of a record are "
-        "guessed right. Certain: the share of values that the attacker guesses with a probability above 0.9. "
+        "guessed right. After 5: the chance for a value, from all masks of five records with equal values and "
+        "independent noise. Certain: the share of values that the attacker guesses with a probability above 0.9. "
         "Unchanged: the share of values that masking does not change. Unchanged records: the share of records in which "
         "masking changes no value. Linked: the expected share of records that an intruder who knows all originals "
-        "links to their masked records. ε: that of the channel, – if unknown."
+        "links to their masked records. Unique: the share of records that no other record equals, before and after "
+        "masking. ε: that of the channel, – if unknown."
     )
     return ReportTable("All methods", header, tuple(_risk_row(one) for one in measured), note)
 
@@ -102,11 +114,13 @@ def _risk_row(one: Measurement) -> tuple[str, ...]:
         f"{one.rmse:.3f}",
         f"{one.vulnerability:.3f}",
         "–" if of_record is None else f"{of_record:.3f}",
+        "–" if one.repeated is None else f"{_worst(one.repeated):.3f}",
         *(
             f"{figure:.3f}"
             for figure in (_worst(risk.certain), _worst(risk.unchanged), one.unchanged_records, one.linked)
         ),
         str(one.anonymity),
+        f"{one.unique['original']:.3f}, {one.unique['masked']:.3f}",
         "exact" if isinstance(risk, Risk) else "attack",
         epsilon_text(risk.epsilon),
         f"{one.correlation_error:.3f}",

@@ -25,7 +25,12 @@ def transition_section(evaluation: Evaluation) -> ReportSection:
             "intruder knows the transition probabilities and the masked file, and some original values of one record. "
             "A greater entropy means a greater uncertainty.",
         ),
-        (*_similarity_tables(found.similarities), entropy_table(found.entropies), *_figures(found)),
+        (
+            *_similarity_tables(found.similarities),
+            entropy_table(found.entropies),
+            knowledge_figure(found),
+            association_figure(found, "The pair with the greatest χ² of the original."),
+        ),
     )
 
 
@@ -57,14 +62,20 @@ def _matrix_rows(values: Sequence[str], matrix: Float64Array) -> Iterator[tuple[
         yield (value, *(f"{cell:.3f}" for cell in row))
 
 
-def _figures(found: CoOccurrence) -> Iterator[Figure]:
+def knowledge_figure(found: CoOccurrence) -> Figure:
+    """Return the entropies by the number of known attributes (Figure 5)."""
     series: dict[str, list[tuple[str, float]]] = {}
     for row in found.by_knowledge:
         series.setdefault(f"{row.method}, record", []).append((str(row.known), row.record))
         series.setdefault(f"{row.method}, confidential", []).append((str(row.known), row.confidential))
     title = "Entropy by the number of known attributes (2012: Figure 5)"
-    yield Figure(title, line_chart(title, "known attributes", "entropy in bits", series), "k1 = 5, k2 = 20.")
+    return Figure(title, line_chart(title, "known attributes", "entropy in bits", series), "k1 = 5, k2 = 20.")
+
+
+def association_figure(found: CoOccurrence, note: str = "") -> Figure:
+    """Return χ² of a pair of attributes in the original file and in masked ones (Figure 7). ``note``: for the
+    caption."""
     bars = [(f"{method}, file {i}", value) for method, values in found.files for i, value in enumerate(values, 1)]
     title = f"χ² of {found.pair[0]} and {found.pair[1]} (2012: Figure 7)"
     chart = bar_chart(title, "Pearson's χ²", bars, mark=("original", found.original))
-    yield Figure(title, chart, "k1 = 5, k2 = 20. The pair with the greatest χ² of the original.")
+    return Figure(title, chart, f"k1 = 5, k2 = 20. {note}".strip())

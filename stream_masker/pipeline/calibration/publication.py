@@ -24,6 +24,7 @@ from stream_masker.core.random.keys import keystream
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
+from stream_masker.pipeline.calibration.risk import VersionRisk
 
 COARSEST: Final = 0.01
 """The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
@@ -97,6 +98,10 @@ class Publication:
 
     def utility(self, exact: Utility, records: int) -> Utility:
         """Return the rounded utility of a window of this number of records."""
+        return self._coarsened(exact, records)
+
+    def risk(self, exact: VersionRisk, records: int) -> VersionRisk:
+        """Return the rounded risk of a window of this number of records."""
         return self._coarsened(exact, records)
 
     def mean(self, exact: Statistics, name: str) -> str | None:
@@ -199,7 +204,7 @@ def laplace(key: bytes, size: int, scale: float) -> Float64Array:
 
 
 def _rounded(value: float, step: float) -> float:
-    return round(round(value / step) * step, 12) if step else value
+    return round(round(value / step) * step, 12) if step and math.isfinite(value) else value
 
 
 def _rounded_array(values: Float64Array, step: float) -> Float64Array:

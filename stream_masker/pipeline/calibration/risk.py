@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.mechanisms.base import Mechanism
@@ -50,18 +51,22 @@ class VersionRisk:
       this. The figures of attributes differ by no more than ``left_out``, the share of the window's rows that were left
       out.
     * ``crossed``: a sentence about every limit that is crossed.
+    * ``unique``: the share of the window's rows whose pair of values no other row has, ``original`` and, if there are
+      masked values, ``masked``.
     """
 
     risk: Risk | None
     left_out: float
     bound: float
     crossed: tuple[str, ...]
+    unique: Mapping[str, float] = field(default_factory=dict)
 
 
 def assess_version(
     mechanism: Mechanism, statistics: Statistics, counts: Counts, distances: Sequence[Distance], limits: RiskLimits
 ) -> VersionRisk:
-    """Return the risk of statistics, in bounded time; ``counts``: those of their window."""
+    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``; ``counts``: those of their
+    window."""
     sizes = [len(d.taxonomy) for d in distances]
     reduced, left_out = reduced_counts(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
     risk = mechanism.with_statistics(statistics, reduced).risk(draws=_draws(reduced))
@@ -90,8 +95,10 @@ def _crossed(risk: Risk, counts: Counts, limits: RiskLimits) -> Iterator[str]:
     for j, name in enumerate(risk.vulnerability):
         worst = max(risk.vulnerability[name], (risk.given_record or {}).get(name, 0.0))
         if worst > limits.max_vulnerability:
-            yield f"{name}: the vulnerability {worst:.3f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
+            shown = math.ceil(worst * 100) / 100
+            yield f"{name}: the vulnerability {shown:.2f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
         required = required_change(value_law(counts.values[j])[1], limits.min_changed)
         changed = 1.0 - risk.unchanged[name]
         if changed < required:
-            yield f"{name}: the share of changed values {changed:.3f} is below {required:.3f} (risk.min_changed)"
+            shown = math.floor(changed * 100) / 100
+            yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f} (risk.min_changed)"

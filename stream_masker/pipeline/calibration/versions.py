@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
+from stream_masker.core.anonymity import unique_share_of_counts
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
@@ -80,6 +81,7 @@ class VersionPlanner:
         self.subject = subject
         self._risk_limits = risk_limits
         self._counts: Counts | None = None
+        self._masked_counts: Counts | None = None
         self._computed: Statistics | None = None
         self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
@@ -116,7 +118,7 @@ class VersionPlanner:
         publish = self._publish(
             original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked, sampling=sampling
         )
-        return self._assessed(publish, original, window.original)
+        return self._assessed(publish, original, window.original, window.masked)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
@@ -160,7 +162,7 @@ class VersionPlanner:
         publish = self._publish(
             statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=latest.sampling
         )
-        return self._assessed(publish, statistics, self._counts)
+        return self._assessed(publish, statistics, self._counts, self._masked_counts)
 
     def on_sampling(self, window: Window, now: int) -> Publish:
         """Return the latest statistics as the next version, by which workers count samples instead of all records.
@@ -182,25 +184,31 @@ class VersionPlanner:
         self.subject, self._mechanism = subject, mechanism
         self._restore()
 
-    def _assessed(self, publish: Publish, statistics: Statistics, counts: Counts | None) -> Publish:
+    def _assessed(
+        self, publish: Publish, statistics: Statistics, counts: Counts | None, masked: Counts | None = None
+    ) -> Publish:
         """Return the version, with its risk if that may withhold it.
 
-        ``counts``: those of its window, None if they are not known.
+        ``counts``, ``masked``: those of its window before and after masking, None if they are not known.
         """
-        self._counts, self._computed = counts, statistics
+        self._counts, self._masked_counts, self._computed = counts, masked, statistics
         if not self.withholds:
             return publish
         found = self.assess()
         return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if found is None else found)
 
     def assess(self) -> VersionRisk | None:
-        """Return the risk of the last version that was computed; None without limits, or if its counts are not known.
+        """Return the rounded risk of the last version that was computed; None without limits or without its counts.
 
         It takes several times as long as the statistics do.
         """
         if self._risk_limits is None or self._counts is None or self._computed is None:
             return None
-        return assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
+        found = assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
+        unique = {"original": unique_share_of_counts(self._counts)}
+        if self._masked_counts is not None:
+            unique["masked"] = unique_share_of_counts(self._masked_counts)
+        return self._publication.risk(replace(found, unique=unique), self._computed.records)
 
     @property
     def withholds(self) -> bool:

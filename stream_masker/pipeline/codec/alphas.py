@@ -19,14 +19,14 @@ ABSENT_ALPHA: Final = float("nan")
 _DECIMAL: Final = re.compile(r"[0-9]{1,20}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?")
 
 
-def parse_alpha(given: Any, blamed: str | None = None) -> float:
-    """Return a record's alpha, in [0.01, 10], from a number or a decimal number as a text.
+def parse_alpha(given: Any, blamed: str | None = None, *, least: float = MIN_RECORD_ALPHA) -> float:
+    """Return a record's alpha, in [``least``, 10], from a number or a decimal number as a text.
 
     Raises RecordRejectedError (alpha_out_of_range, with ``blamed`` as field) for anything else.
     """
     if isinstance(given, str) and _DECIMAL.fullmatch(given):
         given = float(given)
-    if type(given) in (int, float) and MIN_RECORD_ALPHA <= given <= MAX_RECORD_ALPHA:
+    if type(given) in (int, float) and least <= given <= MAX_RECORD_ALPHA:
         return float(given)
     raise RecordRejectedError(Reason.ALPHA_OUT_OF_RANGE, blamed)
 
@@ -42,7 +42,9 @@ def header_alpha(source: AlphaSource) -> Callable[[InputRecord], float]:
 
     def read(record: InputRecord) -> float:
         found = [value for key, value in record.headers if key == source.header]
-        return parse_alpha((found[-1] or b"").decode("utf-8", "replace"), source.header) if found else default
+        if not found:
+            return default
+        return parse_alpha((found[-1] or b"").decode("utf-8", "replace"), source.header, least=source.least)
 
     return read
 

@@ -92,6 +92,8 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
     """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
     metrics.set("risk_limits_crossed", len(found.crossed))
     metrics.set("risk_bound", found.bound)
+    for records, share in found.unique.items():
+        metrics.set("risk_unique_share", share, records=records)
     risk = found.risk
     if risk is None:
         return
@@ -102,6 +104,8 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
         metrics.set("risk_likely_share", risk.likely[attribute], attribute=attribute)
         metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
         metrics.set("risk_epsilon", risk.epsilon[attribute], attribute=attribute)
+        metrics.set("risk_expected_rank", risk.rank[attribute], attribute=attribute)
+        metrics.set("risk_entropy_bits", risk.entropy[attribute], attribute=attribute)
         if risk.given_record is not None:
             metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
     if risk.vulnerability_of_record is not None and risk.unchanged_of_record is not None:

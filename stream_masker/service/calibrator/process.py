@@ -111,13 +111,23 @@ async def run_together(calibrators: Mapping[str, PopulationCalibrator]) -> None:
     running = []
     for name, calibrator in calibrators.items():
         with working_for(name):
-            running.append(asyncio.create_task(calibrator.run()))
+            running.append(asyncio.create_task(_run_one(calibrator, alone=len(calibrators) == 1)))
     await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
     for calibrator in calibrators.values():
         calibrator.stop()
     await asyncio.wait(running)
     for task in running:
         task.result()
+
+
+async def _run_one(calibrator: PopulationCalibrator, *, alone: bool) -> None:
+    """Run a calibrator; log its error if the process has others, as only this line names the population."""
+    try:
+        await calibrator.run()
+    except Exception:
+        if not alone:
+            log.exception("the calibrator failed, so the process ends with all populations")
+        raise
 
 
 def handle_signals(calibrators: Collection[PopulationCalibrator]) -> None:

@@ -59,6 +59,7 @@ class CalibrationSession:
         self._pending: deque[Window] = deque(maxlen=MAX_PENDING_WINDOWS)
         self._refused_blocks = 0
         self._urgency: tuple[Window | None, bool] = None, False
+        self._hurried_from = 0
         self._withheld_settings = ""
         self._unassessed: Publish | None = None
         self.crossed: tuple[str, ...] = ()
@@ -173,8 +174,13 @@ class CalibrationSession:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the latest waiting window may not wait: it differs much from the published statistics."""
+        """Whether the latest waiting window may not wait: it differs much from the published statistics.
+
+        Once for each published version: if what was computed at once is withheld, later windows wait.
+        """
         latest, window = self.history.latest, self._pending[-1] if self._pending else None
+        if latest is not None and latest.version == self._hurried_from:
+            return False
         if window is not self._urgency[0]:
             self._urgency = window, latest is not None and window is not None and self._may_not_wait(window, latest)
         return self._urgency[1]
@@ -198,6 +204,8 @@ class CalibrationSession:
     def publish_next(self, *, urgent: bool = False) -> None:
         """Compute and publish the version of the oldest waiting window; ``urgent``: before the pace allows it."""
         self._metrics.add("calibration_windows_total", outcome="urgent" if urgent else "computed")
+        if urgent and self.history.latest is not None:
+            self._hurried_from = self.history.latest.version
         with self._measured():
             self._publish_window(self._pending.popleft())
 

@@ -148,3 +148,8 @@ class NumericAttributeSection(Section):
 
 
 AnyAttributeSection: TypeAlias = AttributeSection | NumericAttributeSection
+
+
+def configured_alpha(attribute: AnyAttributeSection) -> float:
+    """Return the attribute's noise level; if records bring their own, the default one."""
+    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default

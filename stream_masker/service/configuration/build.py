@@ -28,8 +28,8 @@ from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
     AttributeSection,
-    NumericAttributeSection,
     OntologyValues,
+    configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path, type_paths
@@ -115,11 +115,6 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     if configuration.numeric:
         found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
     return found
-
-
-def configured_alpha(attribute: AttributeSection | NumericAttributeSection) -> float:
-    """Return the attribute's noise level; if records bring their own, the default one."""
-    return attribute.alpha if isinstance(attribute.alpha, float) else attribute.alpha.default
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:
@@ -238,11 +233,12 @@ def _paths(configuration: Configuration, texts: tuple[str, ...]) -> tuple[Path, 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:
     """Return where a record's own alpha is found; it is the same for every attribute (``checks.same_alpha_source``)."""
+    least = configuration.risk.min_alpha
     match next(iter(configuration.attributes.values())).alpha:
         case AlphaFromPath(path=path):
-            return AlphaSource(path=key_path(configuration, path))
+            return AlphaSource(path=key_path(configuration, path), least=least)
         case AlphaFromHeader(header=header):
-            return AlphaSource(header=header)
+            return AlphaSource(header=header, least=least)
     return None
 
 

@@ -11,6 +11,7 @@ from stream_masker.service.configuration.attributes import (
     AlphaFromPath,
     AnyAttributeSection,
     OntologyValues,
+    configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.fields.transforms import transform_problems
@@ -118,6 +119,21 @@ def supported_attributes(configuration: Configuration) -> Problems:
             yield ("attributes", name, "alpha"), f"{given.name} has one level for all records: use a number"
 
 
+def sufficient_alpha(configuration: Configuration) -> Problems:
+    """No noise level is below ``risk.min_alpha``."""
+    levels: dict[ConfigurationLocation, float] = {}
+    if takes_alpha(configuration.mechanism):
+        levels = {
+            ("attributes", name, "alpha"): configured_alpha(one) for name, one in configuration.attributes.items()
+        }
+    target = getattr(getattr(configuration.mechanism, "target", None), "alpha", None)
+    if target is not None:
+        levels["mechanism", "target", "alpha"] = min(target.values()) if isinstance(target, dict) else target
+    for location, alpha in levels.items():
+        if alpha < configuration.risk.min_alpha:
+            yield location, f"{alpha:g} is below risk.min_alpha, {configuration.risk.min_alpha:g}: use a higher one"
+
+
 def one_target(configuration: Configuration) -> Problems:
     """A transport has exactly one target."""
     target = getattr(configuration.mechanism, "target", None)
@@ -205,6 +221,7 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     supported_unit,
     same_alpha_source,
     one_target,
+    sufficient_alpha,
     path_problems,
     transform_problems,
     unreserved_headers,

@@ -285,10 +285,14 @@ class TransportTarget(Section):
     vulnerability: Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
         default=None,
         description="The chance that the best guess of an original value from the masked record is right, for the "
-        "attribute where it is greatest; from 0.001 to 1.",
+        "attribute where it is greatest; from 0.001 to 1. With arrays, or more than two attributes: from the masks of "
+        "two attributes that are neighbours in the tree of attributes.",
     )
     epsilon: Annotated[float, Field(ge=0.001, le=150, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
-        default=None, description="The ε of the channel of the window's records; from 0.001 to 150."
+        default=None,
+        description="The ε of the channel of the window's records; from 0.001 to 150. With arrays, or more than two "
+        "attributes: an upper bound for records with one value of each attribute, to which each further element of an "
+        "array adds its own.",
     )
 
     @property

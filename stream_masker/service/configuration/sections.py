@@ -10,6 +10,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import (
     URL_PATTERN,
+    Alpha,
     Duration,
     FieldPath,
     NonEmptyText,
@@ -261,6 +262,11 @@ class RiskSection(Section):
         le=1,
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
+    )
+    min_alpha: Alpha = Field(
+        default=0.01,
+        description="The least alpha; from 0.01 to 10. A lower one of an attribute is an error, also in the settings "
+        "of a statistics version, and a record with a lower one of its own is rejected (`alpha_out_of_range`).",
     )
     min_variance: float = Field(
         default=0.001,

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from confluent_kafka import TopicCollection, Uuid
+from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_admin
@@ -35,6 +35,19 @@ def topic_identities(admin: TopicAdmin, topics: Sequence[str]) -> dict[str, str]
         log.warning("%s has no id: if it is deleted and created again, noise by position repeats", topic)
         identities[topic] = ""
     return identities
+
+
+def known_identities(admin: TopicAdmin, topic: str) -> dict[str, str]:
+    """Return the id of a topic; nothing if it does not exist, so that its last records keep the id that they had.
+
+    Raises KafkaException.
+    """
+    try:
+        return topic_identities(admin, [topic])
+    except KafkaException as failure:
+        if failure.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+            raise
+        return {}
 
 
 def identified(masking: Masking, topics: Sequence[str]) -> Masking:

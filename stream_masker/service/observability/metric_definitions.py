@@ -225,6 +225,15 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         "Greatest log ratio of two transition probabilities; +Inf if a mask excludes an original.",
         ATTRIBUTE_LABEL,
     ),
+    calibrator_gauge(
+        "risk_expected_rank", "Expected number of guesses until the original of a mask is found.", ATTRIBUTE_LABEL
+    ),
+    calibrator_gauge("risk_entropy_bits", "Uncertainty about the original of a mask, in bits.", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "risk_unique_share",
+        "Share of rows whose pair of values no other row has, before and after masking.",
+        ("records",),
+    ),
     calibrator_gauge("risk_record_vulnerability", "Chance of the best guess of a whole record, given all its masks."),
     calibrator_gauge("risk_record_unchanged_share", "Share of records in which masking changes no value."),
     calibrator_gauge("risk_bound", "Greatest error of the figures of records, with 95 % confidence."),

@@ -8,9 +8,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from stream_masker.core.kernels.compilations import compilations_reported
-from stream_masker.core.kernels.disk_cache import kernels_folder
+from stream_masker.core.kernels.disk_cache import kernels_folder, readable_file
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
 from stream_masker.pipeline.calibration.versions import VersionPlanner
@@ -53,18 +54,21 @@ def warm_up(configuration: Configuration, report: Callable[[str], None] = lambda
     """Run the work of worker and calibrator once, on sample records; the compiled kernels are cached on disk.
 
     ``report`` is called with the name of each kernel when its compilation starts. Returns a mechanism that is
-    calibrated on the sample records. Raises ConfigurationError like ``build_mechanism``.
+    calibrated on sample records, unless they do not allow its target. Raises ConfigurationError like
+    ``build_mechanism``.
     """
     with compilations_reported(report):
         mechanism = _rehearse(configuration)
     with suppress(OSError):  # without a note, the next start rehearses again
-        _note(configuration).touch()
+        note = _note(configuration)
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
     return mechanism
 
 
 def warm_up_once(configuration: Configuration, report: Callable[[str], None]) -> None:
-    """``warm_up``, unless the cache folder notes that this build has done it for the same settings."""
-    if not _note(configuration).exists():
+    """``warm_up``, unless the cache folder or the installation notes that this build has done it for these settings."""
+    if not readable_file(_note(configuration)).exists():
         warm_up(configuration, report)
 
 
@@ -75,7 +79,10 @@ def _note(configuration: Configuration) -> Path:
 
 
 def _rehearse(configuration: Configuration) -> Mechanism:
-    """Calibrate on sample records, and mask some of them. Returns the calibrated mechanism."""
+    """Calibrate on sample records, and mask some of them. Returns the calibrated mechanism.
+
+    A window of sample records that does not allow the target of the mechanism is not rehearsed.
+    """
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:
         attribute.concepts.find("no such code")
@@ -90,14 +97,15 @@ def _rehearse(configuration: Configuration) -> Mechanism:
     )
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS_OF_NOISE if mechanism.name == "semantic_noise" else WARMUP_WINDOWS:
-        publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
-        calibration.assess()
-        calibration.published(publish)
-        mechanism.restore(publish.message.snapshot)
-        blocks = _blocks(masker, masked)
-        for window in (blocks[1:], blocks):
-            calibration.on_window(_window(window), 0)
+        with suppress(StatisticsError):
+            publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
             calibration.assess()
+            calibration.published(publish)
+            mechanism.restore(publish.message.snapshot)
+            blocks = _blocks(masker, masked)
+            for window in (blocks[1:], blocks):
+                calibration.on_window(_window(window), 0)
+                calibration.assess()
     return mechanism
 
 

@@ -37,6 +37,7 @@ from stream_masker.service.worker.commit_pipeline import (
     CommitPipeline,
     PendingCommit,
 )
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
@@ -70,6 +71,7 @@ class WorkerComponents:
     statistics_consumer: StatisticsConsumer
     active_statistics: ActiveStatistics
     inputs: InputTopics
+    topic_ids: TopicIds
     outputs: Callable[[str], OutputTopics]
     liveness: Liveness
     health: Health
@@ -159,6 +161,7 @@ class Worker:
 
     def before_revoke(self) -> None:
         """Settle the commit in progress, before partitions are revoked."""
+        self._components.topic_ids.forget()
         self._handle(Event.REVOKED)
 
     def _hold(self) -> None:
@@ -186,12 +189,19 @@ class Worker:
     def _mask(self) -> Event:
         """Mask the current batch; return groups that are too small to the source."""
         components, current = self._components, self._current
-        masked = self._masked_batch()
+        masked = self._masked_batch() if self._identify_topics() else None
         if masked is None:
             return Event.NOTHING_MASKED
         components.source.put_back(current.batch, masked.shortfalls)
+        components.topic_ids.passed(current.batch)
         current.results = masked.results
         return Event.MASKED if current.batch.records else Event.NOTHING_MASKED
+
+    def _identify_topics(self) -> bool:
+        """Request the ids of the current batch's topics that are in doubt. Return False if the process stops."""
+        ids = self._components.topic_ids
+        topics = ids.in_doubt(self._current.batch)
+        return not topics or self._components.background.run(lambda: ids.request(topics))
 
     def _masked_batch(self) -> MaskedBatches | None:
         """Mask the current batch, as soon as its format is available; None if the process stops before that."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
@@ -15,6 +16,8 @@ from stream_masker.service.observability.population_context import population_th
 from stream_masker.service.runtime.shutdown import exit_within
 from stream_masker.service.worker.run import run_worker
 
+log = logging.getLogger(__name__)
+
 
 def run_workers(
     configurations: Mapping[str, Configuration],
@@ -25,8 +28,8 @@ def run_workers(
 ) -> None:
     """Run the worker of each population until ``stop`` is set; a single one runs in the calling thread.
 
-    If one fails, all stop, and its error is raised, so that the process ends and is started again. Raises the errors
-    of ``run_worker``.
+    If one fails, all stop, and its error is raised, so that the process ends and is started again. A process that went
+    on without one population would look healthy to its supervisor. Raises the errors of ``run_worker``.
     """
     if len(configurations) == 1:
         [(name, configuration)] = configurations.items()
@@ -56,7 +59,8 @@ def _started(
     def run() -> None:
         try:
             run_worker(configuration, registry=registry, health=health, stop=stop)
-        except BaseException as failure:  # noqa: BLE001 - raised again by run_workers
+        except BaseException as failure:
+            log.exception("the worker failed, so the process ends with all populations")
             future.set_exception(failure)
         else:
             future.set_result(None)

@@ -22,7 +22,7 @@ from stream_masker.service.kafka.connections import connect_admin, connect_consu
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified, topic_identities
+from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -38,6 +38,7 @@ from stream_masker.service.worker.client_properties import (
     transactional_ids,
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
+from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.input_topics import REFRESH_MS, REFRESH_PROPERTY, InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
@@ -81,7 +82,9 @@ def run_worker(
             connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
             user=str(configuration.kafka.properties.get("sasl.username", "")),
         )
-        if found is None or not _identify(masking, [*found.inputs], wait=_wait_for_broker(health, liveness)):
+        if found is None:
+            return
+        if not _identify(partial(identified, masking, [*found.inputs]), wait=_wait_for_broker(health, liveness)):
             return
         health.reason(BROKERS, None)
         check_topic_settings(configuration, [*found.inputs])
@@ -105,11 +108,11 @@ def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
     return connect_consumer({**properties, "stats_cb": watch})
 
 
-def _identify(masking: Masking, topics: Sequence[str], *, wait: Callable[[str], bool]) -> bool:
-    """Request the input topics' ids if noise depends on them, until a broker answers; return False when stopping."""
+def _identify(identify: Callable[[], object], *, wait: Callable[[str], bool]) -> bool:
+    """Request and set the input topics' ids, until a broker answers; return False when stopping."""
     while True:
         try:
-            identified(masking, topics)
+            identify()
         except KafkaException as failure:
             if not wait(f"the ids of the input topics are not known: {failure.args[0].str()}"):
                 return False
@@ -154,11 +157,32 @@ def _components(
         ),
         active_statistics=active_statistics,
         inputs=inputs,
+        topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
         outputs=partial(_outputs, configuration, masking, inputs, topic_seal(configuration, topics.calibration)),
         liveness=liveness,
         health=health,
         report=report,
     )
+
+
+def _topic_ids(
+    configuration: Configuration, statistics: ActiveStatistics, liveness: Liveness, health: Health
+) -> TopicIds:
+    """Return when the ids of topics are requested again; never if noise does not depend on them."""
+    properties = {**confluent_properties(configuration), "log_level": 0}
+
+    def identify(topics: Sequence[str]) -> None:
+        admin = connect_admin(properties)
+        for topic in topics:
+            statistics.identify(known_identities(admin, topic))
+
+    def request(topics: Sequence[str]) -> bool:
+        if not _identify(partial(identify, topics), wait=_wait_for_broker(health, liveness)):
+            return False
+        health.reason(BROKERS, None)
+        return True
+
+    return TopicIds(request if statistics.masking.needs_identity else lambda _: True)
 
 
 def _inputs(configuration: Configuration, found: FoundTopics, statistics: ActiveStatistics) -> InputTopics:

@@ -258,6 +258,36 @@ def test_checkouts_share_compiled_kernels(tmp_path, package, call):
     assert call(f"import sys; sys.path.insert(0, {str(moved.parent)!r})\n") == (131, 0)
 
 
+SHIPPED = """
+from pathlib import Path
+from stream_masker.core.kernels import disk_cache
+
+disk_cache.SHIPPED = Path({shipped!r})
+"""
+"""Another folder for the kernels that the installation contains."""
+
+
+def test_a_kernel_of_the_installation_serves_where_the_cache_has_none(package, call, compiled):
+    shipped = compiled.rename(package.parent / "shipped")
+    assert call(SHIPPED.format(shipped=str(shipped))) == (131, 0)
+    assert not compiled.exists()
+
+
+def test_a_kernel_of_other_sources_in_the_installation_is_not_loaded(package, call, compiled):
+    shipped = compiled.rename(package.parent / "shipped")
+    edit(package / "parts.py", "return 10", "return 20")
+    assert call(SHIPPED.format(shipped=str(shipped))) == (161, 1)
+    assert call(SHIPPED.format(shipped=str(shipped))) == (161, 0)
+
+
+def test_a_damaged_kernel_of_the_installation_is_compiled_once(package, call, compiled):
+    shipped = compiled.rename(package.parent / "shipped")
+    (file,) = shipped.glob("total-*")
+    file.write_bytes(b"no machine code")
+    assert call(SHIPPED.format(shipped=str(shipped))) == (131, 1)
+    assert call(SHIPPED.format(shipped=str(shipped))) == (131, 0)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("content", [b"", b"no machine code"])
 def test_a_damaged_file_counts_as_missing(call, compiled, content):

@@ -32,8 +32,8 @@ class Mechanism:
 
     attributes = ("one",)
 
-    def __init__(self, changed: float, bound: float = 0.0) -> None:
-        self.changed, self.bound = changed, bound
+    def __init__(self, changed: float, bound: float = 0.0, *, hides: bool = True) -> None:
+        self.changed, self.bound, self.hides = changed, bound, hides
         self.distances: tuple[Distance, ...] = (distance_by_name("wu_palmer", TREE),)
         self.computed: list[int] = []
 
@@ -46,6 +46,9 @@ class Mechanism:
 
     def changed_at_least(self, j: int, counts: Counts) -> float:
         return self.bound
+
+    def surely_hides(self, j: int) -> bool:
+        return self.hides
 
 
 @pytest.fixture
@@ -69,6 +72,19 @@ def test_a_cheap_bound_needs_no_probabilities() -> None:
     check.check()
     check.check_others()
     assert mechanism.computed == []
+
+
+def test_without_a_bound_the_most_frequent_of_many_values_must_share_a_mask() -> None:
+    mechanism = Mechanism(0.9, bound=0.5, hides=False)
+    FloorCheck(mechanism, 0, counts(300)).check()
+    assert mechanism.computed == [MAX_CHECKED_VALUES]
+
+
+def test_a_permutation_of_many_values_is_refused() -> None:
+    mechanism = Mechanism(1.0, bound=1.0, hides=False)
+    with pytest.raises(StatisticsError, match="single possible original"):
+        FloorCheck(mechanism, 0, counts(300)).check()
+    assert mechanism.computed == [MAX_CHECKED_VALUES, 300]
 
 
 def test_few_values_are_all_checked() -> None:

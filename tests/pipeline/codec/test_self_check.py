@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -24,6 +27,15 @@ def _forgotten_result() -> Any:
 def test_the_scanner_is_correct_here(bench):
     assert self_check.find_difference() is None
     assert bench(FLAT).masker.is_compiled
+
+
+@pytest.mark.exhaustive
+def test_the_scanner_is_correct_with_checks_of_array_bounds(tmp_path):
+    """With them, LLVM compiled an earlier scanner to code that read negative numbers of its tables as large ones."""
+    code = "from stream_masker.pipeline.codec.self_check import find_difference; print(find_difference())"
+    environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "STREAM_MASKER_CACHE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "None\n"
 
 
 def wrong_values(*given: Any) -> Any:

@@ -105,7 +105,7 @@ class Runs:
         self.stopped.set()
 
 
-def test_calibrators_of_all_populations_run_together_and_stop_if_one_fails() -> None:
+def test_calibrators_of_all_populations_run_together_and_stop_if_one_fails(caplog: pytest.LogCaptureFixture) -> None:
     async def check() -> list[str]:
         calibrators: Any = {"": Runs(), "labs": Runs(), "visits": Runs(ServiceError("a topic is missing"))}
         with pytest.raises(ServiceError, match="a topic is missing"):
@@ -114,6 +114,7 @@ def test_calibrators_of_all_populations_run_together_and_stop_if_one_fails() -> 
         return [one.text for one in calibrators.values()]
 
     assert asyncio.run(check()) == ["runs", "population labs: runs", "population visits: runs"]
+    assert caplog.messages == ["the calibrator failed, so the process ends with all populations"]
 
 
 def test_unexpected_error_is_reported_without_its_text() -> None:

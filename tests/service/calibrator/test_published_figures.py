@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -102,3 +103,14 @@ def test_the_budget_of_all_versions_is_added_up(tmp_path: Path) -> None:
 
 def test_without_noise_no_budget_is_spent(bench: SessionBench) -> None:
     assert bench.metric("publication_epsilon_total") == 0
+
+
+def test_the_risk_that_people_see_is_rounded(bench: SessionBench, caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO"):
+        bench.session.assess_risk()
+    families = [f for f in bench.registry.collect() if f.name.startswith("stream_masker_risk_")]
+    figures = {(s.name, *s.labels.values()): s.value for family in families for s in family.samples}
+    assert ("stream_masker_risk_vulnerability", "one", "record") in figures
+    for place, value in figures.items():
+        assert math.isinf(value) or value == pytest.approx(round(value, 2), abs=1e-12), place
+    assert "vulnerability 0." in caplog.text

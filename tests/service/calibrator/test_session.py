@@ -9,8 +9,10 @@ import pytest
 from calibration_session import ABSENT, SessionBench, block, published, sample
 
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.calibration.risk import RiskLimits
 from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.statistics import BlockRange
+from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.service.calibrator.session import MAX_LOGGED_BLOCKS, MAX_PENDING_WINDOWS
 
 
@@ -109,6 +111,21 @@ def test_only_a_drifted_window_is_urgent(bench: SessionBench) -> None:
     bench.session.publish_next(urgent=True)
     assert bench.publisher.published[-1].message.blocks.last == 10
     assert bench.metric("calibration_windows_total", outcome="urgent") == 1
+
+
+def test_drift_makes_one_computation_urgent_for_each_published_version(components: CalibratorComponents) -> None:
+    """A flood whose statistics are withheld stays far from the published ones, and must not compute all the time."""
+    bench = SessionBench(replace(components, risk_limits=RiskLimits(min_variance_share=0.9)))
+    bench.deliver(0, block(0))
+    bench.session.publish_next()
+    for number in range(1, 31):
+        bench.deliver(number, block(10 * number, [3] * 10))
+        bench.session.skip_windows(keep=1)
+        if bench.session.is_urgent:
+            bench.session.publish_next(urgent=True)
+    assert bench.metric("statistics_withheld_total") == 1
+    assert bench.metric("calibration_windows_total", outcome="urgent") == 1
+    assert len(bench.publisher.published) == 1
 
 
 def test_window_without_values_gives_no_version(bench: SessionBench, caplog: pytest.LogCaptureFixture) -> None:

@@ -198,6 +198,25 @@ class TestAlpha:
         first, second = ({"alpha": {"path": "alpha", "default": default}} for default in (0.1, 1))
         assert parse(attributes={"principal": first, "secondary": second})
 
+    def test_alpha_is_at_least_the_configured_minimum(self, parse, problems):
+        least = {"min_alpha": 0.3}
+        assert parse(risk=least, attributes={"principal": {"alpha": 0.3}})
+        noise = {"name": "semantic_noise"}
+        for alpha in (0.2, {"header": "alpha", "default": 0.2}):
+            attributes = {name: {"alpha": alpha} for name in ("principal", "secondary")}
+            (line, _) = problems(risk=least, attributes=attributes, mechanism=noise)
+            assert line == "attributes.principal.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
+
+    @pytest.mark.parametrize("target", [0.2, {"principal": 0.2, "secondary": 0.5}])
+    def test_alpha_of_a_transport_is_at_least_the_configured_minimum(self, problems, target):
+        mechanism = {"name": "semantic_transport", "target": {"alpha": target}}
+        assert problems(risk={"min_alpha": 0.3}, mechanism=mechanism) == [
+            "mechanism.target.alpha: 0.2 is below risk.min_alpha, 0.3: use a higher one"
+        ]
+
+    def test_the_minimum_of_alpha_does_not_concern_other_mechanisms(self, parse):
+        assert parse(risk={"min_alpha": 0.5}, mechanism={"name": "pram"})
+
 
 @pytest.mark.parametrize("name", sorted(RESERVED_PROPERTIES))
 def test_reserved_kafka_properties_cannot_be_set(problems, name):

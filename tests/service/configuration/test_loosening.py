@@ -207,6 +207,14 @@ def test_a_version_cannot_loosen_the_settings_of_a_worker(content, tmp_path) -> 
     check_not_looser(looser, own)
 
 
+def test_a_version_cannot_go_below_the_least_noise_of_a_worker(content, tmp_path) -> None:
+    own = load_configuration(written(tmp_path, {**content, "risk": {"min_alpha": 0.2}}), {})
+    content["attributes"]["one"]["alpha"] = 0.1
+    less = load_configuration(written(tmp_path, content), {})
+    with pytest.raises(ConfigurationError, match=r"attributes\.one\.alpha: 0\.1 is below risk\.min_alpha, 0\.2"):
+        Masking(own).under(mutable_settings(less))
+
+
 def test_a_running_calibrator_refuses_a_file_that_loosens(content, tmp_path) -> None:
     file = ConfigurationFile(written(tmp_path, content), {})
     written(tmp_path, {**content, "fields": {"unlisted": "drop"}})

@@ -126,6 +126,7 @@ LABEL_VALUES = {
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
+    "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
     "cause": {*RefusalCause},
     "concept": {*CONCEPTS},

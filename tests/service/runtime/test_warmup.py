@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
+from stream_masker.core.kernels import disk_cache
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.runtime import warmup
@@ -22,9 +23,26 @@ def test_warm_up_with_every_mechanism(tmp_path, mechanism):
     assert ready.statistics.records == WARMUP_WINDOWS[-1]
 
 
+TREE_ATTRIBUTES = {"a": "a", "b": "b[*].code", "c": "c"}
+
+
+@pytest.mark.parametrize("target", [{"alpha": 0.3}, {"vulnerability": 0.6}, {"epsilon": 8.0}], ids=str)
+def test_three_attributes_and_an_array_start_with_each_target(tmp_path, target):
+    path = written(tmp_path, {"name": "semantic_transport", "target": target}, TREE_ATTRIBUTES)
+    ready = warm_up(load_configuration(path, {}))
+    assert ready.statistics.attributes == ("a", "b", "c")
+    assert ready.statistics.model["tree"]["edges"]
+
+
+def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path):
+    """The target may be right for real events: sample records have few values, which determine each other."""
+    path = written(tmp_path, {"name": "semantic_transport", "target": {"rmse": 0.95}}, TREE_ATTRIBUTES)
+    assert warm_up(load_configuration(path, {})).name == "semantic_transport"
+
+
 def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkeypatch):
     done = []
-    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
     monkeypatch.setattr(warmup, "_rehearse", done.append)
     for name, times in (("semantic_noise", 1), ("semantic_noise", 1), ("pram", 2), ("semantic_noise", 2)):
         warm_up_once(load_configuration(written(tmp_path, {"name": name}), {}), print)
@@ -32,6 +50,17 @@ def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkey
     monkeypatch.setattr(warmup, "build_digest", lambda: "another build")
     warm_up_once(load_configuration(written(tmp_path, {"name": "semantic_noise"}), {}), print)
     assert len(done) == 3
+
+
+def test_a_note_of_the_installation_serves_as_one_of_the_cache_folder(tmp_path, monkeypatch):
+    done = []
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    monkeypatch.setattr(warmup, "_rehearse", done.append)
+    configuration = load_configuration(written(tmp_path, {"name": "semantic_noise"}), {})
+    warm_up(configuration)
+    monkeypatch.setattr(disk_cache, "SHIPPED", (tmp_path / "kernels").rename(tmp_path / "shipped"))
+    warm_up_once(configuration, print)
+    assert len(done) == 1
 
 
 def test_a_start_warms_up_each_time_if_the_cache_folder_cannot_be_written(tmp_path, monkeypatch):
@@ -44,15 +73,17 @@ def test_a_start_warms_up_each_time_if_the_cache_folder_cannot_be_written(tmp_pa
     assert len(done) == 2
 
 
-def written(folder: Path, mechanism: dict[str, Any]) -> Path:
-    """The file of a configuration with a mechanism."""
+def written(folder: Path, mechanism: dict[str, Any], attributes: dict[str, str] | None = None) -> Path:
+    """The file of a configuration with a mechanism; ``attributes``: their paths."""
     rows = "".join(f"c{k},c{(k - 1) // 3}\n" for k in range(1, 60))
     (folder / "tree.csv").write_text(f"concept,parent\n{rows}")
     (folder / "secret").write_bytes(b"0123456789abcdef")
     (folder / "secret").chmod(0o600)
     content = {
         "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {name: {"path": name, "ontology": "tree"} for name in ("a", "b")},
+        "attributes": {
+            name: {"path": path, "ontology": "tree"} for name, path in (attributes or {"a": "a", "b": "b"}).items()
+        },
         "fields": {"unlisted": "drop"},
         "noise_key": "position",
         "mechanism": mechanism,

@@ -323,3 +323,23 @@ def test_every_beat_shows_that_the_loop_is_alive() -> None:
     assert not health.alive
     assert liveness.beat()
     assert health.alive
+
+
+def test_the_ids_of_topics_are_requested_before_records_that_may_be_those_of_another_topic(bench: Bench) -> None:
+    bench.active.version = 1
+    for _ in range(3):
+        bench.worker.turn()
+    assert bench.requested == [["in"]]
+    bench.source.offset = 0
+    bench.worker.turn()
+    assert bench.requested == [["in"]] * 2
+    bench.worker.before_revoke()
+    bench.worker.turn()
+    assert bench.requested == [["in"]] * 3
+
+
+def test_nothing_is_masked_if_the_worker_stops_before_the_ids_are_known(bench: Bench) -> None:
+    bench.active.version = 1
+    bench.worker._components.topic_ids.request = lambda _: False
+    bench.worker.turn()
+    assert (bench.masker.versions, bench.pipeline.commits) == ([], [])

@@ -60,10 +60,13 @@ def test_each_population_has_a_thread_and_all_stop_together(monkeypatch: pytest.
     assert {thread.name for thread in recorder.threads.values()} == {"worker", "worker labs", "worker visits"}
 
 
-def test_a_failure_stops_all_within_the_time_limit_and_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_stops_all_within_the_time_limit_and_is_raised(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     recorder, stop, limits = Recorder(failing="labs"), threading.Event(), []
     monkeypatch.setattr(populations, "exit_within", lambda: limits.append("watched"))
     with pytest.raises(ServiceError, match="a topic is missing"):
         run(monkeypatch, recorder, ["", "labs"], stop)
     assert stop.is_set()
     assert limits == ["watched"]
+    assert caplog.messages == ["the worker failed, so the process ends with all populations"]

@@ -68,6 +68,5 @@ def total_variation(a: ConceptFrequencies, b: ConceptFrequencies) -> float:
 def _unpack(packed: object, taxonomy_size: int) -> ConceptFrequencies:
     domain = unpack_counts(packed if isinstance(packed, Mapping) else {}, taxonomy_size)
     counts = np.diff(domain.cumulative, prepend=0.0).astype(np.int64)
-    order = np.argsort(domain.values)
-    used = order[counts[order] > 0]
-    return ConceptFrequencies(domain.values[used], counts[used])
+    used = counts > 0
+    return ConceptFrequencies(domain.trie.values[used], counts[used])

@@ -98,6 +98,10 @@ class MarkovMechanism(DrawingMechanism[Transition]):
         indices = transition.domain.index_of[values]
         return float(prior @ np.where(indices >= 0, 1.0 - transition.stay[indices], 1.0))
 
+    def surely_hides(self, j: int) -> bool:
+        """Return whether several values of the window have a mask in common."""
+        return self._prepared_statistics()[j].overlaps
+
     @abstractmethod
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> Transition:
         """Create the transition of an attribute from its model. Raises StatisticsError if the model is invalid."""

@@ -11,7 +11,7 @@ from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transition.transitions import PartTransition
+from stream_masker.core.mechanisms.transition.transitions import OtherTransition
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 
@@ -37,7 +37,7 @@ class NaiveDistortion(MarkovMechanism):
         preserves=("the set of values",),
         guarantee="none in a strict sense: all other values are equally probable originals",
         latency="none: each record is masked alone",
-        cost="O(1)",
+        cost="O(log v) for v values of the window",
     )
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
@@ -46,7 +46,7 @@ class NaiveDistortion(MarkovMechanism):
             for name, column in zip(self._attributes, counts.values, strict=True)
         }
 
-    def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> OtherTransition:
         values = unpack_array(read_model_field(model, "values"), np.int32)
         domain = Domain.of(values, np.ones(values.size), self._taxonomy_size(attribute))
-        return PartTransition.whole(domain, np.full(values.size, 1.0 / values.size if values.size <= 2 else 0.0))
+        return OtherTransition(domain, np.full(values.size, 1.0 / values.size if values.size <= 2 else 0.0))

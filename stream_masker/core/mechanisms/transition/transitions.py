@@ -9,7 +9,13 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.transition.domain import Domain
-from stream_masker.core.mechanisms.transition.kernels import draw_by_rows, draw_by_share, draw_in_parts
+from stream_masker.core.mechanisms.transition.kernels import (
+    draw_by_rows,
+    draw_by_share,
+    draw_in_parts,
+    draw_others,
+)
+from stream_masker.core.mechanisms.transition.trie import Trie
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +40,11 @@ class Transition(ABC):
     def stay(self) -> Float64Array:
         """(v,) float64: the probability that each value stays unchanged."""
 
+    @property
+    def overlaps(self) -> bool:
+        """Whether several values of the window have a mask in common."""
+        return self.domain.values.size > 2
+
     @abstractmethod
     def matrix(self) -> Float64Array:
         """Return (v, v) float64: the probabilities with which value i (row) becomes each value, in the domain's
@@ -48,25 +59,30 @@ class PartTransition(Transition):
 
     * ``keep``, ``within``: (v,) float64, the probabilities to stay unchanged, and to stay in the part.
     * ``low``, ``high``: (v,) int64, the half-open range of the part.
+    * ``parts``: the tries of the parts.
     """
 
     keep: Float64Array
     within: Float64Array
     low: Int64Array
     high: Int64Array
+    parts: Trie
 
     @classmethod
-    def whole(cls, domain: Domain, keep: Float64Array) -> PartTransition:
-        """Return a transition in which all values form one part; ``keep``: (v,) the probability to stay unchanged."""
-        v = domain.values.size
-        return cls(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v, np.int64))
+    def of(
+        cls, domain: Domain, keep: Float64Array, within: Float64Array, low: Int64Array, high: Int64Array
+    ) -> PartTransition:
+        """Create the transition of a domain whose values are ascending within each part."""
+        return cls(domain, keep, within, low, high, Trie.of_ranges(domain.values, high))
 
     @property
     def stay(self) -> Float64Array:
         return self.keep
 
     def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
-        return draw_in_parts(codes, first, second, self.domain, self.keep, self.within, self.low, self.high)
+        equal = np.arange(1.0, self.keep.size + 1.0)
+        ranges = (self.keep, self.within, self.low, self.high)
+        return draw_in_parts(codes, first, second, self.domain, *ranges, self.parts, equal)
 
     def matrix(self) -> Float64Array:
         v = self.keep.size
@@ -76,6 +92,29 @@ class PartTransition(Transition):
         each_inside = (self.within - self.keep) / np.maximum(size - 1, 1)
         each_outside = (1.0 - self.within) / np.maximum(v - size, 1)
         result: Float64Array = np.where(inside, each_inside[:, None], each_outside[:, None])
+        np.fill_diagonal(result, self.keep)
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OtherTransition(Transition):
+    """A value stays, or becomes one of the other values with equal probability.
+
+    ``keep``: (v,) float64, the probability to stay unchanged; 1 for a single value.
+    """
+
+    keep: Float64Array
+
+    @property
+    def stay(self) -> Float64Array:
+        return self.keep
+
+    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
+        return draw_others(codes, first, second, self.domain, self.keep, np.arange(1.0, self.keep.size + 1.0))
+
+    def matrix(self) -> Float64Array:
+        v = self.keep.size
+        result: Float64Array = np.tile(((1.0 - self.keep) / max(v - 1, 1))[:, None], v)
         np.fill_diagonal(result, self.keep)
         return result
 
@@ -101,17 +140,22 @@ class ShareTransition(Transition):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowTransition(Transition):
-    """Arbitrary transition probabilities; ``rows``: (v, v) float64, cumulative along each row."""
+    """Arbitrary transition probabilities.
+
+    ``rows``: (v, v) float64, cumulative along each row; the columns are the values of the domain's trie.
+    """
 
     rows: Float64Matrix
 
     @classmethod
     def of(cls, domain: Domain, matrix: Float64Array) -> RowTransition:
-        """Create the transition from a row-stochastic matrix, (v, v)."""
-        rows = np.cumsum(matrix, axis=1)
-        last = matrix.shape[1] - 1 - np.argmax(matrix[:, ::-1] > 0.0, axis=1)
-        rows[np.arange(matrix.shape[1])[None, :] >= last[:, None]] = 1.0
-        return cls(domain, rows)
+        """Create the transition from a row-stochastic matrix, (v, v), in the domain's order."""
+        return cls(domain, np.cumsum(matrix[:, domain.index_of[domain.trie.values]], axis=1))
+
+    @property
+    def overlaps(self) -> bool:
+        possible = self.matrix()[self.domain.shares > 0.0] > 0.0
+        return bool((np.count_nonzero(possible, axis=0) > 1).any())
 
     @property
     def stay(self) -> Float64Array:
@@ -121,4 +165,6 @@ class RowTransition(Transition):
         return draw_by_rows(codes, first, second, self.domain, self.rows)
 
     def matrix(self) -> Float64Array:
-        return np.diff(self.rows, axis=1, prepend=0.0)
+        result: Float64Array = np.empty(self.rows.shape)
+        result[:, self.domain.index_of[self.domain.trie.values]] = np.diff(self.rows, axis=1, prepend=0.0)
+        return result

@@ -1,4 +1,4 @@
-"""The disclosure risk of a transport of pairs, exact.
+"""The disclosure risk of a transport, exact.
 
 Masked values are values of the window, so the joint law of originals and masks is a finite table: P(s, t) =
 w(s)·K(s, t)·ψ(t) with w = P / Kψ. Sums and maxima over tuples s separate into one over b and one over a, so that each
@@ -7,7 +7,7 @@ takes O(tuples · values).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +16,7 @@ from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, mean_squares
 from stream_masker.core.risk.risk import CERTAIN
+from stream_masker.core.risk.sampling import RecordRisk
 
 LOG_FLOOR = 1e-300
 """Added to a number before its logarithm is taken."""
@@ -26,10 +27,14 @@ class Disclosure:
     """What masked records tell an attacker who knows everything but the secret. Exact; keys are attributes.
 
     * ``vulnerability``: Σ_a* max_a P(a, a*), the chance that the best guess of a value from its own mask is right.
-    * ``given_record``: the same from all masks of the record. ``vulnerability_of_record``: of the whole record.
+    * ``given_record``: the same from all masks of the record. ``vulnerability_of_record``: of the whole record. In a
+      tree (``transport.tree``) both are the greatest over its edges, from the masks of both attributes.
     * ``certain``: the share of records whose best guess from the value's own mask is right with probability above 0.9.
     * ``unchanged``: the share of values that stay. ``rmse``: √E[sd²].
-    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window.
+    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window; in a
+      tree the upper bound Σ ``epsilon_of_value``, for records with one value of each attribute.
+    * ``epsilon_of_value``: what each value adds at most to the ε of a record, and each further element of an array
+      (``transport.tree.targets``). Of a pair it is the ε of a value that is masked alone.
     """
 
     vulnerability: Mapping[str, float]
@@ -40,10 +45,13 @@ class Disclosure:
     rmse: Mapping[str, float]
     epsilon: Mapping[str, float]
     epsilon_of_record: float
+    epsilon_of_value: Mapping[str, float]
 
     @classmethod
-    def of(cls, names: tuple[str, ...], problem: Problem, scaling: Scaling) -> Disclosure:
-        """Return the figures of one or two attributes."""
+    def of(
+        cls, names: tuple[str, ...], problem: Problem, scaling: Scaling, epsilon_of_values: Sequence[float]
+    ) -> Disclosure:
+        """Return the figures of one attribute or of a pair; ``epsilon_of_values``: of values that are masked alone."""
         joints = (joint_of_first(problem, scaling), joint_of_second(problem, scaling))
         given = vulnerabilities(problem, scaling)
 
@@ -59,6 +67,42 @@ class Disclosure:
             rmse=each(np.sqrt(mean_squares(problem, scaling)).tolist()),
             epsilon=each([_epsilon(joint) for joint in joints]),
             epsilon_of_record=epsilon_of_record(problem, scaling),
+            epsilon_of_value=each(list(epsilon_of_values)),
+        )
+
+    @classmethod
+    def of_tree(
+        cls,
+        names: tuple[str, ...],
+        joints: Sequence[Float64Matrix],
+        squares: Sequence[Float64Matrix],
+        records: Mapping[tuple[int, int], RecordRisk],
+        epsilon_of_values: Sequence[float],
+    ) -> Disclosure:
+        """Return the figures of attributes in a tree.
+
+        * ``joints``: (k, k) P(a, a*) of each attribute. ``squares``: (k, k) sd² of each. ``records``: the risk of the
+          records of each edge, by its attributes.
+        """
+
+        def each(figures: Iterable[float]) -> dict[str, float]:
+            return dict(zip(names, figures, strict=True))
+
+        own = [float(joint.max(axis=0).sum()) for joint in joints]
+        given = list(own)
+        for pair, risk in records.items():
+            for j, chance in zip(pair, risk.of_attributes, strict=True):
+                given[j] = max(given[j], chance)
+        return cls(
+            vulnerability=each(own),
+            given_record=each(given),
+            vulnerability_of_record=max((risk.vulnerability for risk in records.values()), default=max(own)),
+            certain=each(_certain_share(joint) for joint in joints),
+            unchanged=each(float(np.trace(joint)) for joint in joints),
+            rmse=each(float((joint * s).sum() ** 0.5) for joint, s in zip(joints, squares, strict=True)),
+            epsilon=each(_epsilon(joint) for joint in joints),
+            epsilon_of_record=sum(epsilon_of_values),
+            epsilon_of_value=each(epsilon_of_values),
         )
 
 
@@ -93,6 +137,11 @@ def joint_of_second(problem: Problem, scaling: Scaling) -> Float64Matrix:
     reached = products.row_products(entries.offsets, entries.columns, psi, products.transposed(half))
     result: Float64Matrix = second * reached.T
     return result
+
+
+def channel_rows(joint: Float64Matrix) -> Float64Matrix:
+    """Return (k, k) float64: P(a* | a) from P(a, a*)."""
+    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
 
 
 def vulnerabilities(problem: Problem, scaling: Scaling) -> Float64Array:

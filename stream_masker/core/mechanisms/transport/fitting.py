@@ -61,10 +61,23 @@ def fit(
     start: Scaling | None = None,
 ) -> Fit:
     """Fit a transport. Raises StatisticsError if no tuple may be written or the target cannot be met."""
-    problem = Problem(table, counts / counts.sum(), counts >= goal.least, squares, goal.target.power, extra)
-    _check_written(goal, problem)
+    problem = problem_of(goal, table, counts, squares, extra=extra)
     scaling = _by_distance(goal, problem, start) if goal.target.by_distance else _by_measure(goal, problem, start)
     return Fit.of(problem, counts, scaling)
+
+
+def problem_of(
+    goal: Goal,
+    table: Table,
+    counts: Int64Array,
+    squares: tuple[Float64Matrix, Float64Matrix],
+    *,
+    extra: Float64Matrix | None = None,
+) -> Problem:
+    """Return the problem of a window's counts. Raises StatisticsError if no tuple may be written."""
+    problem = Problem(table, counts / counts.sum(), counts >= goal.least, squares, goal.target.power, extra)
+    _check_written(goal, problem)
+    return problem
 
 
 def _check_written(goal: Goal, problem: Problem) -> None:

@@ -24,6 +24,7 @@ from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
@@ -54,11 +55,20 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
       records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
 
-    The target is a noise level α (mean squared distance α·sdVar; if that exceeds what the window allows, it is
-    truncated, and all values of the attribute count as truncated in the ``Distortion`` of a batch), an RMSE, the
-    vulnerability (the greatest over the attributes of the chance that the best guess of a value, given the masked
-    record, is right), or the ε of the channel: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′
-    and all masked tuples t. Vulnerability and ε are for one or two attributes without arrays.
+    The target is one of:
+
+    * a noise level α: the mean squared distance is α·sdVar. If that exceeds what the window allows, it is truncated,
+      and all values of the attribute count as truncated in the ``Distortion`` of a batch;
+    * an RMSE of each attribute;
+    * a vulnerability: the greatest over the attributes of the chance that the best guess of a value, given the masks of
+      the record, is right. With arrays, or more than two attributes, it is given the masks of both attributes of an
+      edge of the tree, and the greatest over the edges. If the law of records is Markov along the tree, the other masks
+      of the record tell nothing more; otherwise they may;
+    * an ε: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′ and all masked tuples t. With
+      arrays, or more than two attributes, it is an upper bound of this maximum for records with at most one value of
+      each attribute. Each further element of an array adds at most ``disclosure().epsilon_of_value`` of its attribute.
+
+    What the last two guarantee is in ``docs/mathematics.md`` and ``transport.tree.targets``.
     """
 
     name: ClassVar[str] = "semantic_transport"
@@ -139,26 +149,32 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         classes = value_classes(domain.positions, len(self._distances[j].taxonomy))
         return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
 
+    def surely_hides(self, j: int) -> bool:
+        """Return True: every record of the window is a possible mask of every record."""
+        return True
+
     def changed_at_least(self, j: int, counts: Counts) -> float:
         return self._prepared_statistics().changed_at_least(j)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs, or of single values; None for more than two attributes."""
+        """Return the law of masked pairs, or of single values; None for a tree, see ``record_risk``."""
         prepared = self._prepared_statistics()
         if prepared.pair is not None:
             return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
-    def disclosure(self) -> Disclosure:
-        """Return what masked records tell an attacker. Exact.
+    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
+        """Return the risk of records of both attributes of an edge of the tree, an upper bound; None for others."""
+        edges = self._prepared_statistics().record_risks if len(tuples.attributes) == 2 else {}
+        return edges.get((tuples.attributes[0], tuples.attributes[-1]))
 
-        Raises StatisticsError before the first statistics, and ParameterError with arrays, or with more than two
-        attributes.
+    def disclosure(self) -> Disclosure:
+        """Return what masked records tell an attacker. Exact; in a tree, for its edges (``transport.tree.targets``).
+
+        Of a tree it takes one coupling for each pair of a parent's values. Raises StatisticsError before the first
+        statistics.
         """
-        prepared = self._prepared_statistics()
-        if prepared.edges or len(prepared.values) != (1 if prepared.pair is None else 2):
-            raise ParameterError("disclosure is computed for one attribute, or for two without arrays")
-        return Disclosure.of(self._attributes, *prepared.solution())
+        return self._prepared_statistics().disclosure(self._attributes)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)

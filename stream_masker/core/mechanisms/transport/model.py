@@ -7,7 +7,7 @@ pairs; and the edges of the tree if there are arrays or more than two attributes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -16,14 +16,16 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
+from stream_masker.core.mechanisms.transport.disclosure import channel_rows, joint_of_first
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
-from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise
+from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise, problem_of
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.solver import Scaling, gibbs
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree import (
+from stream_masker.core.mechanisms.transport.tree.structure import (
     Edge,
     array_attributes,
+    component_of,
     energy,
     fit_child,
     flipped,
@@ -31,6 +33,7 @@ from stream_masker.core.mechanisms.transport.tree import (
     sample_joint,
     spanning_tree,
 )
+from stream_masker.core.mechanisms.transport.tree.targets import TreeProblem, VulnerabilitySearch, meet_epsilon
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -80,14 +83,17 @@ class ModelBuilder:
         """Return the model. Raises StatisticsError if the target cannot be met."""
         names = self._settings.attributes
         values = {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)}
-        singles = [self._single(j) for j in range(len(names))]
         model: dict[str, Any] = {"values": values, "truncated": self._truncated()}
         arrays = bool(array_attributes(self._counts))
-        if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
-            model["pair"] = self._pair().to_model()
-        if len(names) > 2 or arrays:
-            self._check_target()
-            model["tree"] = self._tree(singles)
+        paired = len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size > 0
+        if self._settings.target.by_distance or paired or len(names) == 1:
+            singles = [self._single(j) for j in range(len(names))]
+            if paired:
+                model["pair"] = self._pair().to_model()
+            if len(names) > 2 or arrays:
+                model["tree"] = self._tree(singles)
+        else:
+            singles, model["tree"] = self._measured_tree()
         model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
         return model
 
@@ -100,13 +106,6 @@ class ModelBuilder:
         greatest = [greatest_noise(*given) for given in zip(laws, written, self._squares, strict=True)]
         exceeded = zip(self._settings.attributes, self._wanted, greatest, strict=True)
         return [name for name, wanted, most in exceeded if wanted > most]
-
-    def _check_target(self) -> None:
-        kind = self._settings.target.kind
-        if not self._settings.target.by_distance:
-            raise StatisticsError(
-                f"target {kind} is only defined for one or two attributes without arrays: use alpha or rmse"
-            )
 
     def _goal(self, *attributes: int) -> Goal:
         means = np.full(2, np.nan)
@@ -148,7 +147,10 @@ class ModelBuilder:
 
     def _tree(self, singles: list[Fit]) -> dict[str, Any]:
         """Fit the tree, and replace the fits of its roots in ``singles``."""
-        edges = [self._edge(parent, child, singles) for parent, child in spanning_tree(self._statistics, self._counts)]
+        edges = [
+            self._edge(parent, child, float(singles[child].sharpness[0]))
+            for parent, child in spanning_tree(self._statistics, self._counts)
+        ]
         roots = {edge.parent for edge in edges} - {edge.child for edge in edges}
         factors = {root: self._component(root, edges, singles) for root in sorted(roots)}
         names = self._settings.attributes
@@ -157,12 +159,62 @@ class ModelBuilder:
             "edges": [edge.to_model(names) for edge in edges],
         }
 
-    def _edge(self, parent: int, child: int, singles: Sequence[Fit]) -> Edge:
+    def _measured_tree(self) -> tuple[list[Fit], dict[str, Any]]:
+        """Return the fits of all attributes, and the tree, that meet a vulnerability or an ε."""
+        names, target = self._settings.attributes, self._settings.target
+        edges = [self._edge(parent, child, 1.0) for parent, child in spanning_tree(self._statistics, self._counts)]
+        roots = {edge.parent for edge in edges} - {edge.child for edge in edges}
+        if target.kind == "epsilon":
+            problem = self._tree_problem(range(len(names)), edges)
+            factor = meet_epsilon(problem, target, self._first_common_factor(problem, roots))
+            singles, fitted = list(problem.fits(factor).values()), problem.edges_at(factor)
+        else:
+            singles, fitted = [self._single(j) for j in range(len(names))], ()
+            for root in sorted(set(range(len(names))) - {edge.child for edge in edges}):
+                fitted += self._vulnerable_component(root, component_of(root, edges), singles)
+        tree = {"roots": {names[root]: 0.0 for root in sorted(roots)}, "edges": [e.to_model(names) for e in fitted]}
+        return singles, tree
+
+    def _vulnerable_component(self, root: int, edges: Sequence[Edge], singles: list[Fit]) -> tuple[Edge, ...]:
+        """Fit the tree below a root to a vulnerability: return its edges, and replace its fit."""
+        problem = self._tree_problem([root], edges)
+        start = min(float(singles[j].sharpness[0] / problem.ratios[j]) for j in (root, *(e.child for e in edges)))
+        alone = dict(enumerate(singles))
+        previous = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
+        search = VulnerabilitySearch(problem, self._settings.target, lambda j: self._rows_alone(j, alone[j]), previous)
+        factor = search.factor(self._first_common_factor(problem, {root}, start))
+        singles[root] = problem.fits(factor)[root]
+        return search.raised(factor)
+
+    def _rows_alone(self, j: int, single: Fit) -> Float64Matrix:
+        """Return (k, k) float64: M(b* | b) of an attribute that is masked alone."""
+        solution = single.solution((self._squares[j], TRIVIAL), self._settings.least, self._settings.target.power)
+        return channel_rows(joint_of_first(*solution))
+
+    def _tree_problem(self, alone: Iterable[int], edges: Sequence[Edge]) -> TreeProblem:
+        problems = {}
+        for j in alone:
+            table, counts = single_table(self._values[j])
+            problems[j] = (problem_of(self._goal(j), table, counts, (self._squares[j], TRIVIAL)), counts)
+        ratios = self._wanted.min() / self._wanted
+        power, least = self._settings.target.power, self._settings.least
+        return TreeProblem(problems, self._squares, ratios, tuple(edges), power, least)
+
+    def _first_common_factor(self, problem: TreeProblem, roots: Iterable[int], otherwise: float | None = None) -> float:
+        """Return the common factor of λ in the model in force; without one, ``otherwise`` or a guess for an ε."""
+        previous = self._previous
+        if previous is not None:
+            known = [float(previous.fits[j].sharpness[0] / problem.ratios[j]) for j in roots if j in previous.roots]
+            if known:
+                return known[0]
+        return otherwise or self._settings.target.level / (len(problem.alone) + len(problem.edges))
+
+    def _edge(self, parent: int, child: int, sharpness: float) -> Edge:
         pair = (min(parent, child), max(parent, child))
         table, counts = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
         if parent > child:
             table, counts = flipped(table, counts)
-        return Edge(parent, child, table, counts, float(singles[child].sharpness[0]))
+        return Edge(parent, child, table, counts, sharpness)
 
     def _component(self, root: int, edges: list[Edge], singles: list[Fit]) -> float:
         """Fit the tree below a root: replace its edges and its fit, and return the factor of its extra exponents.
@@ -319,6 +371,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         edges,
         settings.least,
         settings.target.power,
+        pair is not None and not settings.target.by_distance,
         tuple(noise.tolist()),
         _read_truncated(model.get("truncated", []), names),
     )

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
-from stream_masker.core.mechanisms.transport.disclosure import joint_of_first, joint_of_second
+from stream_masker.core.mechanisms.transport.couplings import Conditional
+from stream_masker.core.mechanisms.transport.disclosure import (
+    Disclosure,
+    channel_rows,
+    epsilon_of_record,
+    joint_of_first,
+    joint_of_second,
+)
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
-from stream_masker.core.mechanisms.transport.tree import Edge, energy, flipped
+from stream_masker.core.mechanisms.transport.tree.edge_risk import (
+    LEFT_OUT,
+    EdgeRisk,
+    conditional_epsilon,
+    edge_risks,
+    joint_of_child,
+)
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
+from stream_masker.core.risk.sampling import RecordRisk
 
 BOUND_PAIRS = 2048
 """The number of pairs of a parent's values that bound the change of its child."""
@@ -34,6 +49,9 @@ class PreparedTransport:
     * ``pair``: the transport of pairs; None for one or for more than two attributes.
     * ``roots``: the factor of the additional exponents of each root of the tree. ``edges``: the tree, parents first.
     * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
+    * ``first_elements``: whether the first element of an array is masked as the second value of a pair, if there is a
+      ``pair``, which is calibrated on events with one element at most; otherwise all elements are masked given the
+      scalar.
     * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none. ``truncated``: (p,)
       whether that is more than the window allows, so that values move less.
     """
@@ -46,6 +64,7 @@ class PreparedTransport:
     edges: tuple[Edge, ...]
     least: int
     power: float
+    first_elements: bool
     noise: tuple[float, ...]
     truncated: tuple[bool, ...]
 
@@ -77,11 +96,13 @@ class PreparedTransport:
 
         * ``before``: the indices of the values of each column. ``words``: one random word for each of them.
         """
-        if self.pair is not None and not any(column.is_array for column in batch.columns):
-            first, second = before
-            after = list(draw_pairs(self.pair_channel, first, second, words[0], words[1]))
+        arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
+        if self.pair is not None and not arrays:
+            after = list(draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1]))
         else:
             after = [np.full(indices.size, -1, np.int32) for indices in before]
+        if self.first_elements and len(arrays) == 1:
+            self._draw_first_elements(arrays[0], batch, before, after, words)
         edges = self._edges_for(batch)
         for j in {edge.parent for edge in edges} - {edge.child for edge in edges}:
             self._draw_alone(j, before, after, words)
@@ -91,6 +112,18 @@ class PreparedTransport:
         for j in range(len(before)):
             self._draw_alone(j, before, after, words)
         return after
+
+    def _draw_first_elements(
+        self, j: int, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
+    ) -> None:
+        """Draw the pairs of a scalar and the first element of array j."""
+        offsets = batch.columns[j].offsets
+        assert offsets is not None
+        rows = np.flatnonzero(np.diff(offsets))
+        chosen = (rows, offsets[rows]) if j == 1 else (offsets[rows], rows)
+        first, second = chosen
+        drawn = draw_pairs(self.pair_channel, before[0][first], before[1][second], words[0][first], words[1][second])
+        after[0][first], after[1][second] = drawn
 
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
@@ -103,11 +136,12 @@ class PreparedTransport:
     def _draw_given(
         self, edge: Edge, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
     ) -> None:
-        """Draw the values of an edge's child whose parent has a value."""
-        if batch.columns[edge.parent].is_array:
-            return
+        """Draw the values of an edge's child whose parent has a value.
+
+        A parent that is an array is one of single elements in the window. Records with several have no context.
+        """
         offsets = batch.columns[edge.child].offsets
-        a, new_a = before[edge.parent], after[edge.parent]
+        a, new_a = (_single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
         if offsets is not None:
             lengths = np.diff(offsets)
             a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
@@ -122,7 +156,7 @@ class PreparedTransport:
     def _edges_for(self, batch: Batch) -> tuple[Edge, ...]:
         """Return the tree; for two attributes, one of them an array, the edge from the scalar to it."""
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
-        if self.edges or self.pair is None or len(arrays) != 1:
+        if self.edges or self.pair is None or self.first_elements or len(arrays) != 1:
             return self.edges if arrays or self.pair is None else ()
         return (self._pair_edges[arrays[0]],)
 
@@ -151,6 +185,15 @@ class PreparedTransport:
             return self._alone(0)
         return self.pair.solution((self.squares[0], self.squares[1]), self.least, self.power)
 
+    def disclosure(self, names: tuple[str, ...]) -> Disclosure:
+        """Return what masked records tell an attacker; ``names``: the attributes."""
+        if self.pair is not None or len(names) == 1:
+            return Disclosure.of(names, *self.solution(), self.epsilon_of_values())
+        risks = self.edge_risks(0.0)
+        joints = {edge.child: risk.joint for edge, risk in zip(self.edges, risks, strict=True)}
+        given = [joints[j] if j in joints else self.alone(j) for j in range(len(names))]
+        return Disclosure.of_tree(names, given, self.squares, self._by_attributes(risks), self.epsilon_of_values())
+
     @cached_property
     def joints(self) -> tuple[Float64Matrix, ...]:
         """P(a, a*) of each attribute of a pair, or of a single attribute."""
@@ -173,8 +216,42 @@ class PreparedTransport:
         """
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
-            return self._conditional(above).joint(self.joint(above.parent))
+            return joint_of_child(self._laws_of(above), self.joint(above.parent))
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
+
+    def edge_risks(self, left_out: float) -> tuple[EdgeRisk, ...]:
+        """Return what the masks of each edge of the tree tell; for ``left_out`` see ``transport.tree.edge_risk``."""
+        roots = {edge.parent for edge in self.edges} - {edge.child for edge in self.edges}
+        joints = {j: self.alone(j) for j in roots}
+        return edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
+
+    @cached_property
+    def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
+        """The risk of records of both attributes of an edge, by these attributes, ascending."""
+        return self._by_attributes(self.edge_risks(LEFT_OUT))
+
+    def _by_attributes(self, risks: Sequence[EdgeRisk]) -> dict[tuple[int, int], RecordRisk]:
+        found = {}
+        for edge, risk in zip(self.edges, risks, strict=True):
+            pair = (min(edge.parent, edge.child), max(edge.parent, edge.child))
+            found[pair] = risk.of_record(parent_first=edge.parent < edge.child)
+        return found
+
+    def epsilon_of_values(self) -> list[float]:
+        """Return for each attribute the greatest ln ratio of its channel, alone or given its parent.
+
+        See ``transport.tree.targets``. It takes one coupling for each pair of a parent's values.
+        """
+        alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
+        for edge, laws in zip(self.edges, self._laws(), strict=True):
+            alone[edge.child] = max(alone[edge.child], conditional_epsilon(laws))
+        return alone
+
+    def _laws(self) -> list[Conditional]:
+        return [self._laws_of(edge) for edge in self.edges]
+
+    def _laws_of(self, edge: Edge) -> Conditional:
+        return edge.laws(self.squares[edge.child], self.power, self.least)
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change.
@@ -189,7 +266,7 @@ class PreparedTransport:
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
             law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)
-        joint = self._conditional(edge).joint(law)
+        joint = joint_of_child(self._laws_of(edge), law)
         return float(joint.sum() - np.trace(joint))
 
     def rows(self, j: int) -> Float64Matrix:
@@ -244,3 +321,13 @@ class PreparedTransport:
         if key not in self._conditionals:
             self._conditionals[key] = edge.channel(self.squares[edge.child], self.power, self.least)
         return self._conditionals[key]
+
+
+def _single_values(column: Column, indices: Int32Array) -> Int32Array:
+    """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
+    if column.offsets is None:
+        return indices
+    single = np.flatnonzero(np.diff(column.offsets) == 1)
+    values = np.full(column.offsets.size - 1, -1, np.int32)
+    values[single] = indices[column.offsets[single]]
+    return values

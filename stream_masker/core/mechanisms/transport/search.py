@@ -80,6 +80,13 @@ def _broyden(inverse: Float64Array, step: Float64Array, change: Float64Array) ->
     return result
 
 
+SLOPES = (0.05, 5.0)
+"""The range of slopes of a scaled measure in ln of the factor, in ``meet_from_below``."""
+MAX_JUMP = 2.5
+"""The greatest step of ln of the factor."""
+COMMON_FACTOR_PRECISION = 1e-5
+"""The search for a factor ends when ln of both ends of its bracket differ by less."""
+
 Measure = Callable[[Problem, Scaling], float]
 """A measure that rises with λ, such as the vulnerability."""
 
@@ -115,3 +122,45 @@ def meet_measure(
         for end in (np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS))
     ]
     return measure(problem, ends[0]), measure(problem, ends[1])
+
+
+def meet_from_below(
+    measure: Callable[[float], float],
+    scale: Callable[[float], float],
+    wanted: float,
+    shortfall: float,
+    start: float,
+    bounds: tuple[float, float] = (MIN_SHARPNESS, MAX_SHARPNESS),
+) -> tuple[float, float] | None:
+    """Find a factor whose measure is at most ``wanted``, and at least ``wanted`` − ``shortfall`` if there is one.
+
+    The next factor is found by a secant through the last two points, or by bisection where that leaves the bracket.
+
+    * ``measure``: rises with the factor, but may jump. ``scale``: makes it about linear in ln of the factor.
+    * ``start``: the first factor. ``bounds``: the least factor and the greatest one.
+
+    Returns the factor and its measure; None if the measure exceeds ``wanted`` even for the least factor.
+    """
+    low, high = np.log(bounds[0]), np.log(bounds[1])
+    floor, ceiling = low, high
+    point, slope = float(np.clip(np.log(start), low, high)), 1.0
+    aim = scale(wanted - shortfall / 2.0)
+    found: tuple[float, float] | None = None
+    previous: tuple[float, float] | None = None
+    for _ in range(MAX_SEARCHES):
+        value = measure(float(np.exp(point)))
+        if value > wanted:
+            high = point
+        else:
+            low, found = point, (float(np.exp(point)), value)
+        ended = point == (floor if value > wanted else ceiling)
+        if ended or wanted - shortfall <= value <= wanted or high - low < COMMON_FACTOR_PRECISION:
+            break
+        here = (point, scale(value))
+        if previous is not None and here[0] != previous[0]:
+            slope = float(np.clip((here[1] - previous[1]) / (here[0] - previous[0]), *SLOPES))
+        previous = here
+        proposal = float(np.clip(point + np.clip((aim - here[1]) / slope, -MAX_JUMP, MAX_JUMP), floor, ceiling))
+        inside = low < proposal < high or (proposal == floor == low) or (proposal == ceiling == high)
+        point = proposal if inside else (low + high) / 2.0
+    return found

@@ -59,8 +59,8 @@ def unit_reader(path: Path, limits: RecordLimits) -> Callable[[bytes], bytes]:
 
 
 def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, InputRecord], float]:
-    """Return a function from a record to its alpha, in [0.01, 10]; NaN for a record without one, if there is no
-    default.
+    """Return a function from a record to its alpha, in [``source.least``, 10]; NaN for a record without one, if there
+    is no default.
 
     number: that of the alpha's path among the matches; None if the alpha is in a header. The function raises
     RecordRejectedError (alpha_out_of_range) for a field or header that is not an alpha. A null counts as no alpha.
@@ -73,7 +73,7 @@ def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, 
 
     def read(matches: Matches, _: InputRecord) -> float:
         found = _first_value(matches, number, path)
-        return default if found is _ABSENT else parse_alpha(found, path.text)
+        return default if found is _ABSENT else parse_alpha(found, path.text, least=source.least)
 
     return read
 

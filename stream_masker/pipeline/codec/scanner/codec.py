@@ -38,7 +38,7 @@ from stream_masker.pipeline.codec.scanner.render import NUMBER_TEXT, measure_all
 from stream_masker.pipeline.codec.scanner.render_cache import RenderCache, number_texts, rewritten_numbers
 from stream_masker.pipeline.codec.scanner.scan import scan_all
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
-from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.plan import MIN_RECORD_ALPHA, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import Inputs
@@ -88,7 +88,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._plan = plan
         self._attributes = attributes
         self._pseudonyms = pseudonyms
-        self._interned = InternTable(attributes)
+        self._interned = InternTable(attributes, MIN_RECORD_ALPHA if plan.alpha is None else plan.alpha.least)
         self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
         self._alpha = plan.alpha if writes else None

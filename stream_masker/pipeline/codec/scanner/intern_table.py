@@ -28,6 +28,7 @@ from stream_masker.pipeline.codec.scanner.lookups import (
     no_texts,
 )
 from stream_masker.pipeline.codec.scanner.text_hash import random_key
+from stream_masker.pipeline.plan import MIN_RECORD_ALPHA
 from stream_masker.pipeline.reasons import RecordRejectedError
 
 INTERN_FIRST_SLOTS: Final = 1 << 12
@@ -45,12 +46,13 @@ class InternTable:
     An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it is emptied.
     """
 
-    def __init__(self, attributes: Sequence[AttributeCodec]) -> None:
+    def __init__(self, attributes: Sequence[AttributeCodec], least_alpha: float = MIN_RECORD_ALPHA) -> None:
+        """``least_alpha``: the minimum of a record's own alpha."""
         self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
-            lambda text: _bits(parse_alpha(orjson.loads(text))),
-            lambda text: _bits(parse_alpha(text)),
+            lambda text: _bits(parse_alpha(orjson.loads(text), least=least_alpha)),
+            lambda text: _bits(parse_alpha(text, least=least_alpha)),
         ]
         self.table = _empty(INTERN_FIRST_SLOTS)
 

@@ -6,16 +6,22 @@ import numpy as np
 import pytest
 
 from stream_masker.core.mechanisms.transition.domain import Domain
-from stream_masker.core.mechanisms.transition.transitions import PartTransition, RowTransition, ShareTransition
+from stream_masker.core.mechanisms.transition.transitions import (
+    OtherTransition,
+    PartTransition,
+    RowTransition,
+    ShareTransition,
+)
 
 SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
 
 
 def transitions():
-    domain = Domain.of(np.array([4, 2, 7]), np.array([0, 3, 2]), 9)
+    domain = Domain.of(np.array([4, 7, 2]), np.array([0, 2, 3]), 9)
     rows = np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7], [0.1, 0.9, 0.0]])
     low, high = np.array([0, 0, 2]), np.array([2, 2, 3])
-    yield PartTransition(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
+    yield PartTransition.of(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
+    yield OtherTransition(domain, np.array([0.4, 0.0, 0.8]))
     yield ShareTransition(domain, 0.25)
     yield RowTransition.of(domain, rows)
 
@@ -24,7 +30,7 @@ def transitions():
 @pytest.mark.parametrize("first", [SMALLEST, LARGEST])
 @pytest.mark.parametrize("second", [SMALLEST, LARGEST])
 def test_extreme_random_words_draw_only_possible_values(transition, first, second):
-    codes = np.array([4, 2, 7, 0, 8, -1], np.int32)
+    codes = np.array([4, 7, 2, 0, 8, -1], np.int32)
     drawn = transition.draw(codes, np.array([[first, second]] * 6))
     chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
     for row, value in zip(chances, drawn, strict=False):

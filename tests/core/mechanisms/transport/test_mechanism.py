@@ -241,11 +241,6 @@ def test_three_attributes_keep_the_law_of_the_edges_of_their_tree(tau, codes):
         assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
 
 
-def test_targets_of_whole_records_are_for_records_without_arrays(tau):
-    with pytest.raises(StatisticsError, match="without arrays"):
-        calibrated(tau, array_batch(np.random.default_rng(2)), target={"epsilon": 5})
-
-
 def test_values_that_the_window_lacks_are_masked(tau, codes):
     made = calibrated(tau, as_batch(codes))
     new = as_batch(np.array([[59] * 200, [58] * 200], np.int32))
@@ -334,8 +329,3 @@ def test_noise_levels_of_single_records_are_rejected(tau, codes):
     one = as_batch(codes[:, :1])
     with pytest.raises(ParameterError, match="semantic_transport has one noise level"):
         made.mask_batch(Batch(1, one.columns, np.array([0.5])), FieldKeys(SEED, [b"k"]))
-
-
-def test_disclosure_is_for_records_without_arrays(tau):
-    with pytest.raises(ParameterError, match="without arrays"):
-        calibrated(tau, array_batch(np.random.default_rng(2))).disclosure()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
@@ -68,3 +69,14 @@ def test_windows_of_three_attributes_and_arrays_allow_it_too(seed, kinds, size, 
     masked = made.mask_many(records, keys=[b"%d" % i for i in range(len(records))])
     assert {row["a"] for row in masked} | {row["c"] for row in masked} <= set(some)
     assert {row["d"] for row in masked} <= {"negative", "positive"}
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0])
+def test_a_value_that_determines_all_others_allows_it_too(alpha):
+    """λ of the children changes nothing, because each value has one partner: they move with the root."""
+    some = ("c7", "c8", "c11", "c22")
+    records = [{"a": one, "b": [one, one], "c": some[k - 1]} for k, one in enumerate(some)] * 3
+    made = calibrated(records, {"a": TAU, "b": TAU, "c": TAU}, alpha)
+    masked = made.mask_many(records, keys=[b"%d" % i for i in range(len(records))])
+    tuples = {(r["a"], *r["b"], r["c"]) for r in records}
+    assert {(r["a"], *r["b"], r["c"]) for r in masked} <= tuples

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 from support.codecs import CodecPair
 from support.documents import CODES, JUNK, NUMBERS, ODD_CODES, ODD_TEXTS, TEXTS, edited, encoded
 
+from stream_masker.pipeline.records import Masked, Rejected
+
 FLAT = (
     {"a": {"path": "diag_1", "label": "text_1"}, "b": {"path": "diag_2", "missing": "keep", "unknown": "suppress"}},
     {"unlisted": "drop", "fields": {"keep": ["age", "n"], "pseudonymize": ["id", "n2"]}},
@@ -228,6 +230,16 @@ def all_damaged(text: bytes) -> list[bytes]:
     cut = [text[:end] for end in range(len(text) + 1)]
     changed = [text[:at] + junk(at, 0) + text[at + 1 :] for at in range(len(text))]
     return [*cut, *changed, *(one[: 1 + 31 * at % len(one)] for at, one in enumerate(changed))]
+
+
+def test_the_corpus_of_the_fuzzer(pair, name):
+    """Every input that a run of the fuzzer kept for this plan; the first byte of a file is the number of the plan."""
+    number, corpus = list(PLANS).index(name), Path(__file__).parents[3] / "fuzz" / "corpus"
+    inputs = [path.read_bytes() for path in sorted(corpus.iterdir())]
+    values = [data[1:] for data in inputs if data[0] % len(PLANS) == number]
+    assert len(values) > 20
+    outcomes = pair.check(values).outcomes
+    assert {type(outcome) for outcome in outcomes} == {Masked, Rejected}
 
 
 CHECKED = """

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.transition.transitions import PartTransition
+from stream_masker.core.mechanisms.transition.transitions import OtherTransition
 from stream_masker.core.mechanisms.transition.vicus.base import PartitionMechanism, stay_probability
 
 
@@ -29,10 +29,10 @@ class RandomTransitions(PartitionMechanism):
         preserves=("a share of the values",),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
         latency="none: each record is masked alone",
-        cost="O(1); a calibration takes O(v²) for v values of the window",
+        cost="O(log v); a calibration takes O(v²) for v values of the window",
     )
 
-    def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> OtherTransition:
         domain, low, high = self._part_ranges(attribute, model)
         part = (high - low).astype(np.float64)
-        return PartTransition.whole(domain, stay_probability(self._k1, self._k2, part, domain.values.size - part))
+        return OtherTransition(domain, stay_probability(self._k1, self._k2, part, domain.values.size - part))

@@ -43,7 +43,7 @@ class Vicus(PartitionMechanism):
         preserves=("similarity by co-occurrence", "more association than Random"),
         guarantee="none in a strict sense: every value is a possible original, with known probabilities",
         latency="none: each record is masked alone",
-        cost="O(1); a calibration takes O(v²) for v values of the window",
+        cost="O(log v); a calibration takes O(v²) for v values of the window",
     )
 
     def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
@@ -51,4 +51,4 @@ class Vicus(PartitionMechanism):
         v, part = domain.values.size, (high - low).astype(np.float64)
         keep = stay_probability(self._k1, self._k2, part, v - part)
         within = np.where(part == v, 1.0, keep + (part - 1.0) * keep / self._k1)
-        return PartTransition(domain, keep, within, low, high)
+        return PartTransition.of(domain, keep, within, low, high)

@@ -144,6 +144,16 @@ class Edge:
         return cls(*edge, *read_tuples(model, shapes[edge]), sharpness)
 
 
+def component_of(root: int, edges: Sequence[Edge]) -> list[Edge]:
+    """Return the edges below a root, parents first."""
+    reached, found = {root}, []
+    for edge in edges:
+        if edge.parent in reached:
+            reached.add(edge.child)
+            found.append(edge)
+    return found
+
+
 def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Matrix:
     """Return (k_A, k_A) float64 ≥ 0: the energy distance of the laws of B given a and given a*; 0 where one has no
     partner."""
@@ -226,6 +236,8 @@ def fit_child(
     if raised:
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     if not smallest < wanted < greatest:
+        if raised:  # the values of A determine those of B, so λ of B changes nothing
+            return edge.sharpness
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
     point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):

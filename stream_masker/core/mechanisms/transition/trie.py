@@ -1,0 +1,123 @@
+"""Consistent sampling: draws by weights that change little when the weights change a little.
+
+The values are the leaves of a binary trie of their positions. A draw descends from the root and enters the left half of
+a node with the half's share of the node's weight. The decision depends on the random word, the node and this share
+only. A window that slides changes the shares a little, most of them far down, and few decisions. A draw by cumulative
+weights, in contrast, shifts all values behind the first change.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.random.draws import accepts, mixed_word
+
+BITS_OF_POSITIONS = 31
+SALT_SHIFT = np.uint64(6)
+"""The number of a node's bit has at most so many bits."""
+
+
+class Trie(NamedTuple):
+    """The binary trie of v values. Immutable.
+
+    A node is the range of values that have a prefix of bits in common, where the next bit differs. It is numbered by
+    the first value of its right half, from 1 to v − 1. The number 0 stands for a leaf.
+
+    * ``values``: (v,) int32 positions, ascending within each range that has a trie of its own.
+    * ``left``, ``right``: (v,) int32, the nodes of both halves of each node.
+    * ``salts``: (v,) uint64 of the nodes. They depend on the prefix alone.
+    * ``roots``: (v,) int32, the root of the trie of each value.
+    """
+
+    values: Int32Array
+    left: Int32Array
+    right: Int32Array
+    salts: UInt64Array
+    roots: Int32Array
+
+    @classmethod
+    def of(cls, values: Int32Array) -> Trie:
+        """Create the trie of distinct positions, in any order."""
+        return cls.of_ranges(np.sort(values), np.full(values.size, values.size))
+
+    @classmethod
+    def of_ranges(cls, values: Int32Array, ends: Int64Array) -> Trie:
+        """Create a trie for each range of values. ``ends``: (v,) int64, the end of the range of each value."""
+        left, right, roots = (np.zeros(values.size, np.int32) for _ in range(3))
+        trie = cls(values, left, right, np.zeros(values.size, np.uint64), roots)
+        start = 0
+        while start < values.size:
+            roots[start : ends[start]] = link_nodes(trie, start, int(ends[start]))
+            start = int(ends[start])
+        return trie
+
+
+@part
+def differing_bit(one: int, other: int) -> int:
+    """Return the number of the highest bit in which two positions differ."""
+    bits, found = int64(one) ^ int64(other), int64(-1)
+    while bits:
+        bits >>= 1
+        found += 1
+    return found
+
+
+@kernel
+def link_nodes(trie: Trie, start: int, end: int) -> int:
+    """Set the links and salts of the nodes of the values start … end − 1, and return the root; 0 for a single value.
+
+    A node's parent has a higher bit. ``path`` holds the nodes from the root to the last one, by their falling bits.
+    """
+    path = np.zeros(BITS_OF_POSITIONS + 1, np.int64)
+    bits = np.zeros(BITS_OF_POSITIONS + 1, np.int64)
+    depth = int64(0)
+    for node in range(start + 1, end):
+        bit = differing_bit(trie.values[node - 1], trie.values[node])
+        trie.salts[node] = mixed_word(np.uint64(trie.values[node] >> bit) << SALT_SHIFT | np.uint64(bit))
+        lower = int64(0)
+        while depth > 0 and bits[depth - 1] <= bit:
+            depth -= 1
+            lower = path[depth]
+        trie.left[node] = lower
+        if depth > 0:
+            trie.right[path[depth - 1]] = node
+        path[depth] = node
+        bits[depth] = bit
+        depth += 1
+    return int64(path[0])
+
+
+@part
+def draw_leaf(trie: Trie, low: int, high: int, cumulative: Float64Array, excluded: int, word: np.uint64) -> int:
+    """Return the index of a value drawn with probabilities proportional to the steps of ``cumulative``.
+
+    * ``low``, ``high``: the range of a trie.
+    * ``cumulative``: (v,) float64, the cumulative weights in the order of the trie's values.
+    * ``excluded``: the index of a value that is not drawn, −1 for none. Weights must be whole numbers then.
+    """
+    low, high = int64(low), int64(high)
+    below = cumulative[low - 1] if low > 0 else 0.0
+    above = cumulative[high - 1]
+    removed = 0.0
+    if excluded >= 0:
+        removed = cumulative[excluded] - (cumulative[excluded - 1] if excluded > 0 else 0.0)
+    node = int64(trie.roots[low])
+    while node > 0:
+        middle = cumulative[node - 1]
+        inner = middle - below
+        total = above - below
+        if low <= excluded < high:
+            total -= removed
+            if excluded < node:
+                inner -= removed
+        if accepts(word, trie.salts[node], inner, total):
+            high, above = node, middle
+            node = int64(trie.left[node])
+        else:
+            low, below = node, middle
+            node = int64(trie.right[node])
+    return low

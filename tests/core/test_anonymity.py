@@ -1,0 +1,34 @@
+"""Unique records, of a batch and of a window's counts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from stream_masker.core.anonymity import unique_share, unique_share_of_counts
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.statistics import count_batch
+
+
+def batch(*columns: list[int]) -> Batch:
+    return Batch(len(columns[0]), tuple(Column(np.array(codes, np.int32)) for codes in columns))
+
+
+@pytest.mark.parametrize(
+    ("columns", "share"),
+    [
+        (([1, 1, 2, 3],), 0.5),
+        (([1, 1, 2, 2], [1, 2, 3, 3]), 0.5),
+        (([1, 1, 2, 2], [1, 1, 3, 3]), 0.0),
+        (([1, 2, 3, 4], [1, 1, 1, 1]), 1.0),
+    ],
+)
+def test_unique_records_are_equal_to_no_other_one(columns, share):
+    made = batch(*columns)
+    assert unique_share(made) == share
+    assert unique_share_of_counts(count_batch(made, [5] * len(columns))) == share
+
+
+def test_nothing_is_unique_in_an_empty_batch():
+    assert unique_share(batch([])) == 0.0
+    assert unique_share_of_counts(count_batch(batch([]), [5])) == 0.0

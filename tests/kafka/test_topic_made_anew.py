@@ -1,0 +1,63 @@
+"""An input topic that is deleted and created again while a worker runs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_records import QUIET
+from workers import Setting, running, setting, wait
+
+RECORDS, FEWER = 100, 60
+METADATA_SECONDS = 5.0
+"""The time after which the worker's consumer looks at the topic again; five minutes by default."""
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    here = setting(kafka, tmp_path)
+    here.data["kafka"].setdefault("properties", {})["topic.metadata.refresh.interval.ms"] = int(1000 * METADATA_SECONDS)
+    here.create(partitions=1)
+    here.publish(1)
+    yield here
+    here.remove()
+
+
+def recreate(here: Setting, pause: float) -> None:
+    """Delete the input topic, and create it again after ``pause`` seconds."""
+    admin, name = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), here.topics["input"]
+    admin.delete_topics([name])[name].result()
+    wait(lambda: name not in admin.list_topics(timeout=5).topics, "the end of the topic")
+    time.sleep(pause)
+
+    def created() -> bool:
+        try:
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        except KafkaException:
+            return False
+        return True
+
+    wait(created, "the new topic")
+
+
+@pytest.mark.parametrize("pause", [0.0, 2 * METADATA_SECONDS], ids=["at once", "after the worker has noticed"])
+def test_a_running_worker_masks_it_with_other_noise(here: Setting, pause: float) -> None:
+    """Equal records at equal positions are masked independently, so their masks tell nothing about each other.
+
+    At once, the client goes on at its position, which does not exist in the new topic, and begins again at the first.
+    """
+    here.produce(range(RECORDS), partitions=1)
+    with running(here.configuration()) as worker:
+        worker.reaches(RECORDS)
+        recreate(here, pause)
+        here.produce(range(FEWER), partitions=1)
+        worker.reaches(RECORDS + FEWER)
+    masked = [record.json for record in here.read("output")]
+    first, again = masked[:FEWER], masked[RECORDS:]
+    assert [record["id"] for record in first] == [record["id"] for record in again]
+    differ = [one["first"] != other["first"] for one, other in zip(first, again, strict=True)]
+    assert sum(differ) > FEWER / 3

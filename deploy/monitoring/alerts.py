@@ -24,7 +24,8 @@ class Thresholds:
     window, lag_window, idle_window: PromQL durations of the rates, of the trend of the lag, and of the time after which
     an input without records counts as idle; stale_seconds: age of statistics; divergence: Jensen-Shannon divergence, in
     [0, 1]; rmse_error: relative difference of actual and target RMSE; rejected: share of the records; truncated:
-    truncated values for each masked record; lag: uncommitted records.
+    truncated values for each masked record; unchanged: share of the values that masking leaves as they are; lag:
+    uncommitted records.
     """
 
     window: str = "5m"
@@ -35,6 +36,7 @@ class Thresholds:
     rmse_error: float = 0.2
     rejected: float = 0.01
     truncated: float = 0.05
+    unchanged: float = 0.95
     lag: int = 100_000
 
 
@@ -63,6 +65,10 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
     records, rejected = _rate("records_in_total", at), _rate("records_rejected_total", at)
     lag = _sum("consumer_lag_assigned")
     trend = f"sum by (job, population) (deriv({metric('consumer_lag_assigned')}[{at.lag_window}]))"
+    unchanged, values = (
+        f"sum by (job, population, attribute) (rate({metric(name)}[{at.window}]))"
+        for name in ("unchanged_total", "values_total")
+    )
     truncated = f"sum by (job, population, attribute) (rate({metric('truncations_total')}[{at.window}]))"
     return (
         Alert(
@@ -86,6 +92,13 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
             "15m",
             f"{trend} > 0 and {lag} > {at.lag}",
             "The workers do not keep up with the input.",
+        ),
+        Alert(
+            "ValuesUnchanged",
+            "critical",
+            "15m",
+            f"{unchanged} / {values} > {at.unchanged:g}",
+            "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
         ),
         Alert(
             "TruncationRate",

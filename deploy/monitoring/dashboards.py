@@ -249,7 +249,7 @@ PROTECTION = Dashboard(
                 top=1,
             ),
             _by_attribute("Expected guesses", "Until the original of a mask is found.", "risk_expected_rank"),
-            _by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy_bits"),
+            _by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy"),
             Panel(
                 "Unique pairs",
                 "Rows whose pair of values no other row of the window has.",

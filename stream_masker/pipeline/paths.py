@@ -18,6 +18,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
 import orjson
@@ -76,7 +77,7 @@ class FilterStep:
 Step: TypeAlias = NameStep | IndexStep | EachStep | FilterStep
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Path:
     """A parsed path: ``text`` as configured, and its steps. Two paths are equal if their steps are."""
 
@@ -92,7 +93,7 @@ class Path:
     def __str__(self) -> str:
         return self.text
 
-    @property
+    @cached_property
     def arrays(self) -> int:
         """The number of ``[*]`` and ``[*?field=value]`` in the path."""
         return sum(1 for _ in self.array_steps)

@@ -1,6 +1,6 @@
 """Semantic transport compared with semantic noise: what statistics survive, what an attacker learns, and the cost.
 
-``python tests/benchmarks/bench_transport.py [--quick] [--only-speed]``. Needs the data files of
+``python tests/benchmarks/bench_transport.py [--quick] [--only-speed] [--trees]``. Needs the data files of
 ``tests/support/data.py``.
 
 * Utility and disclosure on the real discharges and on the strong sample, at each α and at the RMSE that it gives.
@@ -8,7 +8,8 @@
   the chance that the best guess of the principal code from its own mask is right, exact for transport, estimated from
   repeated masking for noise. ``V``: the same from the whole masked record.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
-  secondary codes are arrays, cold and warm, in seconds of one core. NumPy has one thread: others wait actively, which
+  secondary codes are arrays, cold and warm, in seconds of one core; and of 100,000 records with three attributes, for a
+  vulnerability and for an ε (``--trees``, minutes). NumPy has one thread: others wait actively, which
   counts as processor time.
 * Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
   (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
@@ -33,16 +34,17 @@ from bench_disclosure import added, repeated
 from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
 from measuring import SNOMED_CONCEPTS, once, table
 from strong_sample import as_batch, real_pairs, strong_sample
-from support.data import icd9cm
+from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism
-from stream_masker.core.ontology import Ontology, Taxonomy
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
 
 ALPHAS = (0.1, 0.3, 0.5, 1.0)
+TREE_TARGETS = ({"alpha": 0.3}, {"vulnerability": 0.5}, {"epsilon": 12.0})
 SEED = b"a seed of sixteen bytes"
 FIRST = 12
 MASKING_HEAD = [
@@ -62,7 +64,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="few repeats and batches, and a smaller synthetic release")
     parser.add_argument("--only-speed", action="store_true", help="only recalibration and masking")
+    parser.add_argument("--trees", action="store_true", help="only recalibration of three attributes")
     given = parser.parse_args()
+    if given.trees:
+        print_trees()
+        return
     if not given.only_speed:
         print_utility(5 if given.quick else 50)
     icd10 = Ontology.load("icd10cm").taxonomy()
@@ -168,6 +174,38 @@ def recalibration_rows(tau: Taxonomy) -> Iterator[list[object]]:
         made = transport(tau, 0.3)
         cold = once(partial(put_in_force, made, first))
         yield [label, cold, once(partial(made.compute, second, version=2))]
+
+
+def print_trees() -> None:
+    """Print the times of windows of three attributes: synthetic ones, and the real discharges."""
+    icd10 = Ontology.load("icd10cm").taxonomy()
+    codes = codes_of(icd10, islice(events(icd10), 105_000))
+    rng = np.random.default_rng(0)
+    near = codes[1][np.argsort(np.argsort(codes[0], kind="stable"))]
+    third = np.where(rng.random(near.size) < 0.6, near, rng.permutation(codes[1]))
+    synthetic = ("three of 2,000 values", icd10, np.array([*codes, third], np.int32))
+    head = ["attributes", "target", "cold, s", "warm, s"]
+    table("recalibration of trees, 100,000 records", head, tree_rows([synthetic, real_triples()]))
+
+
+def real_triples() -> tuple[str, Taxonomy, np.ndarray]:
+    """The diagnoses of the real discharges that have three: a label, their taxonomy, and (3, n) int32 positions."""
+    tau = icd9cm().taxonomy()
+    find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).resolve
+    names = ("diag_1", "diag_2", "diag_3")
+    found = np.array([[find(row[name])[0] for name in names] for row in discharges()], np.int32)
+    return "three real diagnoses", tau, np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+
+
+def tree_rows(samples: list[tuple[str, Taxonomy, np.ndarray]]) -> Iterator[list[object]]:
+    for label, tau, codes in samples:
+        windows = [codes[:, :-5_000], codes[:, 5_000:]]
+        batches = [Batch(w.shape[1], tuple(Column(np.ascontiguousarray(x)) for x in w)) for w in windows]
+        first, second = (count_batch(batch, [len(tau)] * 3) for batch in batches)
+        for target in TREE_TARGETS:
+            made = SemanticTransport(dict.fromkeys("abc", tau), target=target, seed=SEED)
+            cold = once(partial(put_in_force, made, first))
+            yield [label, target, cold, once(partial(made.compute, second, version=2))]
 
 
 def put_in_force(made: SemanticTransport, counts: Counts) -> None:

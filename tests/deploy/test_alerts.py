@@ -30,6 +30,8 @@ WORKING: Series = {
     metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
     metric("records_rejected_total", JOB, reason="missing"): f"0+60x{MINUTES}",
     metric("truncations_total", JOB, attribute="principal"): f"0+60x{MINUTES}",
+    metric("unchanged_total", JOB, attribute="principal"): f"0+30000x{MINUTES}",
+    metric("values_total", JOB, attribute="principal"): f"0+60000x{MINUTES}",
     metric("consumer_lag_assigned", JOB): f"500 900 500x{MINUTES}",
     metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
     metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
@@ -53,6 +55,7 @@ FIRING: Mapping[str, list[Series]] = {
     "NoWorker": [{metric("held", JOB): "0x20 _x70"}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
     "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
+    "ValuesUnchanged": [{metric("unchanged_total", JOB, attribute="principal"): f"0+59000x{MINUTES}"}],
     "TruncationRate": [{metric("truncations_total", JOB, attribute="principal"): f"0+9000x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
     "DriftOverThreshold": [
@@ -85,6 +88,10 @@ SILENT: Mapping[str, list[Series]] = {
     "LagGrowing": [
         {metric("consumer_lag_assigned", JOB): f"0+500x{MINUTES}"},
         {metric("consumer_lag_assigned", JOB): f"900000-5000x{MINUTES}"},
+    ],
+    "ValuesUnchanged": [
+        {metric("unchanged_total", JOB, attribute="principal"): f"0+55000x{MINUTES}"},
+        {metric(f"{name}_total", JOB, attribute="principal"): f"9x{MINUTES}" for name in ("unchanged", "values")},
     ],
     "TruncationRate": [{metric("truncations_total", JOB, attribute="principal"): f"0+2000x{MINUTES}"}],
     "StatisticsStale": [

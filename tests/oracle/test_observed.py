@@ -150,7 +150,9 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
     task = random_task(generator, 3_000, np.arange(len(tau)), d.matrix(positions))
     small, large = (ObservedReplacer(d, frequencies, calibrated=True, rows_bytes=n) for n in (60_000, 1 << 27))
     few, many = small.replace(task), large.replace(task)
-    assert len(small._rows.order) <= max(2, 60_000 // (28 * positions.size))
+    tables = (small._rows.order, small._rows.cumulative, small._levels.members, small._levels.beyond)
+    assert sum(table.nbytes for table in tables) <= 60_000
+    assert len(small._rows.order) > 60_000 // (28 * positions.size)
     for name in ("codes", "distances", "flags"):
         np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
 

@@ -19,6 +19,9 @@ from stream_masker.pipeline.style import CANONICAL, Style
 CODES = st.sampled_from(
     ["I10", "i10", " I10", "E11.9", "e11.9", "E119", "e119", "I110", "I11.0", "E1165", "E03", "E11.99", "i10z", "htn"]
 ) | st.sampled_from(["Diabetes", "DIABETES", "type 2 diabetes", "Essential hypertension"])
+ICD9_CODES = st.sampled_from(
+    ["038", "38", "038.9", "0389", "38.9", "008.45", "8.45", "00845", "250", "250.01", "25001", "V01.1", "v011"]
+)
 LABELS = st.one_of(
     st.sampled_from(["Diabetes", "DIABETES", "état", "ÉTAT", "", " ", "I10", 'say "x"', "x" * 300, "\U0001f642"]),
     st.text(max_size=5),
@@ -41,6 +44,10 @@ def flat(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
     return {"id": 7, "code": draw(CODES), "text": draw(LABELS), "copy": draw(COPIES), "second": draw(CODES)}
 
 
+def icd9(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
+    return {"code": draw(ICD9_CODES), "copy": draw(ICD9_CODES), "others": [draw(ICD9_CODES) for _ in range(sizes[0])]}
+
+
 def nested(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
     secondary = [{"code": draw(CODES), "display": draw(LABELS), "rank": rank} for rank in range(sizes[0])]
     principal = {"code": draw(CODES), "display": draw(LABELS), "billed": [draw(COPIES), draw(COPIES)]}
@@ -56,6 +63,7 @@ def fhir(draw: st.DrawFn, sizes: list[int]) -> dict[str, Any]:
 
 SHAPES: dict[str, tuple[Any, dict[str, dict[str, Any]]]] = {
     "flat": (flat, {"first": {"path": "code", "label": "text", "copies": ["copy"]}, "second": {"path": "second"}}),
+    "icd9": (icd9, {"first": {"path": "code", "copies": ["copy"]}, "other": {"path": "others[*]"}}),
     "nested": (
         nested,
         {
@@ -96,6 +104,9 @@ def twins(draw: st.DrawFn, shape: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return make(draw, sizes), make(draw, sizes)
 
 
+STYLES = [CANONICAL, Style(dot="remove", case="lower"), Style(leading_zeros="remove"), Style(text="label")]
+
+
 class PlacedMechanism:
     """Masks the value at each place of a column by a given concept, independently of the value."""
 
@@ -118,11 +129,15 @@ class PlacedMechanism:
 @pytest.fixture(scope="module")
 def maskers(bench: Any) -> dict[str, tuple[PlacedMechanism, list[RecordMasker]]]:
     """For each shape a mechanism, and the maskers of both codecs."""
-    return {shape: placed(bench, attributes) for shape, (_, attributes) in SHAPES.items()}
+    ontologies = {"icd9": {"edges": bench.icd9, "labels": {}, "tables": {"first": {}, "other": {}}}}
+    return {shape: placed(bench, made, **ontologies.get(shape, {})) for shape, (_, made) in SHAPES.items()}
 
 
-def placed(bench: Any, attributes: Mapping[str, Mapping[str, Any]]) -> tuple[PlacedMechanism, list[RecordMasker]]:
-    plan = bench({name: {**READ, **given} for name, given in attributes.items()}).plan
+def placed(
+    bench: Any, attributes: Mapping[str, Mapping[str, Any]], **ontology: Any
+) -> tuple[PlacedMechanism, list[RecordMasker]]:
+    read = {**READ, "mapping": {}} if ontology else READ
+    plan = bench({name: {**read, **given} for name, given in attributes.items()}, **ontology).plan
     mechanism = PlacedMechanism(tuple(attributes))
     both = [RecordMasker(plan, mechanism, b"a secret", compiled=compiled) for compiled in (True, False)]
     assert both[0].is_compiled
@@ -137,7 +152,7 @@ def written(masker: RecordMasker, document: dict[str, Any], *, ascii_only: bool)
     return result.values[0]
 
 
-@pytest.mark.parametrize("style", [CANONICAL, Style(dot="remove", case="lower"), Style(text="label")], ids=str)
+@pytest.mark.parametrize("style", STYLES, ids=str)
 @pytest.mark.parametrize("shape", SHAPES)
 @given(data=st.data(), targets=st.lists(st.integers(0, 11), min_size=6, max_size=6), ascii_only=st.booleans())
 def test_bytes_depend_on_the_masked_concepts_alone(maskers, shape, style, data, targets, ascii_only):

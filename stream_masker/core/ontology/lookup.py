@@ -23,6 +23,9 @@ JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
 MANY_MATCHES = 500
 """The smallest number of texts looked up at once for which the hash table of short texts is used."""
 
+MANY_CANDIDATES = 5
+"""The smallest number of texts whose candidates are looked up at once."""
+
 INVALID_UTF8 = b"\xff"
 """Replaces values that are not texts. It is not valid UTF-8, so it equals no text of a table."""
 
@@ -137,18 +140,33 @@ class FoldedIndex:
         order = np.argsort(joined, kind="stable")
         return cls(joined[order], np.concatenate(owners)[order])
 
-    def candidates(self, text: str) -> set[int]:
-        """Return the owners of every entry with the hash of a folded text.
+    def candidates(self, texts: Sequence[str], fold: Callable[[str], str]) -> list[list[int]]:
+        """Return, for each text, the owners of every entry with the hash of the folded text; ``fold``: see ``of``.
 
-        All owners of the text are among them. Others are rare: those of a text with the same 64-bit hash.
+        All owners of the folded text are among them. Others are rare: those of a text with the same 64-bit hash.
         """
+        if not self.hashes.size:
+            return [[]] * len(texts)
+        if len(texts) < MANY_CANDIDATES:
+            return [self._candidates(fold(text)) for text in texts]
+        found: list[list[int]] = [[]] * len(texts)
+        hashes = _hashes(texts, fold)
+        firsts = self.hashes.searchsorted(hashes)
+        hits = np.flatnonzero(self.hashes.take(firsts, mode="clip") == hashes)
+        ends = self.hashes.searchsorted(hashes[hits], side="right")
+        for k, first, end in zip(hits.tolist(), firsts[hits].tolist(), ends.tolist(), strict=True):
+            found[k] = self.owners[first:end].tolist()
+        return found
+
+    def _candidates(self, text: str) -> list[int]:
         data = np.frombuffer(encoded(text), np.uint8)
         value = np.uint64(text_hash.text_hash(data, 0, data.size))
         first = int(self.hashes.searchsorted(value))
         last = first
         while last < self.hashes.size and self.hashes[last] == value:
             last += 1
-        return set(self.owners[first:last].tolist())
+        owners: list[int] = self.owners[first:last].tolist()
+        return owners
 
 
 def _entries(texts: TextTable, owners: Int64Array, fold: Callable[[str], str]) -> tuple[UInt64Array, Int32Array]:
@@ -163,7 +181,7 @@ def _chunks(texts: TextTable) -> Iterator[list[str]]:
         yield chunk
 
 
-def _hashes(texts: list[str], fold: Callable[[str], str]) -> UInt64Array:
+def _hashes(texts: Sequence[str], fold: Callable[[str], str]) -> UInt64Array:
     folded = fold(TEXT_SEPARATOR.join(texts)).split(TEXT_SEPARATOR)
     data, offsets, gap = _concatenated(folded if len(folded) == len(texts) else list(map(fold, texts)))
     hashes: UInt64Array = text_hash.text_hashes(data, offsets, gap)

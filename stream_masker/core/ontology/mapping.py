@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -24,11 +25,20 @@ SHORTEST_PREFIX: Final = 3
 NO_DOT: Final = "."
 """The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
 
+_ICD9_CATEGORY: Final = re.compile(r"([VE]?)(\d+)")
+
 CACHED_VALUES: Final = 100_000
 """The most values that a ``ConceptMap`` caches, including those without a concept."""
 
+LONGEST_CACHED: Final = 256
+"""The most characters of a cached value, so that the cache cannot take up much memory."""
+
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
 MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
+
+
+_Possible: TypeAlias = tuple[str, list[int]]
+"""A text, and the concepts that may have it as a key or a name: those whose text has the same hash."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +47,9 @@ class Match:
 
     position: int
     how: MatchKind
+
+
+_NO_CONCEPT: Final = Match(UNKNOWN, "unknown")
 
 
 class ConceptMap:
@@ -88,16 +101,25 @@ class ConceptMap:
         them."""
         if self.find(value).how not in {"unknown", "ancestor"}:
             return []
-        found = (self._names.codes_of(key) for key in value_keys(value))
-        positions = next(filter(None, found), None) or self._names.named(value.strip().casefold())
+        (keys,) = self._names.possible_codes([value_keys(value)])
+        (name,) = self._names.possible_names([value.strip().casefold()])
+        positions = next(filter(None, map(self._names.codes_of, keys)), None) or self._names.named(name)
         return sorted(self.taxonomy.ids[position] for position in positions)
 
     def prefetch(self, values: Iterable[str]) -> None:
-        """Cache the values that are exact codes. Looking up many at once costs less than one by one."""
-        new = [value for value in values if value not in self._cache and value not in self._mapping]
+        """Cache the concepts of values. Looking up many at once costs less than one by one."""
+        new = [value for value in values if len(value) <= LONGEST_CACHED and self._is_new(value)]
+        others = []
         for value, position in zip(new, self.taxonomy.find(new).tolist(), strict=True):
             if position >= 0:
                 self._remember(value, Match(position, "exact"))
+            else:
+                others.append(value)
+        for value, match in zip(others, self._search(others), strict=True):
+            self._remember(value, match)
+
+    def _is_new(self, value: str) -> bool:
+        return value not in self._cache and value not in self._mapping
 
     def resolve(self, value: str) -> tuple[int, bool]:
         """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not only a
@@ -106,35 +128,64 @@ class ConceptMap:
         return match.position, match.how not in ("ancestor", "unknown")
 
     def _find(self, value: str) -> Match:
-        match = self._whole(value)
-        if match.position == UNKNOWN and self.unknown == "ancestor":
-            match = self._ancestor(value)
+        match = self._listed(value) or self._search([value])[0]
         self._remember(value, match)
         return match
 
     def _remember(self, value: str, match: Match) -> None:
+        if len(value) > LONGEST_CACHED:
+            return
         if len(self._cache) >= CACHED_VALUES:
             self._cache.clear()
         self._cache[value] = match
 
-    def _whole(self, value: str) -> Match:
+    def _listed(self, value: str) -> Match | None:
+        """Return the concept of a value that is mapped, or an exact code."""
         if value in self._mapping:
             return Match(self._mapping[value], "mapping")
         if value in self.taxonomy and self.taxonomy.is_value(position := self.taxonomy.position(value)):
             return Match(position, "exact")
-        code = next((c for key in value_keys(value) if (c := self._names.find_code(key)) is not None), UNKNOWN)
-        if code != UNKNOWN:
-            return Match(code, "normalised")
-        name = self._names.find_name(value.strip().casefold())
-        return Match(name, "unknown" if name == UNKNOWN else "label")
+        return None
 
-    def _ancestor(self, value: str) -> Match:
-        for key in value_keys(value):
-            for end in range(len(key) - 1, SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
-                position = self._names.find_code(key[:end])
-                if position is not None and position != UNKNOWN:
-                    return Match(position, "ancestor")
-        return Match(UNKNOWN, "unknown")
+    def _search(self, values: Sequence[str]) -> list[Match]:
+        """Return the concepts of values that are neither mapped nor exact codes. All of them are looked up together."""
+        keys = [value_keys(value) for value in values]
+        matches = list(map(self._code, self._names.possible_codes(keys)))
+        unknown = _without_concept(matches)
+        names = self._names.possible_names([values[k].strip().casefold() for k in unknown])
+        for k, name in zip(unknown, names, strict=True):
+            matches[k] = self._name(name)
+        if self.unknown == "ancestor":
+            unknown = _without_concept(matches)
+            prefixes = self._names.possible_codes([self._prefixes(keys[k]) for k in unknown])
+            for k, own in zip(unknown, prefixes, strict=True):
+                matches[k] = self._ancestor(own)
+        return matches
+
+    def _code(self, keys: Sequence[_Possible]) -> Match:
+        position = next(self._names.find_codes(keys), UNKNOWN)
+        return _NO_CONCEPT if position == UNKNOWN else Match(position, "normalised")
+
+    def _name(self, name: _Possible) -> Match:
+        position = self._names.find_name(name)
+        return _NO_CONCEPT if position == UNKNOWN else Match(position, "label")
+
+    def _ancestor(self, prefixes: Sequence[_Possible]) -> Match:
+        position = next((found for found in self._names.find_codes(prefixes) if found != UNKNOWN), UNKNOWN)
+        return _NO_CONCEPT if position == UNKNOWN else Match(position, "ancestor")
+
+    def _prefixes(self, keys: Sequence[str]) -> list[str]:
+        """Return the prefixes of a value's keys that may be codes, in the order in which they are tried."""
+        longest = self._names.longest_key
+        return [
+            key[:end]
+            for key in keys
+            for end in range(min(len(key) - 1, longest), SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1)
+        ]
+
+
+def _without_concept(matches: Sequence[Match]) -> list[int]:
+    return [k for k, match in enumerate(matches) if match is _NO_CONCEPT]
 
 
 def _data_of(taxonomy: Taxonomy, ontology: Ontology | None) -> OntologyData:
@@ -152,34 +203,46 @@ class _NameSearch:
         self._taxonomy = taxonomy
         self._data = data
 
-    def find_code(self, key: str) -> int | None:
-        """Return the position of the concept with this key (``code_keys``), UNKNOWN if there are several, None if
-        none."""
-        return self._only(self.codes_of(key))
+    @cached_property
+    def longest_key(self) -> int:
+        """The number of characters that no key of a concept exceeds.
 
-    def codes_of(self, key: str) -> Sequence[int]:
+        Capitals can have three characters for one of two bytes, and a key may start with ``NO_DOT``.
+        """
+        ids = self._data.taxonomy.ids
+        return int((ids.ends - ids.starts).max(initial=0)) * 3 // 2 + len(NO_DOT)
+
+    def possible_codes(self, keys: Sequence[Sequence[str]]) -> list[list[_Possible]]:
+        """Return, for each of several values, those of its keys (``code_keys``) that concepts may have."""
+        candidates = iter(self._data.indexes.codes.candidates([key for own in keys for key in own], fold_code))
+        return [[(key, found) for key in own if (found := next(candidates))] for own in keys]
+
+    def possible_names(self, names: Sequence[str]) -> list[_Possible]:
+        """Return case-folded labels or synonyms with the concepts that may have them."""
+        return list(zip(names, self._data.indexes.names.candidates(names, str), strict=True))
+
+    def find_codes(self, keys: Iterable[_Possible]) -> Iterator[int]:
+        """Yield the position of the concept with a key, or UNKNOWN if there are several, for each key that concepts
+        have."""
+        return (_only(found) for key in keys if (found := self.codes_of(key)))
+
+    def codes_of(self, key: _Possible) -> Sequence[int]:
         """Return the positions of the concepts with a key."""
-        candidates = self._data.indexes.codes.candidates(fold_code(key))
-        return self._inside({c for c in candidates if key in code_keys(self._data.taxonomy.ids[c])})
+        text, candidates = key
+        return self._inside({c for c in candidates if text in code_keys(self._data.taxonomy.ids[c])})
 
-    def find_name(self, name: str) -> int:
-        """Return the position of the only concept with this case-folded label or synonym, otherwise UNKNOWN."""
-        found = self._only(self.named(name))
-        return UNKNOWN if found is None else found
+    def find_name(self, name: _Possible) -> int:
+        """Return the position of the only concept with this label or synonym, otherwise UNKNOWN."""
+        return _only(self.named(name)) if name[1] else UNKNOWN
 
-    def named(self, name: str) -> Sequence[int]:
-        """Return the positions of the concepts with a case-folded label or synonym."""
-        candidates = self._data.indexes.names.candidates(name) if name else set()
-        return self._inside({c for c in candidates if self._has_name(c, name)})
+    def named(self, name: _Possible) -> Sequence[int]:
+        """Return the positions of the concepts with a label or synonym."""
+        text, candidates = name
+        return self._inside({c for c in candidates if self._has_name(c, text)})
 
     def _has_name(self, concept: int, name: str) -> bool:
         names = (self._data.taxonomy.labels[concept], *self._data.synonyms.at(concept))
         return name in map(str.casefold, names)
-
-    def _only(self, found: Sequence[int]) -> int | None:
-        if not found:
-            return None
-        return found[0] if len(found) == 1 else UNKNOWN
 
     def _inside(self, concepts: set[int]) -> Sequence[int]:
         """Return the positions, in the taxonomy, of those values of the whole ontology that it holds."""
@@ -189,6 +252,10 @@ class _NameSearch:
             return [concept for concept in concepts if self._taxonomy.is_value(concept)]
         positions = self._taxonomy.find(self._data.taxonomy.decode(concepts)).tolist()
         return [position for position in positions if position >= 0]
+
+
+def _only(found: Sequence[int]) -> int:
+    return found[0] if len(found) == 1 else UNKNOWN
 
 
 def code_keys(concept: str) -> set[str]:
@@ -206,16 +273,18 @@ def value_keys(value: str) -> tuple[str, ...]:
     A value with a dot then looks up codes that have no dot, after its own dot is removed.
     """
     text = value.strip().upper()
+    padded = pad_icd9(text)
     if "." not in text:
-        return text, pad_icd9(text)
-    return text, pad_icd9(text), NO_DOT + pad_icd9(text).replace(".", ""), NO_DOT + text.replace(".", "")
+        return (text,) if padded == text else (text, padded)
+    keys = text, padded, NO_DOT + padded.replace(".", ""), NO_DOT + text.replace(".", "")
+    return tuple(dict.fromkeys(keys))
 
 
 def pad_icd9(code: str) -> str:
     """Return a code in capitals, with the leading zeros of ICD-9 added to its category (38 → 038, V1 → V01, E1 →
     E001)."""
     category, dot, rest = code.partition(".")
-    match = re.fullmatch(r"([VE]?)(\d+)", category)
+    match = _ICD9_CATEGORY.fullmatch(category)
     if match is None:
         return code
     letter, digits = match.groups()

@@ -7,9 +7,11 @@ attributes are numbered together: one integer identifies what a placeholder stan
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from stream_masker.core.ontology import UNKNOWN
+from stream_masker.core.ontology.mapping import LONGEST_CACHED
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -57,12 +59,18 @@ class AttributeCodec:
         value = self._values.get(text)
         return self._look_up(text) if value is None else value
 
+    def prefetch(self, texts: Iterable[JsonValue]) -> None:
+        """Look up the texts that have not occurred before. Looking up many at once costs less than one by one."""
+        new = {text for text in texts if type(text) is str and text not in self._values}
+        if new:
+            self.plan.concepts.prefetch(new)
+
     def _look_up(self, text: str) -> int:
         if not text or text.isspace():
             raise self.rejection(Reason.EMPTY)
         match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
-            return self._unknown()
+            return self._remember(text, self._unknown())
         traits = style_of(text, self._ids[match.position], match.how)
         return self._remember(text, match.position << SHIFT | (UNLISTED if match.how == "ancestor" else 0) | traits)
 
@@ -72,9 +80,10 @@ class AttributeCodec:
         return SUPPRESSED
 
     def _remember(self, text: str, value: int) -> int:
-        if len(self._values) >= TEXT_CACHE_SIZE:
-            self._values.clear()
-        self._values[text] = value
+        if len(text) <= LONGEST_CACHED:
+            if len(self._values) >= TEXT_CACHE_SIZE:
+                self._values.clear()
+            self._values[text] = value
         return value
 
     def rejection(self, reason: Reason) -> RecordRejectedError:

@@ -105,7 +105,7 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
         metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
         metrics.set("risk_epsilon", risk.epsilon[attribute], attribute=attribute)
         metrics.set("risk_expected_rank", risk.rank[attribute], attribute=attribute)
-        metrics.set("risk_entropy_bits", risk.entropy[attribute], attribute=attribute)
+        metrics.set("risk_entropy", risk.entropy[attribute], attribute=attribute)
         if risk.given_record is not None:
             metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
     if risk.vulnerability_of_record is not None and risk.unchanged_of_record is not None:

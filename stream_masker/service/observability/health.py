@@ -21,8 +21,10 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.observability.http_access import OPEN_ACCESS, HttpAccess
+from stream_masker.service.observability.repeats import RepeatFilter
 
 log = logging.getLogger(__name__)
+log.addFilter(RepeatFilter())
 
 JSON_TYPE = "application/json"
 

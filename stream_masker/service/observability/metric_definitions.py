@@ -228,7 +228,7 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge(
         "risk_expected_rank", "Expected number of guesses until the original of a mask is found.", ATTRIBUTE_LABEL
     ),
-    calibrator_gauge("risk_entropy_bits", "Uncertainty about the original of a mask, in bits.", ATTRIBUTE_LABEL),
+    calibrator_gauge("risk_entropy", "Conditional entropy of the original of a mask, in bits.", ATTRIBUTE_LABEL),
     calibrator_gauge(
         "risk_unique_share",
         "Share of rows whose pair of values no other row has, before and after masking.",

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from support.data import discharges, icd9cm
 
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, mapping
+from stream_masker.core.ontology.lookup import FoldedIndex
 from stream_masker.core.ontology.mapping import NO_DOT, SHORTEST_PREFIX, code_keys, read_mapping, value_keys
 from stream_masker.errors import OntologyError, ParameterError
 
@@ -213,8 +214,12 @@ def test_values_have_the_concepts_of_the_literal_rules(codes, data):
     taxonomy = onto.taxonomy(root=data.draw(st.sampled_from(codes)))
     fast, literal = ConceptMap(taxonomy, ontology=onto, unknown="ancestor"), LiteralMap(taxonomy, onto)
     values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
-    for value in [*values, *map(str.swapcase, values), *(value.replace(".", "") for value in values)]:
+    values += [*map(str.swapcase, values), *(value.replace(".", "") for value in values)]
+    together = ConceptMap(taxonomy, ontology=onto, unknown="ancestor")
+    together.prefetch(values)
+    for value in values:
         assert fast.find(value) == literal.find(value)
+        assert together._cache[value] == literal.find(value)
 
 
 def test_the_cache_is_bounded(monkeypatch):
@@ -223,3 +228,47 @@ def test_the_cache_is_bounded(monkeypatch):
     values = ["A00", "a000", "38", "nothing", "cholera", "A00"]
     assert [concepts.find(value) for value in values] * 2 == [concepts.find(value) for value in values * 2]
     assert len(concepts._cache) <= 3
+
+
+def test_values_that_were_looked_up_together_are_not_searched_again(monkeypatch):
+    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD, unknown="ancestor")
+    values = ["A00", "a000", "38", "cholera", "twin", "A00.99", "nothing", ""]
+    concepts.prefetch(values)
+    monkeypatch.setattr(FoldedIndex, "candidates", None)
+    assert [concepts.find(value).how for value in values] == [
+        "exact",
+        "normalised",
+        "normalised",
+        "label",
+        "unknown",
+        "ancestor",
+        "unknown",
+        "unknown",
+    ]
+
+
+def test_a_long_value_is_looked_up_by_a_few_prefixes_and_not_cached(monkeypatch):
+    searched = []
+    candidates = FoldedIndex.candidates
+
+    def counted(index, texts, fold):
+        searched.extend(texts)
+        return candidates(index, texts, fold)
+
+    monkeypatch.setattr(FoldedIndex, "candidates", counted)
+    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD, unknown="ancestor")
+    for value in ("A00" + "x" * 100_000, "ß" * 100_000, "38." + "1" * 100_000):
+        searched.clear()
+        found = concepts.find(value)
+        concepts.prefetch([value])
+        assert found.how == ("unknown" if value[0] == "ß" else "ancestor")
+        assert len(searched) < 50
+    assert not concepts._cache
+
+
+def test_prefixes_as_long_as_the_longest_key_are_tried():
+    """The capitals of one character are up to three."""
+    taxonomy = Ontology.from_edges([("ΐΐ", "ROOT"), ("A.1", "ROOT")]).taxonomy()
+    concepts = ConceptMap(taxonomy, unknown="ancestor")
+    assert concepts.find("ΐΐx") == Match(taxonomy.position("ΐΐ"), "ancestor")
+    assert concepts.find("a.1x") == Match(taxonomy.position("A.1"), "ancestor")

@@ -30,7 +30,7 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     for name in ("risk_certain_share", "risk_likely_share", "risk_unchanged_share", "risk_epsilon"):
         assert bench.metric(name, attribute="two") is not None
     assert (bench.metric("risk_expected_rank", attribute="two") or 0.0) >= 1.0
-    assert (bench.metric("risk_entropy_bits", attribute="two") or 0.0) > 0.0
+    assert (bench.metric("risk_entropy", attribute="two") or 0.0) > 0.0
     for records in ("original", "masked"):
         assert 0.0 <= (bench.metric("risk_unique_share", records=records) or 0.0) <= 1.0
     assert bench.metric("risk_record_vulnerability") is not None

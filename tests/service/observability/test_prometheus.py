@@ -112,7 +112,7 @@ def calibrator() -> Metrics:
     set_utility_metrics(metrics, utility(latest, masked, DISTORTIONS, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
-    set_risk_metrics(metrics, VersionRisk(risk(NOW), left_out=0.0, bound=0.1, crossed=()))
+    set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), {"original": 0.2, "masked": 0.1}))
     sampling = Sampling(2, 0.5, 60.0, dict.fromkeys(NAMES, 0.01), {NAMES: 0.02})
     set_sampling_metrics(metrics, sampling)
     metrics.add("blocks_read_total", 12, outcome="merged")

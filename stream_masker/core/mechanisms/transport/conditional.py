@@ -23,8 +23,6 @@ from stream_masker.core.mechanisms.transport.couplings import Conditional, coupl
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.random.draws import accepts, uniform
 
-JOINT_PAIRS = 4096
-"""The number of couplings that are held at once when a joint law is computed."""
 CACHE_ENTRIES = 1 << 22
 """The number of float64 entries of cached couplings of an attribute: 32 MB."""
 
@@ -61,40 +59,6 @@ def coupling_costs(
             independent = spread / lacking if lacking > 0.0 else moved / total
             result[i] += laws.source[own] * (share * moved / total + (1.0 - share) * independent)
     return result
-
-
-@kernel
-def add_couplings(
-    laws: Conditional,
-    a: Int32Array,
-    new_a: Int32Array,
-    weights: Float64Array,
-    starts: Int64Array,
-    couplings: Float64Array,
-    joint: Float64Matrix,
-) -> None:
-    """Add weights · P(b, b* | a, a*) of pairs (a, a*) to a (k_B, k_B) matrix."""
-    for i in range(a.size):
-        first = laws.offsets[new_a[i]]
-        targets = laws.offsets[new_a[i] + 1] - first
-        lacking = couplings[starts[i] + 2 * targets - 1]
-        for own in range(laws.offsets[a[i]], laws.offsets[a[i] + 1]):
-            b = laws.partners[own]
-            share = couplings[starts[i] + 2 * targets + own - laws.offsets[a[i]]]
-            if not lacking > 0.0:
-                share = 1.0
-            total = 0.0
-            for k in range(targets):
-                total += np.float64(laws.kernel[b, laws.partners[first + k]]) * couplings[starts[i] + k]
-            before = 0.0
-            for k in range(targets):
-                new = laws.partners[first + k]
-                probability = share * np.float64(laws.kernel[b, new]) * couplings[starts[i] + k] / total
-                after = couplings[starts[i] + targets + k]
-                if lacking > 0.0:
-                    probability += (1.0 - share) * (after - before) / lacking
-                before = after
-                joint[b, new] += weights[i] * laws.source[own] * probability
 
 
 @part
@@ -200,19 +164,6 @@ class ConditionalChannel:
             starts = self._starts_of(keys)
             costs = coupling_costs(self._laws, squares, *self._values(keys), starts, self._couplings)
         return float(costs @ counts / counts.sum())
-
-    def joint(self, law: Float64Matrix) -> Float64Matrix:
-        """Return (k_B, k_B) float64: P(b, b*) for the joint law (k_A, k_A) of A and its mask."""
-        result = np.zeros(self._laws.kernel.shape)
-        a, new_a = (x.astype(np.int32) for x in np.nonzero(law))
-        covered = np.flatnonzero(self.covers(a, new_a))
-        for start in range(0, covered.size, JOINT_PAIRS):
-            rows = covered[start : start + JOINT_PAIRS]
-            with self._lock:
-                starts = self._starts_of(a[rows].astype(np.int64) * self._size + new_a[rows])
-                weights = law[a[rows], new_a[rows]]
-                add_couplings(self._laws, a[rows], new_a[rows], weights, starts, self._couplings, result)
-        return result
 
     def _starts_of(self, keys: Int64Array) -> Int64Array:
         """Return (n,) int64: the start of each pair's coupling; computes those that are missing."""

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
@@ -22,7 +22,13 @@ from stream_masker.core.mechanisms.transport.disclosure import (
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
-from stream_masker.core.mechanisms.transport.tree.edge_risk import LEFT_OUT, EdgeRisk, conditional_epsilon, edge_risks
+from stream_masker.core.mechanisms.transport.tree.edge_risk import (
+    LEFT_OUT,
+    EdgeRisk,
+    conditional_epsilon,
+    edge_risks,
+    joint_of_child,
+)
 from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
@@ -130,11 +136,12 @@ class PreparedTransport:
     def _draw_given(
         self, edge: Edge, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
     ) -> None:
-        """Draw the values of an edge's child whose parent has a value."""
-        if batch.columns[edge.parent].is_array:
-            return
+        """Draw the values of an edge's child whose parent has a value.
+
+        A parent that is an array is one of single elements in the window. Records with several have no context.
+        """
         offsets = batch.columns[edge.child].offsets
-        a, new_a = before[edge.parent], after[edge.parent]
+        a, new_a = (_single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
         if offsets is not None:
             lengths = np.diff(offsets)
             a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
@@ -209,7 +216,7 @@ class PreparedTransport:
         """
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
-            return self._conditional(above).joint(self.joint(above.parent))
+            return joint_of_child(self._laws_of(above), self.joint(above.parent))
         return self.alone(j) if self.edges or self.pair is None else self.joints[j]
 
     def edge_risks(self, left_out: float) -> tuple[EdgeRisk, ...]:
@@ -241,7 +248,10 @@ class PreparedTransport:
         return alone
 
     def _laws(self) -> list[Conditional]:
-        return [edge.laws(self.squares[edge.child], self.power, self.least) for edge in self.edges]
+        return [self._laws_of(edge) for edge in self.edges]
+
+    def _laws_of(self, edge: Edge) -> Conditional:
+        return edge.laws(self.squares[edge.child], self.power, self.least)
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change.
@@ -256,7 +266,7 @@ class PreparedTransport:
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
             law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)
-        joint = self._conditional(edge).joint(law)
+        joint = joint_of_child(self._laws_of(edge), law)
         return float(joint.sum() - np.trace(joint))
 
     def rows(self, j: int) -> Float64Matrix:
@@ -311,3 +321,13 @@ class PreparedTransport:
         if key not in self._conditionals:
             self._conditionals[key] = edge.channel(self.squares[edge.child], self.power, self.least)
         return self._conditionals[key]
+
+
+def _single_values(column: Column, indices: Int32Array) -> Int32Array:
+    """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
+    if column.offsets is None:
+        return indices
+    single = np.flatnonzero(np.diff(column.offsets) == 1)
+    values = np.full(column.offsets.size - 1, -1, np.int32)
+    values[single] = indices[column.offsets[single]]
+    return values

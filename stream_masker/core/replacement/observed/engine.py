@@ -27,8 +27,11 @@ ROWS_BYTES = 128 << 20
 FIRST_ROWS = 64
 """The number of rows that are allocated initially."""
 
-ROW_BYTES = 28
-"""Bytes of a row for each candidate, with 64 levels."""
+ROW_BYTES = 8
+"""Bytes of a row for each candidate, without the levels."""
+
+FIRST_LEVELS = 64
+"""The number of levels of a row that is assumed before there are rows."""
 
 
 class ObservedReplacer:
@@ -51,24 +54,34 @@ class ObservedReplacer:
             raise ParameterError("a concept with a frequency lies outside the taxonomy")
         self._distance = distance
         self._calibrated = calibrated
-        self._limit = max(2, rows_bytes // (ROW_BYTES * m))
+        self._rows_bytes = rows_bytes
+        self._levels_of_a_row = float(FIRST_LEVELS)
         self._used = 0
         index_of = np.full(size, -1, np.int32)
         index_of[frequencies.positions] = np.arange(m, dtype=np.int32)
-        capacity = min(FIRST_ROWS, self._limit)
+        words = -(-m // SET_WORD_BITS)
+        capacity = min(FIRST_ROWS, self._limit_of(m, words))
         self._rows = ObservedRows(
             np.full(size, -1, np.int32),
             index_of,
             frequencies.positions.astype(np.int32),
             frequencies.weights.astype(np.int64),
             np.empty((capacity, m), np.int32),
-            np.empty((capacity, m + 1), np.int64),
+            np.empty((capacity, m + 1), np.int32),
             np.zeros(capacity + 1, np.int64),
         )
-        words = -(-m // SET_WORD_BITS)
         self._levels = ObservedLevels(
             np.empty(0), np.empty(0, np.int64), np.empty((0, words), np.uint64), np.empty((0, words), np.uint64)
         )
+
+    @property
+    def _limit(self) -> int:
+        """The number of rows for which there is room, if they have as many levels as those that were made."""
+        return self._limit_of(self._rows.positions.size, self._levels.members.shape[1])
+
+    def _limit_of(self, candidates: int, words: int) -> int:
+        row_bytes = ROW_BYTES * candidates + 2 * words * np.dtype(np.uint64).itemsize * self._levels_of_a_row
+        return max(2, int(self._rows_bytes // row_bytes))
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
@@ -108,7 +121,7 @@ class ObservedReplacer:
     def _reserve(self, rows: int) -> None:
         capacity = len(self._rows.order)
         if rows > capacity:
-            more = min(max(rows, 2 * capacity), self._limit) - capacity
+            more = max(rows, min(2 * capacity, self._limit)) - capacity
             order, cumulative, first = self._rows.order, self._rows.cumulative, self._rows.first_level
             self._rows = self._rows._replace(
                 order=np.concatenate((order, np.empty((more, order.shape[1]), order.dtype))),
@@ -130,6 +143,7 @@ class ObservedReplacer:
         made = make_levels(np.take_along_axis(distances, order, axis=1), rows.order[part].copy())
         start = rows.first_level[first]
         rows.first_level[first + 1 : first + concepts.size + 1] = start + made[0]
+        self._levels_of_a_row = int(rows.first_level[first + concepts.size]) / (first + concepts.size)
         self._levels = ObservedLevels(
             *(np.concatenate((old[:start], new)) for old, new in zip(self._levels, made[1:], strict=True))
         )

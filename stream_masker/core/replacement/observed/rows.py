@@ -12,7 +12,6 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int32Matrix,
     Int64Array,
-    Int64Matrix,
     UInt64Matrix,
 )
 from stream_masker.core.kernels.jit import int64, kernel
@@ -38,7 +37,7 @@ class ObservedRows(NamedTuple):
     positions: Int32Array
     weights: Int64Array
     order: Int32Matrix
-    cumulative: Int64Matrix
+    cumulative: Int32Matrix
     first_level: Int64Array
 
 

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -30,8 +30,14 @@ ElementPosition: TypeAlias = tuple[int, ...]
 ElementList: TypeAlias = list[tuple[ElementPosition, Matches]]
 """The elements of a list, or of lists in lists: their positions, and what the paths select in them."""
 
-CompanionSlots: TypeAlias = list[tuple[Sequence[Slot], int]]
+CompanionSlots: TypeAlias = Sequence[tuple[Sequence[Slot], int]]
 """The labels and copies of one code, with the kind of their placeholders."""
+
+
+MANY_CODES: Final = 16
+CODES_TOGETHER: Final = 64
+"""The least and the greatest number of codes of an array that are looked up together. The first unknown code may reject
+the record, so that the rest need not be looked up."""
 
 
 class AttributePaths(NamedTuple):
@@ -94,26 +100,26 @@ class AttributeExtractor(ABC):
             self._require_optional()
             _clear(companions)
             return NO_VALUE
-        (container, key), *further = found
+        container, key = found[0]
         value = self.attribute.value(container[key])
         owner = (number * self.attribute.total + self.attribute.number) << PLACEHOLDER_SHIFT
-        self._replace(container, key, value, owner | CODE_PLACEHOLDER)
-        for slots, kind in (*companions, (further, CODE_PLACEHOLDER)):
-            for container, key in slots:
-                self._replace(container, key, value, owner | kind)
+        self._replace(found, value, owner | CODE_PLACEHOLDER)
+        for slots, kind in companions:
+            self._replace(slots, value, owner | kind)
         return value
 
     def _require_optional(self) -> None:
         if self.attribute.plan.missing == "reject":
             raise self.attribute.rejection(Reason.MISSING)
 
-    def _replace(self, container: Any, key: Any, value: int, placeholder: int) -> None:
-        """Put a placeholder into a slot; put null if the value is suppressed or the slot holds null."""
-        if value < 0 or container[key] is None:
-            container[key] = None
-        else:
-            container[key] = PLACEHOLDERS[len(self._placeholders)]
-            self._placeholders.append(placeholder)
+    def _replace(self, slots: Sequence[Slot], value: int, placeholder: int) -> None:
+        """Put placeholders into slots; put null if the value is suppressed, or where a slot holds null."""
+        for container, key in slots:
+            if value < 0 or container[key] is None:
+                container[key] = None
+            else:
+                container[key] = PLACEHOLDERS[len(self._placeholders)]
+                self._placeholders.append(placeholder)
 
 
 class ScalarExtractor(AttributeExtractor):
@@ -155,11 +161,19 @@ class ArrayExtractor(AttributeExtractor):
     ) -> None:
         """Append the values of one place. lists: those of its codes; all but the first list hold copies."""
         companions = self._companions_by_element(matches, paths, lists[1:])
-        for position, element in lists[0] if lists else ():
-            own = companions.pop(position, [])
+        elements = lists[0] if lists else []
+        for k, (position, element) in enumerate(elements):
+            if k % CODES_TOGETHER == 0:
+                self._prefetch(paths.number, elements[k : k + CODES_TOGETHER])
+            own = companions.pop(position, ())
             values.append(self._value(element.slots_of(paths.number, paths.path), own, len(self.values) + len(values)))
         for surplus in companions.values():
             _clear(surplus)
+
+    def _prefetch(self, number: int, elements: ElementList) -> None:
+        if len(elements) >= MANY_CODES:
+            slots = [found[0] for _, element in elements if (found := element.slots.get(number))]
+            self.attribute.prefetch([container[key] for container, key in slots])
 
     @contextmanager
     def _rejecting_at(self, path: Path) -> Iterator[None]:
@@ -173,22 +187,24 @@ class ArrayExtractor(AttributeExtractor):
             raise RecordRejectedError(error.reason, path.text) from None
 
     def truncate(self, records: int) -> None:
+        surplus = sum(self.lengths[records:])
         del self.lengths[records:]
-        del self.values[sum(self.lengths) :]
+        del self.values[len(self.values) - surplus :]
 
     def column(self) -> ExtractedColumn:
         return array_column(np.array(self.values, dtype=np.int64), np.array(self.lengths, dtype=np.int64))
 
     def _companions_by_element(
         self, matches: Matches, paths: AttributePaths, further: Sequence[ElementList]
-    ) -> dict[ElementPosition, CompanionSlots]:
+    ) -> dict[ElementPosition, list[tuple[Sequence[Slot], int]]]:
         """Return the labels and copies of each element; further lists that the place's own path selects hold copies."""
-        found: dict[ElementPosition, CompanionSlots] = {}
+        found: dict[ElementPosition, list[tuple[Sequence[Slot], int]]] = {}
         lists = [(paths.number, paths.path, CODE_PLACEHOLDER, further)]
         lists += [(n, path, kind, elements_of(matches, n, path)) for n, path, kind in paths.companions]
         for number, path, kind, own in lists:
             for position, element in chain.from_iterable(own):
-                found.setdefault(position, []).append((element.slots_of(number, path), kind))
+                if slots := element.slots_of(number, path):
+                    found.setdefault(position, []).append((slots, kind))
         return found
 
 
@@ -204,7 +220,7 @@ def elements_of(matches: Matches, number: int, path: Path) -> list[ElementList]:
 def _elements(matches: Matches, number: int, path: Path, levels: int) -> list[ElementList]:
     lists = matches.lists_of(number, path)
     if levels == 1:
-        return [[((k,), element) for k, element in enumerate(elements)] for elements in lists]
+        return [list(zip(zip(range(len(elements))), elements, strict=True)) for elements in lists]
     first: ElementList = []
     further: ElementList = []
     is_present = False

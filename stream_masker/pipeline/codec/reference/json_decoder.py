@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable
-from itertools import accumulate
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import numpy as np
 import orjson
 
 from stream_masker.pipeline.plan import RecordLimits
@@ -19,7 +19,8 @@ DIGITS_OF_64_BITS: Final = 19
 _AS_ZEROS: Final = bytes(ord("0") if chr(byte).isdigit() and byte < 128 else byte for byte in range(256))
 _MANY_DIGITS: Final = b"0" * DIGITS_OF_64_BITS
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
-_NESTING: Final = {ord("{"): 1, ord("["): 1, ord("}"): -1, ord("]"): -1}
+_NESTING: Final = np.zeros(256, np.int64)
+_NESTING[[ord("{"), ord("[")]], _NESTING[[ord("}"), ord("]")]] = 1, -1
 
 
 def decoder(limits: RecordLimits) -> Callable[[bytes], dict[str, Any]]:
@@ -50,7 +51,8 @@ def decoder(limits: RecordLimits) -> Callable[[bytes], dict[str, Any]]:
 
 def nesting(value: bytes) -> int:
     """Return the depth of objects and lists in the text of a JSON value. Brackets in strings do not count."""
-    return max(accumulate(_NESTING.get(byte, 0) for byte in _STRING.sub(b"", value)), default=0)
+    without_strings = np.frombuffer(_STRING.sub(b"", value), np.uint8)
+    return int(np.cumsum(_NESTING[without_strings]).max(initial=0))
 
 
 def _syntax_reason(value: bytes) -> Reason:
@@ -80,9 +82,8 @@ def _decode_strictly(value: bytes) -> None:
     json.loads(value, object_pairs_hook=_check_unique, parse_int=_check_integer)
 
 
-def _check_unique(members: Iterable[tuple[str, Any]]) -> None:
-    keys = [key for key, _ in members]
-    if len(keys) != len(set(keys)):
+def _check_unique(members: Sequence[tuple[str, Any]]) -> None:
+    if len(dict(members)) != len(members):
         raise RecordRejectedError(Reason.DUPLICATE_KEY)
 
 

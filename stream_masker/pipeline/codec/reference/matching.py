@@ -60,6 +60,9 @@ class Matches:
                 yield from element.all_slots_of(number, path)
 
 
+_NOTHING: Final = Matches()
+"""The matches in all elements in which no path selects anything."""
+
 MatchFunction: TypeAlias = Callable[[JsonValue, Matches], None]
 """A function that adds what the paths below a node select in a value."""
 
@@ -86,6 +89,7 @@ def _compiled(node: PathTrie[int]) -> MatchFunction:
     members = [(name, child.items, _compiled_below(child)) for name, child in node.members.items()]
     through_members = _numbers(node.members.values())
     through_lists = _numbers([*node.indices.values(), *node.filters.values(), *filter(None, [node.each])])
+    through_any = through_members | through_lists
     match_list = _compiled_list(node)
 
     def match(value: JsonValue, matches: Matches) -> None:
@@ -96,12 +100,14 @@ def _compiled(node: PathTrie[int]) -> MatchFunction:
                         matches.slots.setdefault(number, []).append((value, name))
                     if below is not None:
                         below(value[name], matches)
-            matches.misshapen |= through_lists
+            if through_lists:
+                matches.misshapen |= through_lists
         elif type(value) is list:
             match_list(value, matches)
-            matches.misshapen |= through_members
+            if through_members:
+                matches.misshapen |= through_members
         elif value is not None:
-            matches.misshapen |= through_members | through_lists
+            matches.misshapen |= through_any
 
     return match
 
@@ -185,15 +191,24 @@ def _every_matching(selects: Callable[[JsonValue], bool], child: PathTrie[int]) 
 
 
 def _lists(child: PathTrie[int], positions: Callable[[list[JsonValue]], Iterable[int]]) -> MatchFunction:
-    """Return a function that adds the matches in the elements of a list at some positions, each on its own."""
+    """Return a function that adds the matches in the elements of a list at some positions, each on its own.
+
+    It stops after an element that has another shape than all paths require: further elements are never read.
+    """
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
         found = []
+        inside = Matches()
         for position in positions(elements):
-            inside = Matches()
             add(elements, position, inside)
+            if not (inside.slots or inside.lists or inside.misshapen):
+                found.append(_NOTHING)
+                continue
             found.append(inside)
+            if inside.misshapen == numbers:
+                break
+            inside = Matches()
         for number in numbers:
             matches.lists.setdefault(number, []).append(found)
 

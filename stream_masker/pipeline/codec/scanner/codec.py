@@ -47,11 +47,12 @@ from stream_masker.pipeline.style import CANONICAL, Style
 TOMBSTONE: Final = 9
 """The outcome of a record without a value."""
 
-MAX_ATTEMPTS: Final = 3
-"""The maximum number of interruptions at one record, and of scans of one batch.
+MAX_SCANS: Final = 3
+"""The maximum number of scans of one batch. After that, the whole batch is left undecided."""
 
-After that, the record or the whole batch is left undecided.
-"""
+MAX_INTERRUPTIONS: Final = 10
+"""The maximum number of interruptions at one record; after that, it is left undecided. It is more than the intern table
+needs to grow from its first size to its largest one, twice as large each time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +150,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
 
     def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
         """Scan a batch. Scan it again if a text was refused after records had been decoded with it."""
-        for _ in range(MAX_ATTEMPTS):
+        for _ in range(MAX_SCANS):
             scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
             if scan is not None:
                 return scan
@@ -167,7 +168,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         while (first := self._scan_from(scan, first)) < len(scan.outcomes):
             refused |= not self._interned.resolve(scan.buffers)
             interruptions[first] += 1
-            if interruptions[first] > MAX_ATTEMPTS:
+            if interruptions[first] > MAX_INTERRUPTIONS:
                 scan.outcomes[first] = UNDECIDED
             elif buffers_have_room(scan.buffers, int(scan.bounds[first + 1] - scan.bounds[first])):
                 self._interned.make_room()

@@ -34,7 +34,8 @@ from stream_masker.pipeline.reasons import RecordRejectedError
 INTERN_FIRST_SLOTS: Final = 1 << 12
 INTERN_MAX_SLOTS: Final = 1 << 19
 INTERN_BYTES_EACH: Final = 32
-MAX_NEW_TEXTS: Final = 4096
+TEXTS_TOGETHER: Final = 4096
+"""The most texts that are looked up in one call: far fewer than a ``ConceptMap`` caches."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,9 +62,8 @@ class InternTable:
         if not count:
             return True
         slots = self.table.new[:count]
-        owners, texts = self._texts(slots)
-        self._learn(owners, texts)
-        values = np.array(list(map(self._value, owners, texts)), dtype=np.int64)
+        parts = [self._values(slots[k : k + TEXTS_TOGETHER]) for k in range(0, count, TEXTS_TOGETHER)]
+        values = np.concatenate(parts)
         self.table.rows[slots, TEXT_VALUE] = values
         self.table.counters[NEW_TEXTS] = 0
         _fill_in(buffers, values)
@@ -76,6 +76,12 @@ class InternTable:
             self.table = _empty(INTERN_FIRST_SLOTS)
         elif counters[TEXT_COUNT] * 4 > slots or counters[USED_BYTES] * 2 > self.table.texts.size:
             self.table = _empty(2 * slots)
+
+    def _values(self, slots: Int64Array) -> Int64Array:
+        """Return the values of new texts."""
+        owners, texts = self._texts(slots)
+        self._learn(owners, texts)
+        return np.fromiter(map(self._value, owners, texts), np.int64, len(texts))
 
     def _texts(self, slots: Int64Array) -> tuple[list[int], list[bytes]]:
         """Return the owners and the bytes of texts."""
@@ -101,7 +107,7 @@ class InternTable:
 
 
 def _empty(slots: int) -> InternArrays:
-    return no_texts(slots, slots * INTERN_BYTES_EACH, MAX_NEW_TEXTS, random_key())
+    return no_texts(slots, slots * INTERN_BYTES_EACH, slots // 2, random_key())
 
 
 def _bits(alpha: float) -> int:

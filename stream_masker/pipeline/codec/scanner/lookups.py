@@ -95,9 +95,10 @@ def is_new_key(
     full.
 
     owner: the number of the object. Objects are numbered in ascending order, those of the current record from
-    ``record`` on; slots with lower numbers count as empty. last_slot: the last slot in use.
+    ``record`` on; slots with lower numbers count as empty. last_slot: the last slot in use. The slot depends on the
+    object too: all elements of a list may have the same keys.
     """
-    slot = slot_of(key_hash, last_slot)
+    slot = slot_of(key_hash + np.uint64(owner), last_slot)
     for _ in range(MAX_PROBES):
         if owners[slot] < record:
             keys[slot] = key_hash

@@ -293,6 +293,24 @@ def test_the_first_element_of_an_array_is_a_scalar_where_the_window_has_single_e
     assert np.abs(shares(other.columns[::-1]) - pairs[0]).max() < 0.03
 
 
+@pytest.mark.parametrize("target", [*TARGETS[:3:2], {"alpha": 0.5}], ids=str)
+def test_an_array_of_single_elements_is_the_context_of_other_attributes(target):
+    """The window tells no array from a scalar if no event has two elements, so it may be the root of the tree."""
+    first, middle, last = star(np.random.default_rng(9), 4000)
+    made = calibrated(batch_of([first, middle, last]), target=target)
+    assert set(Enumeration(made).edges) == {(1, 0), (1, 2)}
+    array = Column(np.ascontiguousarray(VALUES[middle]), np.arange(4001))
+    keys = PositionKeys(b"sixteen bytes, more", "t", 0, np.arange(4000))
+    found = made.mask_batch(Batch(4000, (scalars_of(first), array, scalars_of(last))), keys).columns
+    before = shares((scalars_of(first), scalars_of(middle)))
+    assert np.abs(shares(found[:2]) - before).max() < 0.03
+    twice = Column(np.repeat(VALUES[middle], 2), np.arange(0, 8001, 2))
+    found = made.mask_batch(Batch(4000, (scalars_of(first), twice, scalars_of(last))), keys).columns
+    assert np.bincount(found[0].codes, minlength=len(TAU))[VALUES] / 4000 == pytest.approx(
+        np.bincount(first, minlength=5) / 4000, abs=0.03
+    )
+
+
 def test_further_elements_of_such_an_array_are_masked_alone():
     first, second, _ = star(np.random.default_rng(8), 2000)
     made = calibrated(batch_of([first, second]), target={"epsilon": 4.0})

@@ -86,6 +86,17 @@ def test_paths_with_the_same_filter_evaluate_it_once(monkeypatch):
     assert evaluated == elements
 
 
+def test_elements_behind_one_of_another_shape_are_not_matched():
+    """Nothing reads them: the element before has rejected the record."""
+    path = compile_path("s[*].code")
+    matches = matcher(PathTrie.of([(path, 0)]))({"s": [{"code": 1}, {}, None, 1, {"code": 2}, *[1] * 1000]})
+    (elements,) = matches.lists_of(0, path)
+    assert len(elements) == 4
+    assert [bool(element.slots) for element in elements] == [True, False, False, False]
+    with pytest.raises(RecordRejectedError, match="wrong_shape"):
+        elements[3].slots_of(0, path)
+
+
 @pytest.mark.parametrize(
     ("record", "rejection"),
     [

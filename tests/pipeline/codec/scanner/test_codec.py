@@ -144,6 +144,25 @@ def test_a_record_with_thousands_of_members_is_scanned(bench):
     pair.check([*texts, texts[0][:-1] + b',"1":2}'])
 
 
+@pytest.mark.parametrize("size", [100, 256, 20_000])
+def test_a_long_list_is_scanned(bench, size):
+    """All elements of a list have the same keys; each is in the table of keys once for each element."""
+    pair = CodecPair(bench, {"a": {"path": "s[*].code", "label": "s[*].text"}})
+    elements = [{"code": "I10", "text": "x", "k": k, "more": {}} for k in range(size)]
+    text = orjson.dumps({"s": elements})
+    assert pair.is_scanned(text)
+    pair.check([text, text.replace(b'"k":%d' % (size - 1), b'"code":1')])
+
+
+def test_a_record_with_many_new_texts_is_scanned(bench):
+    """The table of texts grows while the record is scanned."""
+    codes = [f"C{number}" for number in range(20_000)]
+    edges = [(code, "ROOT") for code in codes]
+    pair = CodecPair(bench, {"a": {"path": "s[*]"}}, edges=edges, tables={"a": {}})
+    assert pair.is_scanned(orjson.dumps({"s": codes}))
+    pair.check([orjson.dumps({"s": codes})])
+
+
 def test_a_record_cut_off_at_any_byte(pair, name):
     text = orjson.dumps(GOOD[name])
     pair.check([text[:end] for end in range(len(text))])

@@ -62,11 +62,7 @@ class EdgeRisk:
           that may be left out.
         """
         writes = laws.writes()
-        chosen = _most_probable(np.where(writes, law, 0.0), np.diff(laws.offsets), left_out)
-        joint = np.zeros(laws.kernel.shape)
-        child, both, unchanged = add_best_guesses(
-            laws, *chosen, _scratch(laws), np.empty(int(np.diff(laws.offsets).max()) * len(joint)), joint
-        ).tolist()
+        joint, (child, both, unchanged) = _added_guesses(laws, law, left_out)
         parent = float(law[:, writes].max(axis=0, initial=0.0).sum())
         if law[:, ~writes].any():
             extra = _AloneGuesses.of(edge, laws, law[:, ~writes], alone())
@@ -147,6 +143,20 @@ def rows_with_both(edge: Edge, joint: Float64Matrix, prior: Float64Array) -> Flo
     """
     shares = np.bincount(edge.table.rows, edge.counts, minlength=len(prior)) / edge.counts.sum()
     return np.asarray(joint * np.where(prior > 0.0, shares / np.where(prior > 0.0, prior, 1.0), 0.0)[:, None])
+
+
+def joint_of_child(laws: Conditional, law: Float64Matrix) -> Float64Matrix:
+    """Return (k_B, k_B) float64: P(b, b*) for the joint law P(a, a*), (k_A, k_A), where a* has a written partner."""
+    return _added_guesses(laws, law, 0.0)[0]
+
+
+def _added_guesses(laws: Conditional, law: Float64Matrix, left_out: float) -> tuple[Float64Matrix, list[float]]:
+    """Return P(b, b*) and the sums of ``add_best_guesses`` over the pairs (a, a*) with a written partner."""
+    sizes = np.diff(laws.offsets)
+    chosen = _most_probable(np.where(laws.writes(), law, 0.0), sizes, left_out)
+    joint = np.zeros(laws.kernel.shape)
+    sums = np.empty(int(sizes.max()) * len(joint))
+    return joint, add_best_guesses(laws, *chosen, _scratch(laws), sums, joint).tolist()
 
 
 def conditional_epsilon(laws: Conditional) -> float:

@@ -1,0 +1,90 @@
+"""The work for a record grows in proportion to its size, whatever it contains; measured by calls, not by time."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from itertools import count
+from typing import Any
+
+import pytest
+
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.records import InputRecord
+
+SECRET = b"a secret of the tests"
+ATTRIBUTES = {
+    "a": {"path": "code", "missing": "keep"},
+    "b": {"path": "s[*].code", "label": "s[*].text", "missing": "keep"},
+    "c": {"path": "codes[*]", "missing": "keep"},
+}
+NEW = count()
+SIZE, TIMES, TOLERANCE = 500, 4, 1.2
+
+
+def repeated(field: str, element: bytes) -> Callable[[int], list[bytes]]:
+    return lambda size: [b'{"%b":[%b]}' % (field.encode(), b",".join([element] * size))]
+
+
+def new_codes(code: str) -> Callable[[int], list[bytes]]:
+    """A list of codes that have not occurred before."""
+    return lambda size: [b'{"codes":[%b]}' % ",".join(f'"{code}{next(NEW)}"' for _ in range(size)).encode()]
+
+
+def rejected_between_others(size: int) -> list[bytes]:
+    return [b'{"codes":["I10"],"\\u0061":1}', b'{"s":1}'] * (size // 2)
+
+
+CASES: dict[str, Callable[[int], list[bytes]]] = {
+    "codes": repeated("codes", b'"I10"'),
+    "codes and labels": repeated("s", b'{"code":"I10","text":"x"}'),
+    "no codes": repeated("s", b"{}"),
+    "null": repeated("s", b"null"),
+    "numbers": repeated("codes", b"1"),
+    "another shape": repeated("s", b"1"),
+    "lists": repeated("x", b"[]"),
+    "large integers": repeated("x", b"18446744073709551615"),
+    "new unknown codes": new_codes("unknown-"),
+    "new codes with an unknown end": new_codes("I10.x"),
+    "one long code": lambda size: [b'{"code":"I10%b"}' % (b"x" * size)],
+    "levels": lambda size: [b'{"x":' * size + b"1" + b"}" * size],
+    "members": lambda size: [b'{"x":{%b}}' % ",".join(f'"{k}":{{"k":1}}' for k in range(size)).encode()],
+    "cut off": lambda size: [b'{"x":[%b' % (b"1," * size)],
+    "rejected records between others": rejected_between_others,
+}
+
+
+@pytest.fixture(scope="module", params=["ancestor", "suppress"])
+def maskers(request: pytest.FixtureRequest, bench: Any) -> list[RecordMasker]:
+    """The masker with the scanner, and with the reference codec alone."""
+    attributes = {name: {**own, "unknown": request.param} for name, own in ATTRIBUTES.items()}
+    on_bench = bench(attributes, fields={"pseudonymize": ["x"]})
+    return [on_bench.masker, RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_calls_grow_in_proportion_to_the_size(maskers: list[RecordMasker], case: str) -> None:
+    for masker in maskers:
+        mask(masker, CASES[case](SIZE))
+        one, several = (calls(masker, CASES[case](size)) for size in (SIZE, TIMES * SIZE))
+        assert several <= TOLERANCE * TIMES * one
+
+
+def mask(masker: RecordMasker, values: list[bytes]) -> None:
+    masker.mask("t", 0, [InputRecord(k, value) for k, value in enumerate(values)], statistics_version=1)
+
+
+def calls(masker: RecordMasker, values: list[bytes]) -> int:
+    """The number of calls, of functions in Python and in C, that masking some records takes."""
+    made = list[None]()
+
+    def profile(_frame: Any, event: str, _argument: Any) -> None:
+        if event in ("call", "c_call"):
+            made.append(None)
+
+    sys.setprofile(profile)
+    try:
+        mask(masker, values)
+    finally:
+        sys.setprofile(None)
+    return len(made)

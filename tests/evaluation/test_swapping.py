@@ -115,6 +115,19 @@ def test_the_risk_decreases_with_the_interval(rows):
     assert rows["data swapping", NO_INTERVAL].risk < 0.01
 
 
+def test_linkage_finds_what_the_method_card_says(known, tau):
+    """Section 3.5 states 1/k, which is 0.1 and 0.05."""
+    method = {"Algorithm 3": METHODS["Algorithm 3"]}
+    risks = {10: [], 20: []}
+    for sample in (rare(known), common(known), known[:1100]):
+        for row in swapping_rows(
+            batch(sample), {"a": tau, "b": tau}, secrets=SECRETS, ks=(10, 20), methods=method, baselines={}
+        ):
+            risks[row.k].append(row.risk)
+    assert 0.105 < min(risks[10]) <= max(risks[10]) < 0.155
+    assert 0.085 < min(risks[20]) <= max(risks[20]) < 0.125
+
+
 def test_common_values_have_smaller_errors(rows, known, tau):
     """Table 5 compared with Table 4: Algorithm 3 on attributes with fewer categories."""
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}

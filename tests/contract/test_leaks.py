@@ -149,7 +149,7 @@ def partly_rotated(rotated, values, share):
 def test_a_permutation_of_most_records_is_refused(rotated, values):
     made, records = partly_rotated(rotated, values, 0.8)
     made.learn_many(records)
-    with pytest.raises(StatisticsError, match=r"a: 8\d% of the values that masking changes .* single possible"):
+    with pytest.raises(StatisticsError, match=r"\d\d% of the values that masking changes .* single possible"):
         made.calibrate()
     with pytest.raises(StatisticsError, match="no statistics"):
         made.mask_one(records[0], key=b"1")

@@ -29,7 +29,8 @@ MIN_DOUBT = 1e-6
 """The probability of other originals, averaged over a value's masks, below which they determine the value."""
 
 MAX_DETERMINED = 0.5
-"""The largest share of the changed values of an attribute whose masks may determine them."""
+"""The largest share of the changed values of an attribute, without its most frequent one, whose masks may determine
+them."""
 
 
 def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
@@ -82,9 +83,11 @@ def determines_originals(channel: Channel, prior: Float64Array) -> bool:
 def determined_share(channel: Channel, prior: Float64Array) -> float:
     """Return the share of the changed values, in [0, 1], that all of their masks determine; 0 if none changes.
 
-    Values that always stay do not count: ``Channel.unchanged`` tells them. ``prior``: the share of each value.
+    Values that always stay do not count: ``Channel.unchanged`` tells them. Nor does the most frequent value, which is
+    easily guessed without masks if it fills the window. ``prior``: the share of each value, not empty.
     """
     changed = prior * (1.0 - channel.unchanged)
+    changed[prior.argmax()] = 0.0
     total = float(changed.sum())
     determined = doubts(joint_law(prior, channel.rows)) < MIN_DOUBT
     return float(changed[determined].sum()) / total if total > 0.0 else 0.0
@@ -103,6 +106,7 @@ def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:
     share = determined_share(channel, prior)
     if share > MAX_DETERMINED:
         raise StatisticsError(
-            f"{name}: {share:.0%} of the values that masking changes become masks with a single possible original, "
-            f"and at most {MAX_DETERMINED:.0%} may; use other candidates, another matrix or another mechanism"
+            f"{name}, apart from its most frequent value: {share:.0%} of the values that masking changes become masks "
+            f"with a single possible original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another "
+            "matrix or another mechanism"
         )

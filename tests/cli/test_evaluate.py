@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -34,14 +37,18 @@ def test_evaluate_writes_the_same_report_twice(tmp_path, config, source):
 
 
 def test_evaluate_reads_tables_and_samples(tmp_path, config, source):
-    table = tmp_path / "in.csv"
-    table.write_text("a,b\n" + "".join(f"{row['a']},{row['b']}\n" for row in map(json.loads, LINES)))
-    reports = [tmp_path / "a.json", tmp_path / "b.json"]
-    for path, report in zip((source, table), reports, strict=True):
+    rows = [json.loads(line) for line in LINES]
+    table, parquet = tmp_path / "in.csv", tmp_path / "in.parquet"
+    table.write_text("a,b\n" + "".join(f"{row['a']},{row['b']}\n" for row in rows))
+    pq.write_table(pa.table({name: [row[name] for row in rows] for name in ("a", "b")}), parquet)
+    reports = []
+    for path in (source, table, parquet):
+        report = tmp_path / "report.json"
         options = ["--mechanisms", "pram", "--records", "60", *FEW, "-o", tmp_path / "r.html", "--json", report]
         run("evaluate", "-c", config, *options, path)
-    assert reports[0].read_bytes() == reports[1].read_bytes()
-    assert json.loads(reports[0].read_bytes())["records"] == 60
+        reports.append(report.read_bytes())
+    assert reports == [reports[0]] * 3
+    assert json.loads(reports[0])["records"] == 60
 
 
 @pytest.mark.parametrize(
@@ -96,6 +103,30 @@ def test_recommend_writes_a_valid_configuration_within_the_limits(tmp_path, conf
     assert max(risk["vulnerability"].values()) <= 0.9
     assert max(risk["rmse"].values()) <= 0.6
     assert "is recommended" in (tmp_path / "why.html").read_text()
+
+
+def test_recommend_keeps_the_least_share_of_the_correlation(tmp_path, config, source):
+    done = recommended(config, source, tmp_path, "--min-correlation", "0.5", "--mechanisms", "pram")
+    assert "1 of 4 settings measured meet the limits (at least 0.5 of the correlation kept)" in " ".join(
+        done.stdout.split()
+    )
+    report = tmp_path / "measured.json"
+    options = ["--mechanisms", "pram", *FEW, "-o", tmp_path / "e.html", "--json", report]
+    run("evaluate", "-c", tmp_path / "best.yaml", *options, source)
+    measured = json.loads(report.read_bytes())
+    [pair] = measured["measurements"][0]["utility"]["pairs"]
+    kept = 1.0 - pair["correlation_error"] / measured["statistics"]["correlation"][0][1]
+    assert 0.5 <= kept < 0.8
+    recommended(config, source, tmp_path, "--min-correlation", "0.8", "--mechanisms", "pram", code=3)
+
+
+def test_recommend_draws_a_point_for_each_setting(tmp_path, config, source):
+    recommended(config, source, tmp_path, "--max-rmse", "0.9", "--mechanisms", "pram")
+    [plot] = re.findall(r"<svg.*?</svg>", (tmp_path / "why.html").read_text(), re.DOTALL)
+    points = re.findall(r"<circle [^>]*><title>(.*?): RMSE (0\.\d+), vulnerability 0\.\d+", plot)
+    assert sorted(label for label, _ in points) == [f"PRAM, retention = 0.{tenths}" for tenths in (3, 5, 7, 9)]
+    assert len(set(points)) == len({figure for _, figure in points}) == 4
+    assert "vulnerability</text>" in plot
 
 
 def test_recommend_names_the_nearest_setting_if_none_meets_the_limits(tmp_path, config, source):

@@ -14,7 +14,7 @@ from confluent_kafka import Producer
 from kafka_records import Record, write
 from prometheus_client import CollectorRegistry
 from sealed_topics import opened_version, sealed_block
-from workers import Setting, setting
+from workers import Setting, setting, wait
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -96,10 +96,17 @@ def as_if_undisturbed(here: Setting) -> list[tuple[Any, ...]]:
     """Return what an undisturbed calibrator publishes from these blocks."""
     other = elsewhere(here)
     publish_all(opened(other))
+    wait_for_versions(other)
     return contents(other)
 
 
+def wait_for_versions(here: Setting, number: int = len(VERSIONS)) -> None:
+    """Wait until readers see as many versions: a commit returns before they do."""
+    wait(lambda: len(here.read("statistics")) >= number, f"{number} versions")
+
+
 def published_once(here: Setting) -> None:
+    wait_for_versions(here)
     assert [version.version for version in versions(here)] == VERSIONS
     assert contents(here) == as_if_undisturbed(here)
     assert [int(report.key or b"") for report in here.read("drift")] == VERSIONS
@@ -151,6 +158,7 @@ def test_version_of_a_killed_calibrator_is_published_once(
         publish_all(killed)
     written = here.read("statistics", isolation="read_uncommitted")
     assert version_numbers(written) == [1, 2]
+    wait_for_versions(here, 1 + after)
     assert len(versions(here)) == 1 + after
     publish_all(opened(here))
     published_once(here)

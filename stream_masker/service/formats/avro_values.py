@@ -20,6 +20,15 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 ToAvro: TypeAlias = Callable[[Any], Any]
 """Converts JSON to an Avro value. Raises RecordRejectedError, with the field of the schema, if it does not fit."""
 
+_Attempts: TypeAlias = dict[tuple[str, int], dict[str, Any] | RecordRejectedError]
+"""What converting the objects of one document as records has given, by the record's name and the object's identity.
+
+A union tries all branches, and each branch tries those of the unions in it. Without this, the work for a schema that
+contains itself would double with each level.
+"""
+
+_Convert: TypeAlias = Callable[[Any, _Attempts], Any]
+
 INT_BITS = {"int": 31, "long": 63}
 
 
@@ -47,7 +56,8 @@ def avro_converter(schema: Any, named: Mapping[str, Any]) -> ToAvro:
     schema, named: parsed by ``fastavro.parse_schema``, which writes full names into them. Raises KeyError or TypeError
     for a schema that it does not know.
     """
-    return _Compiler(named).convert(schema, "")
+    convert = _Compiler(named).convert(schema, "")
+    return lambda value: convert(value, {})
 
 
 class _Compiler:
@@ -55,9 +65,9 @@ class _Compiler:
 
     def __init__(self, named: Mapping[str, Any]) -> None:
         self._named = named
-        self._compiled: dict[str, ToAvro] = {}
+        self._compiled: dict[str, _Convert] = {}
 
-    def convert(self, schema: Any, path: str) -> ToAvro:
+    def convert(self, schema: Any, path: str) -> _Convert:
         """path: of the value in the record, for messages."""
         if isinstance(schema, list):
             return self._union(schema, path)
@@ -67,7 +77,7 @@ class _Compiler:
             return _checked(_LOGICAL[schema["type"], schema["logicalType"]], path)
         return self._of_type(schema, path)
 
-    def _of_type(self, schema: Any, path: str) -> ToAvro:
+    def _of_type(self, schema: Any, path: str) -> _Convert:
         """Return the function of a schema that is an object, by its type; a logical type that is not known is
         ignored."""
         match schema["type"]:
@@ -79,18 +89,18 @@ class _Compiler:
                 return self._map(self.convert(schema["values"], f"{path}.*" if path else "*"), path)
         return self.convert(schema["type"], path)
 
-    def _by_name(self, name: str, path: str, schema: Any = None) -> ToAvro:
+    def _by_name(self, name: str, path: str, schema: Any = None) -> _Convert:
         """Return the function of a named type, which is looked up when it is called: the type may contain itself."""
         if name not in self._compiled:
-            self._compiled[name] = _null
+            self._compiled[name] = _checked(_null, path)
             self._compiled[name] = self._definition(self._named[name] if schema is None else schema, path)
 
-        def named(value: Any) -> Any:
-            return self._compiled[name](value)
+        def named(value: Any, attempts: _Attempts) -> Any:
+            return self._compiled[name](value, attempts)
 
         return named
 
-    def _definition(self, schema: Any, path: str) -> ToAvro:
+    def _definition(self, schema: Any, path: str) -> _Convert:
         if schema["type"] == "enum":
             return _checked(_one_of(frozenset(schema["symbols"])), path)
         if schema["type"] == "fixed":
@@ -98,54 +108,57 @@ class _Compiler:
             return _checked(logical or _bytes_of(schema["size"]), path)
         return self._record(schema, path)
 
-    def _record(self, schema: Any, path: str) -> ToAvro:
+    def _record(self, schema: Any, path: str) -> _Convert:
         fields = [
             (field["name"], self.convert(field["type"], where), "default" in field or _nullable(field["type"]), where)
             for field in schema["fields"]
             for where in [f"{path}.{field['name']}" if path else field["name"]]
         ]
 
-        def record(value: Any) -> Any:
+        def record(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, dict):
                 raise _misfit(path)
             found = {}
             for name, convert, optional, where in fields:
                 if name in value:
-                    found[name] = convert(value[name])
+                    found[name] = convert(value[name], attempts)
                 elif not optional:
                     raise _misfit(where)
             return found
 
-        return record
+        return _once(record, schema["name"])
 
-    def _array(self, item: ToAvro, path: str) -> ToAvro:
-        def array(value: Any) -> Any:
+    def _array(self, item: _Convert, path: str) -> _Convert:
+        def array(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, list):
                 raise _misfit(path)
-            return [item(one) for one in value]
+            return [item(one, attempts) for one in value]
 
         return array
 
-    def _map(self, item: ToAvro, path: str) -> ToAvro:
-        def mapping(value: Any) -> Any:
+    def _map(self, item: _Convert, path: str) -> _Convert:
+        def mapping(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, dict):
                 raise _misfit(path)
-            return {key: item(one) for key, one in value.items()}
+            return {key: item(one, attempts) for key, one in value.items()}
 
         return mapping
 
-    def _union(self, schemas: Sequence[Any], path: str) -> ToAvro:
+    def _union(self, schemas: Sequence[Any], path: str) -> _Convert:
         branches = [(one, self.convert(one, path)) for one in schemas if _kind(one) != "null"]
         branches.sort(key=lambda branch: _kind(branch[0]) in ("float", "double"))
         nullable = len(branches) < len(schemas)
         if len(branches) == 1:
-            only = branches[0][1]
-            return lambda value: None if value is None and nullable else only(value)
+            name, only = _branch_name(branches[0][0]), branches[0][1]
+            return lambda value, attempts: (
+                None if value is None and nullable else _named_branch(name, only(value, attempts))
+            )
 
-        def union(value: Any) -> Any:
+        def union(value: Any, attempts: _Attempts) -> Any:
             if value is None and nullable:
                 return None
-            fitting = [found for found in (_attempt(value, *branch) for branch in branches) if found is not None]
+            tried = (_attempt(value, *branch, attempts) for branch in branches)
+            fitting = [found for found in tried if found is not None]
             if not fitting:
                 raise _misfit(path)
             return max(fitting, key=lambda found: found[0])[1]
@@ -153,17 +166,44 @@ class _Compiler:
         return union
 
 
-def _attempt(value: Any, schema: Any, convert: ToAvro) -> tuple[int, Any] | None:
-    """Return the value as one of a union's branch, with the number of its fields; None if it does not fit.
+def _once(convert: _Convert, name: str) -> _Convert:
+    """Return the function of a record, which converts each object of a document once."""
 
-    It is paired with the branch's name, which tells fastavro the branch.
-    """
+    def once(value: Any, attempts: _Attempts) -> Any:
+        known = attempts.get((name, id(value)))
+        if known is None:
+            try:
+                known = convert(value, attempts)
+            except RecordRejectedError as error:
+                known = error
+            attempts[name, id(value)] = known
+        if isinstance(known, RecordRejectedError):
+            raise RecordRejectedError(known.reason, known.field)
+        return known
+
+    return once
+
+
+def _attempt(value: Any, schema: Any, convert: _Convert, attempts: _Attempts) -> tuple[int, Any] | None:
+    """Return the value as one of a union's branch, with the number of its fields; None if it does not fit."""
     try:
-        found = convert(value)
+        found = convert(value, attempts)
     except RecordRejectedError:
         return None
-    name = schema if isinstance(schema, str) else schema.get("name")
-    return len(found) if isinstance(found, dict) else 0, found if name is None else (name, found)
+    return len(found) if isinstance(found, dict) else 0, _named_branch(_branch_name(schema), found)
+
+
+def _branch_name(schema: Any) -> str | None:
+    """Return fastavro's name of a union's branch; None for a logical type, whose values contain no others."""
+    if isinstance(schema, str):
+        return schema
+    name: str | None = schema.get("name", schema["type"] if schema["type"] in ("array", "map") else None)
+    return name
+
+
+def _named_branch(name: str | None, value: Any) -> Any:
+    """Return a value with the name of its branch: fastavro would try it, with all values in it, at every level."""
+    return value if name is None else (name, value)
 
 
 def _kind(schema: Any) -> Any:
@@ -178,10 +218,10 @@ def _misfit(path: str) -> RecordRejectedError:
     return RecordRejectedError(Reason.SCHEMA_MISMATCH, path or None)
 
 
-def _checked(convert: ToAvro, path: str) -> ToAvro:
+def _checked(convert: ToAvro, path: str) -> _Convert:
     """Return the function, which raises RecordRejectedError where ``convert`` raises ValueError or TypeError."""
 
-    def checked(value: Any) -> Any:
+    def checked(value: Any, _attempts: _Attempts) -> Any:
         try:
             return convert(value)
         except (ValueError, TypeError, InvalidOperation):

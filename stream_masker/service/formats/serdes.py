@@ -86,9 +86,12 @@ class AvroSerde:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
 
     def encode(self, document: bytes) -> bytes:
-        datum = self._to_avro(orjson.loads(document))
         try:
-            return bytes(self._write(datum))
+            return bytes(self._write(self._to_avro(orjson.loads(document))))
+        except RecordRejectedError:
+            raise
+        except RecursionError:
+            raise RecordRejectedError(Reason.TOO_DEEP) from None
         except Exception:  # noqa: BLE001
             raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
 

@@ -236,3 +236,11 @@ def test_the_subject_is_named_by_the_clients_strategies(strategy, subject):
 
 def test_a_strategy_by_record_needs_a_name():
     assert rejection(OutputSubject("record", "out").name, "value", None) == ("unknown_schema", None)
+
+
+def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
+    below = {"name": "below", "type": ["null", "Tree", "string"]}
+    client = mock_client()
+    (value,) = avro_values(client, "in", {"type": "record", "name": "Tree", "fields": [below]}, [{"below": None}])
+    _, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)
+    assert rejection(encode, b'{"below":' * 500 + b"null" + b"}" * 500) == ("too_deep", None)

@@ -6,7 +6,12 @@ from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import MECHANISMS, Pram
 from stream_masker.core.ontology import ConceptMap
+from stream_masker.core.risk.floor import determined_share
+from stream_masker.core.risk.measures import confident_share, joint_law
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.statistics.covariance import PairTable
 
@@ -17,14 +22,27 @@ def distance():
 
 
 @pytest.fixture(scope="module")
-def counts(distance):
-    """Counts of the records with two known codes (leading zeros restored, or the longest known prefix)."""
-    tau = distance.taxonomy
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
+def known(distance):
+    """(n, 2) int32: the records with two known codes (leading zeros restored, or the longest known prefix)."""
+    concepts = ConceptMap(distance.taxonomy, unknown="ancestor", ontology=icd9cm())
     codes = np.array([[concepts.resolve(row[a])[0] for a in ("diag_1", "diag_2")] for row in discharges()], np.int32)
-    known = codes[(codes >= 0).all(axis=1)]
-    columns = tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2))
-    return count_batch(Batch(len(known), columns), [len(tau)] * 2)
+    return codes[(codes >= 0).all(axis=1)]
+
+
+def counted(codes, distance):
+    columns = tuple(Column(np.ascontiguousarray(codes[:, j])) for j in range(2))
+    return count_batch(Batch(len(codes), columns), [len(distance.taxonomy)] * 2)
+
+
+@pytest.fixture(scope="module")
+def counts(known, distance):
+    return counted(known, distance)
+
+
+@pytest.fixture(scope="module")
+def some_counts(known, distance):
+    """Counts of every 300th record."""
+    return counted(known[::300], distance)
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +71,25 @@ def test_the_computation_by_blocks_agrees(statistics, counts, distance):
 def test_the_mean_is_the_chapter_of_the_circulatory_system(statistics):
     assert statistics.mean == {"diag_1": "390-459", "diag_2": "390-459"}
     assert sum(statistics.rollup["diag_1"].values()) == pytest.approx(1.0)
+
+
+def determined_and_certain(made, counts):
+    """Return for each attribute the share of changed values that masks determine, and the share of certain guesses."""
+    made = made.with_statistics(made.compute(counts, version=1), counts)
+    for j, column in enumerate(counts.values):
+        values, prior = value_law(column)
+        channel = made.attribute_channel(j, values, counts)
+        yield determined_share(channel, prior), confident_share(joint_law(prior, channel.rows), CERTAIN)
+
+
+@pytest.mark.parametrize("name", sorted(name for name, one in MECHANISMS.items() if not one.needs_group))
+def test_no_method_determines_a_changed_code_by_default(name, some_counts, distance):
+    made = MECHANISMS[name](dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), seed=b"sixteen bytes..")
+    assert [determined for determined, _ in determined_and_certain(made, some_counts)] == [0.0, 0.0]
+
+
+def test_certain_guesses_of_codes_that_stay_are_not_determined(counts, distance):
+    made = Pram(dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), retention=0.9, seed=b"sixteen bytes..")
+    for determined, certain in determined_and_certain(made, counts):
+        assert determined == 0.0
+        assert certain == pytest.approx(1.0, abs=0.01)

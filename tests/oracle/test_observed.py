@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -10,11 +12,13 @@ from support.data import discharges, icd9cm
 from support.graphs import dags, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.ontology import ConceptMap
+from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.replacement.observed.draw import ATTEMPTS
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
+from stream_masker.core.replacement.observed.subtrees import ObservedTreeReplacer
 from stream_masker.core.replacement.rule import NO_REFERENCE, ROUNDINGS, SIGN_DROPPED, TRUNCATED, ReplacementTask
+from stream_masker.core.replacement.select import observed_replacer
 from stream_masker.errors import ParameterError
 
 both = pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -109,13 +113,17 @@ def test_every_replacement(measure, graphs, rounding, data):
     sd = d.matrix(d.taxonomy.ids)
     generator = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     few = data.draw(st.sampled_from([0, 1 << 20]))
-    replacer = ObservedReplacer(d, frequencies, calibrated=rounding == "calibrated", rows_bytes=few)
-    for _ in range(2):
+    calibrated = rounding == "calibrated"
+    engines = [ObservedReplacer(d, frequencies, calibrated=calibrated, rows_bytes=few)]
+    if d.taxonomy.is_tree:
+        engines.append(ObservedTreeReplacer(d, frequencies, calibrated=calibrated))
+    for replacer in engines * 2:
         check(replacer, d, frequencies, random_task(generator, 60, np.arange(size), sd), sd, rounding)
 
 
 @both
-def test_replacements_of_real_codes(rounding):
+@pytest.mark.parametrize("engine", [ObservedReplacer, ObservedTreeReplacer])
+def test_replacements_of_real_codes(engine, rounding):
     tau = icd9cm().taxonomy()
     d = WuPalmer(tau)
     find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).resolve
@@ -127,7 +135,7 @@ def test_replacements_of_real_codes(rounding):
     everything = np.unique(np.concatenate([known, positions]))
     matrix = d.matrix(everything.astype(np.int32))
     sd = _Matrix(matrix, {int(c): i for i, c in enumerate(everything)})
-    replacer = ObservedReplacer(d, frequencies, calibrated=rounding == "calibrated")
+    replacer = engine(d, frequencies, calibrated=rounding == "calibrated")
     check(replacer, d, frequencies, random_task(generator, 400, known, matrix), sd, rounding)
 
 
@@ -157,6 +165,48 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
         np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
 
 
+@both
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@pytest.mark.parametrize("used", [1, 2, 30, 2_000])
+def test_both_engines_give_the_same_replacements_in_a_large_tree(used, measure, rounding):
+    """Among them are codes outside the window, references of all kinds, and windows with few candidates at a level."""
+    tau = icd9cm().taxonomy()
+    d = measure(tau)
+    generator = np.random.default_rng(used)
+    positions = np.sort(generator.choice(len(tau), used, replace=False)).astype(np.int32)
+    frequencies = ConceptFrequencies(positions, generator.integers(1, 500, used))
+    pool = np.concatenate([generator.choice(positions, 200), generator.choice(len(tau), 200)])
+    task = random_task(generator, 6_000, pool, d.matrix(pool[::8].astype(np.int32)))
+    parents = np.where(generator.random(6_000) < 0.3, tau.tree.parent[task.codes], task.references)
+    task = replace(task, references=parents.astype(np.int32))
+    calibrated = rounding == "calibrated"
+    rows, subtrees = (
+        engine(d, frequencies, calibrated=calibrated).replace(task)
+        for engine in (ObservedReplacer, ObservedTreeReplacer)
+    )
+    for name in ("codes", "distances", "flags"):
+        np.testing.assert_array_equal(getattr(rows, name), getattr(subtrees, name))
+
+
+class _Unknown(WuPalmer):
+    """A distance of which no engine knows whether it depends on depths alone."""
+
+
+@pytest.mark.parametrize(
+    ("measure", "links", "engine"),
+    [
+        (WuPalmer, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
+        (LogTaxonomic, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
+        (_Unknown, [("a", "r"), ("b", "r")], ObservedReplacer),
+        (WuPalmer, [("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")], ObservedReplacer),
+    ],
+)
+def test_trees_need_no_rows(measure, links, engine):
+    d = measure(Ontology.from_edges(links).taxonomy())
+    frequencies = ConceptFrequencies(np.array([1, 2], np.int32), np.array([1, 1]))
+    assert type(observed_replacer(d, frequencies, calibrated=True)) is engine
+
+
 def test_large_counts_are_scaled():
     frequencies = ConceptFrequencies(np.arange(3, dtype=np.int32), np.array([1, 10**12, 3 * 10**12]))
     assert frequencies.weights.sum() <= MAX_FREQUENCY
@@ -172,7 +222,8 @@ def test_other_frequencies_are_rejected(positions, counts):
         ConceptFrequencies(np.array(positions, np.int32), np.array(counts, np.int64))
 
 
-def test_concepts_outside_the_taxonomy_are_rejected():
+@pytest.mark.parametrize("engine", [ObservedReplacer, ObservedTreeReplacer])
+def test_concepts_outside_the_taxonomy_are_rejected(engine):
     d = WuPalmer(icd9cm().taxonomy())
     with pytest.raises(ParameterError, match="outside the taxonomy"):
-        ObservedReplacer(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True)
+        engine(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True)

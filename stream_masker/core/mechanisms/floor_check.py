@@ -14,8 +14,10 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import (
     MAX_CHECKED_CELLS,
     MAX_CHECKED_VALUES,
+    MAX_DETERMINED,
     check_changed,
     check_channel,
+    determined_share,
     determines_originals,
     required_change,
 )
@@ -40,7 +42,8 @@ class CheckedMechanism(Protocol):
         """Return a cheap lower bound, for every value, of the probability that masking changes it."""
 
     def surely_hides(self, j: int) -> bool:
-        """Return whether it is known, without transition probabilities, that a mask has several possible originals."""
+        """Return whether it is known, without transition probabilities, that each value has a mask with several
+        possible originals."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +90,18 @@ class FloorCheck:
         return bool(rows[chosen] @ changed[chosen] >= required * column.rows)
 
     def _surely_hides(self) -> bool:
-        """Return whether a mask has several possible originals, as the mechanism knows or for the most frequent
-        values."""
+        """Return whether masks have several possible originals, as the mechanism knows or for the most frequent
+        values.
+
+        Fewer values have fewer possible originals, so the most frequent ones look more determined than they are.
+        """
         if self.mechanism.surely_hides(self.j):
             return True
         sizes = [len(d.taxonomy) for d in self.mechanism.distances]
         frequent, _ = reduced_counts(self.counts, sizes, [MAX_CHECKED_VALUES] * len(sizes))
         values, prior = value_law(frequent.values[self.j])
-        return not determines_originals(self.mechanism.attribute_channel(self.j, values, frequent), prior)
+        channel = self.mechanism.attribute_channel(self.j, values, frequent)
+        return not determines_originals(channel, prior) and determined_share(channel, prior) <= MAX_DETERMINED
 
     @cached_property
     def _frequent(self) -> tuple[Int64Array, Int64Array, Float64Array]:

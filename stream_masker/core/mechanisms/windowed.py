@@ -290,8 +290,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._use(statistics)
 
     def surely_hides(self, j: int) -> bool:
-        """Return whether it is known, without transition probabilities, that some mask of attribute j has several
-        possible originals."""
+        """Return whether it is known, without transition probabilities, that each value of attribute j has a mask
+        with several possible originals."""
         return False
 
     @abstractmethod

@@ -13,6 +13,9 @@ from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.dag.index import is_in_range
 from stream_masker.core.replacement.generic import GenericReplacer
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.observed.engine import ObservedReplacer
+from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
+from stream_masker.core.replacement.observed.subtrees import ObservedTreeReplacer
 from stream_masker.core.replacement.rule import ROUNDINGS, Replacer
 from stream_masker.core.replacement.tree import TreeReplacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
@@ -36,6 +39,18 @@ def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) 
         if key not in made:
             made[key] = replacer(distance, rounding=rounding, candidates=candidates)
     return tuple(made[type(distance), distance.taxonomy] for distance in distances)
+
+
+def observed_replacer(
+    distance: Distance, frequencies: ConceptFrequencies, *, calibrated: bool
+) -> ObservedTreeReplacer | ObservedReplacer:
+    """Return the fastest ``Replacer`` whose candidates are the concepts of a window.
+
+    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy.
+    """
+    depends_on_depths = type(distance) in DISTANCES.values() and distance.taxonomy.is_tree
+    kind = ObservedTreeReplacer if depends_on_depths else ObservedReplacer
+    return kind(distance, frequencies, calibrated=calibrated)
 
 
 def _kind(distance: Distance) -> type[BitsetTreeReplacer | TreeReplacer | DagReplacer | GenericReplacer]:

@@ -96,7 +96,7 @@ class TreeReplacer:
         tau = distance.taxonomy
         self._calibrated = calibrated
         self._height = int(tau.depth.max())
-        self._tree = _tree_arrays(distance, Candidates.of(tau, candidates))
+        self._tree = tree_arrays(distance, Candidates.of(tau, candidates))
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
@@ -104,7 +104,8 @@ class TreeReplacer:
         return Replacement(*replace_all_in_tree(self._tree, self._height, self._calibrated, *rows))
 
 
-def _tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
+def tree_arrays(distance: Distance, eligible: Candidates) -> TreeArrays:
+    """Return the tree of the taxonomy of a distance, with the candidates."""
     tau = distance.taxonomy
     concepts = np.zeros(len(tau) + 1, TREE_CONCEPT)
     concepts["parent"][:-1], concepts["depth"][:-1] = tau.tree.parent, tau.depth

@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.measures import conditional_entropy, joint_law
+from stream_masker.core.risk.measures import conditional_entropy, doubts, joint_law
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
@@ -24,6 +24,13 @@ MAX_CHECKED_CELLS = 1 << 25
 
 MIN_ENTROPY = 1e-5
 """The share of the uncertainty about originals, in bits, below which masks determine their originals."""
+
+MIN_DOUBT = 1e-6
+"""The probability of other originals, averaged over a value's masks, below which they determine the value."""
+
+MAX_DETERMINED = 0.5
+"""The largest share of the changed values of an attribute, without its most frequent one, whose masks may determine
+them."""
 
 
 def required_change(prior: Float64Array, least: float = MIN_CHANGED) -> float:
@@ -73,10 +80,33 @@ def determines_originals(channel: Channel, prior: Float64Array) -> bool:
     return conditional_entropy(joint_law(prior, channel.rows)) < MIN_ENTROPY * uncertainty
 
 
+def determined_share(channel: Channel, prior: Float64Array) -> float:
+    """Return the share of the changed values, in [0, 1], that all of their masks determine; 0 if none changes.
+
+    Values that always stay do not count: ``Channel.unchanged`` tells them. Nor does the most frequent value, which is
+    easily guessed without masks if it fills the window. ``prior``: the share of each value, not empty.
+    """
+    changed = prior * (1.0 - channel.unchanged)
+    changed[prior.argmax()] = 0.0
+    total = float(changed.sum())
+    determined = doubts(joint_law(prior, channel.rows)) < MIN_DOUBT
+    return float(changed[determined].sum()) / total if total > 0.0 else 0.0
+
+
 def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:
-    """Raise StatisticsError if masks change too few values of an attribute, or determine the originals of all."""
+    """Raise StatisticsError if masks change too few values of an attribute, or determine the originals of all, or
+    of more than ``MAX_DETERMINED`` of the changed values."""
     check_changed(name, float(prior @ (1.0 - channel.unchanged)), prior)
-    if np.count_nonzero(prior) > 1 and determines_originals(channel, prior):
+    if np.count_nonzero(prior) < 2:
+        return
+    if determines_originals(channel, prior):
         raise StatisticsError(
             f"{name}: masked values have a single possible original; use other candidates or another mechanism"
+        )
+    share = determined_share(channel, prior)
+    if share > MAX_DETERMINED:
+        raise StatisticsError(
+            f"{name}, apart from its most frequent value: {share:.0%} of the values that masking changes become masks "
+            f"with a single possible original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another "
+            "matrix or another mechanism"
         )

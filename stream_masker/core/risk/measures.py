@@ -32,6 +32,19 @@ def conditional_entropy(joint: Float64Array) -> float:
     return max(0.0, _sum_of_logs(joint.sum(axis=0)) - _sum_of_logs(joint))
 
 
+def doubts(joint: Float64Array) -> Float64Array:
+    """Return (n,) float64 in [0, 1]: the probability of other originals, averaged over the masks of each original.
+
+    An original without weight has the doubt 1.
+    """
+    weights, total = joint.sum(axis=1), joint.sum(axis=0)
+    inverse = np.divide(1.0, total, out=np.zeros_like(total), where=total > np.finfo(np.float64).tiny)
+    right = np.einsum("ac,ac,c->a", joint, joint, inverse)
+    share = np.divide(right, weights, out=np.zeros_like(weights), where=weights > 0.0)
+    found: Float64Array = np.clip(1.0 - share, 0.0, 1.0)
+    return found
+
+
 def expected_rank(joint: Float64Array) -> float:
     """Return the expected number of guesses, most probable first, until the original is found.
 

@@ -87,6 +87,35 @@ def test_a_permutation_of_many_values_is_refused() -> None:
     assert mechanism.computed == [MAX_CHECKED_VALUES, 300]
 
 
+class PartlyPermuting(Mechanism):
+    """Permutes the values below ``permuted``; each of the other values becomes any of these others."""
+
+    def __init__(self, permuted: int) -> None:
+        super().__init__(1.0, bound=1.0, hides=False)
+        self.permuted = permuted
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        self.computed.append(values.size)
+        rotated, others = np.flatnonzero(values < self.permuted), np.flatnonzero(values >= self.permuted)
+        rows = np.zeros((values.size, values.size))
+        rows[rotated, np.roll(rotated, 1)] = 1.0
+        rows[np.ix_(others, others)] = 1.0 / max(others.size, 1)
+        return Channel(values, rows, value_classes(values, SIZE))
+
+
+def test_a_permutation_of_most_of_many_values_is_refused() -> None:
+    mechanism = PartlyPermuting(200)
+    with pytest.raises(StatisticsError, match="78% of the values that masking changes"):
+        FloorCheck(mechanism, 0, counts(300)).check()
+    assert mechanism.computed == [MAX_CHECKED_VALUES, 300]
+
+
+def test_a_permutation_of_the_most_frequent_values_alone_is_not_refused() -> None:
+    mechanism = PartlyPermuting(60)
+    FloorCheck(mechanism, 0, counts(300)).check()
+    assert mechanism.computed == [MAX_CHECKED_VALUES, 300]
+
+
 def test_few_values_are_all_checked() -> None:
     mechanism = Mechanism(0.9)
     FloorCheck(mechanism, 0, counts(40)).check()

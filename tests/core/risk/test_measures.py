@@ -12,6 +12,7 @@ from stream_masker.core.risk.measures import (
     conditional_entropy,
     confident_share,
     differential_epsilon,
+    doubts,
     expected_rank,
     joint_law,
     vulnerability,
@@ -57,6 +58,17 @@ def test_a_permutation_tells_everything():
     assert differential_epsilon(PERMUTATION) == math.inf
 
 
+def test_only_permuted_values_have_no_doubt():
+    rows = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.5, 0.5], [0.0, 0.0, 0.5, 0.5]])
+    np.testing.assert_allclose(
+        doubts(joint_law(np.array([0.4, 0.2, 0.3, 0.1]), rows)), [0.0, 0.0, 0.25, 0.75], atol=1e-12
+    )
+
+
+def test_an_original_without_weight_is_in_doubt():
+    np.testing.assert_allclose(doubts(joint_law(np.array([1.0, 0.0]), PERMUTATION)), [0.0, 1.0])
+
+
 def test_equal_posteriors_share_their_rank():
     joint = joint_law(np.full(3, 1 / 3), np.full((3, 2), 0.5))
     assert expected_rank(joint) == pytest.approx(2.0)
@@ -73,6 +85,9 @@ def test_measures_agree_with_enumeration(seed):
     assert differential_epsilon(rows) == pytest.approx(most)
     rank = sum(joint[a, c] * (1 + sum(joint[b, c] > joint[a, c] for b in range(4))) for a in range(4) for c in range(6))
     assert expected_rank(joint) == pytest.approx(rank)
+    total = joint.sum(axis=0)
+    others = [sum(rows[a, c] * (1.0 - joint[a, c] / total[c]) for c in range(6)) for a in range(4)]
+    np.testing.assert_allclose(doubts(joint), others, atol=1e-12)
 
 
 def test_the_bound_falls_with_the_square_root_of_the_draws():

@@ -99,7 +99,7 @@ class MarkovMechanism(DrawingMechanism[Transition]):
         return float(prior @ np.where(indices >= 0, 1.0 - transition.stay[indices], 1.0))
 
     def surely_hides(self, j: int) -> bool:
-        """Return whether several values of the window have a mask in common."""
+        """Return whether each value of the window has a mask in common with another."""
         return self._prepared_statistics()[j].overlaps
 
     @abstractmethod

@@ -42,7 +42,7 @@ class Transition(ABC):
 
     @property
     def overlaps(self) -> bool:
-        """Whether several values of the window have a mask in common."""
+        """Whether each value of the window has a mask in common with another."""
         return self.domain.values.size > 2
 
     @abstractmethod
@@ -155,7 +155,8 @@ class RowTransition(Transition):
     @property
     def overlaps(self) -> bool:
         possible = self.matrix()[self.domain.shares > 0.0] > 0.0
-        return bool((np.count_nonzero(possible, axis=0) > 1).any())
+        shared = np.count_nonzero(possible, axis=0) > 1
+        return bool((possible & shared).any(axis=1).all())
 
     @property
     def stay(self) -> Float64Array:

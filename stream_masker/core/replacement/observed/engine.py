@@ -19,7 +19,6 @@ from stream_masker.core.replacement.observed.draw import replace_observed
 from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.replacement.observed.rows import OWN, SET_WORD_BITS, ObservedLevels, ObservedRows, make_levels
 from stream_masker.core.replacement.rule import Replacement, ReplacementTask
-from stream_masker.errors import ParameterError
 
 ROWS_BYTES = 128 << 20
 """The default size of the rows of a replacer."""
@@ -50,8 +49,7 @@ class ObservedReplacer:
         Raises ParameterError for a concept outside the taxonomy.
         """
         size, m = len(distance.taxonomy), frequencies.positions.size
-        if frequencies.positions[-1] >= size:
-            raise ParameterError("a concept with a frequency lies outside the taxonomy")
+        frequencies.require_within(size)
         self._distance = distance
         self._calibrated = calibrated
         self._rows_bytes = rows_bytes

@@ -31,6 +31,11 @@ class ConceptFrequencies:
         if self.positions[0] < 0 or (steps <= 0).any() or self.counts.min() <= 0:
             raise ParameterError("the concepts must be distinct and ascending, and their frequencies positive")
 
+    def require_within(self, size: int) -> None:
+        """Raise ParameterError if a concept lies outside a taxonomy of ``size`` concepts."""
+        if self.positions[-1] >= size:
+            raise ParameterError("a concept with a frequency lies outside the taxonomy")
+
     @property
     def weights(self) -> Int64Array:
         """(m,) int64, positive: the frequencies, scaled to a sum of at most ``MAX_FREQUENCY``."""

@@ -22,11 +22,23 @@ MANY = pytest.mark.parametrize("values", [12, 72], ids=["few values", "many valu
 @MANY
 @pytest.mark.parametrize(
     ("rounding", "share"),
-    [("calibrated", 0.0), ("calibrated", 0.5), ("calibrated", 0.9), ("calibrated", 0.99), ("ceil", 0.999)],
+    [("calibrated", 0.0), ("calibrated", 0.5), ("calibrated", 0.9), ("calibrated", 0.99), ("ceil", 0.99)],
 )
 def test_statistics_in_force_change_the_values_of_others(share: float, rounding: str, values: int) -> None:
     counts = flooded(share, values)
     changed, required = changed_of_others(noise_of(counts, rounding), counts)
+    assert changed >= required > 0.04
+
+
+def test_a_flood_that_leaves_most_other_values_a_single_mask_is_refused() -> None:
+    """Few values are far apart, so that each has a nearest concept of its own."""
+    with pytest.raises(StatisticsError, match="code, apart from its most frequent value: 82% of the values"):
+        noise_of(flooded(0.999, 12), "ceil")
+
+
+def test_in_such_a_flood_many_values_share_their_masks() -> None:
+    counts = flooded(0.999, 72)
+    changed, required = changed_of_others(noise_of(counts, "ceil"), counts)
     assert changed >= required > 0.04
 
 

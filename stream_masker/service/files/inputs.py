@@ -179,7 +179,7 @@ def _check_readable(head: bytes, text: str, name: str) -> None:
     kind = next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), None)
     if kind is None and text.startswith("{") and _is_open_document(text):
         kind = "a JSON document over several lines"
-    if kind is None and _CONTROL.search(head) and not re.search(r"^\s*[{\[]", text, re.MULTILINE):
+    if kind is None and _CONTROL.search(head) and not re.search(r"^[^\S\n]*[{\[]", text, re.MULTILINE):
         kind = "binary data of an unknown kind (the name of a Protobuf file ends in .pb or .binpb)"
     if kind is not None:
         raise ServiceError(f"{name} is {kind}: use {READABLE}")

@@ -6,6 +6,7 @@ schema id of a record, or the one to write with, is known.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -15,12 +16,19 @@ import orjson
 
 from stream_masker.pipeline.codec.formatted import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
 
 HEADER_BYTES = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
 
 LARGEST_ID = 2**31 - 1
+
+SHALLOW_BYTES = 2_000
+"""The size to which fastavro's compiled reader may read a record of a type that contains itself.
+
+Each level takes at least a byte, and the reader overflows the stack of the process at some thousand levels.
+"""
 
 
 class Serde(Protocol):
@@ -67,6 +75,8 @@ class AvroSerde:
         named: dict[str, Any] = {}
         parsed = _parse_avro(client, schema, named)
         self.record_name = parsed.get("name") if isinstance(parsed, dict) else None
+        self._parsed = parsed
+        self._may_be_deep = contains_itself(parsed, named)
         self._to_avro = avro_converter(parsed, named)
         self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
         self._write = AvroSerializer(
@@ -81,9 +91,19 @@ class AvroSerde:
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         try:
-            return avro_document(self._read(value)), self.encode
+            return avro_document(self._datum(value)), self.encode
+        except RecursionError:
+            raise RecordRejectedError(Reason.TOO_DEEP) from None
         except Exception:  # noqa: BLE001
             raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
+
+    def _datum(self, value: bytes) -> Any:
+        """Return the Avro value of a record. Raises RecursionError for one that is nested too deep."""
+        from fastavro import _read_py
+
+        if not self._may_be_deep or len(value) <= SHALLOW_BYTES:
+            return self._read(value)
+        return _read_py.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), self._parsed)
 
     def encode(self, document: bytes) -> bytes:
         try:

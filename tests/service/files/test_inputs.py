@@ -122,3 +122,11 @@ def test_array_elements_keep_their_text():
         b'{"a": 1.50,   "a": 12345678901234567890123}',
         b'"\\u00e9"',
     ]
+
+
+@pytest.mark.parametrize("blank", [b" ", b"\n", b"\n ", b"\r\n"])
+def test_blank_data_of_an_unknown_kind_is_searched_once(blank):
+    """A search that starts again at each blank takes hours here."""
+    with pytest.raises(ServiceError, match="binary data of an unknown kind"):
+        kind_of(b"\x01" + blank * 1_000_000, "a")
+    assert kind_of(b"\x01" + blank * 1_000 + b"\n\t {", "a") == "lines"

@@ -18,6 +18,7 @@ from confluent_kafka.schema_registry import (
     SchemaRegistryClient,
 )
 from confluent_kafka.serialization import SerializationContext
+from fastavro import parse_schema
 from schema_registry import (
     AVRO_EVENT,
     JSON_EVENT,
@@ -31,6 +32,7 @@ from schema_registry import (
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.confluent import (
     UNKNOWN_SECONDS,
     ConfluentFormat,
@@ -38,6 +40,7 @@ from stream_masker.service.formats.confluent import (
     SchemaLookup,
 )
 from stream_masker.service.formats.registry import LATEST_SECONDS
+from stream_masker.service.formats.serdes import SHALLOW_BYTES
 
 EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
 WRITERS = {"avro": (avro_values, AVRO_EVENT), "json": (json_values, JSON_EVENT)}
@@ -244,3 +247,32 @@ def test_a_record_that_is_nested_too_deep_to_be_written_is_rejected():
     (value,) = avro_values(client, "in", {"type": "record", "name": "Tree", "fields": [below]}, [{"below": None}])
     _, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)
     assert rejection(encode, b'{"below":' * 500 + b"null" + b"}" * 500) == ("too_deep", None)
+
+
+@pytest.mark.parametrize("levels", [1_500, 100_000])
+def test_a_record_that_is_nested_too_deep_to_be_read_is_rejected(levels):
+    below = {"name": "below", "type": ["null", "Tree"]}
+    client = mock_client()
+    schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": "string"}, below]}
+    (value,) = avro_values(client, "in", schema, [{"text": "", "below": None}])
+    deep = value[:5] + b"\x00\x02" * levels + b"\x00\x00"
+    assert rejection(ConfluentFormat(SchemaLookup(client, "mock://")).decode, deep) == ("too_deep", None)
+
+
+def test_a_large_record_of_a_type_that_contains_itself_comes_back_as_the_same_bytes():
+    below = {"name": "below", "type": {"type": "array", "items": "Tree"}}
+    client = mock_client()
+    schema = {"type": "record", "name": "Tree", "fields": [{"name": "text", "type": ["null", "string"]}, below]}
+    event = {"text": "x" * SHALLOW_BYTES, "below": [{"text": None, "below": []}] * 100}
+    (value,) = avro_values(client, "in", schema, [event])
+    document, encode = ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)
+    assert orjson.loads(document) == event
+    assert encode(document) == value
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("Inner", False), ("Outer", True), ({"type": "Outer"}, True)])
+def test_a_record_that_is_used_twice_does_not_contain_itself(kind, expected):
+    inner = {"type": "record", "name": "Inner", "fields": [{"name": "a", "type": "int"}]}
+    fields = [{"name": "a", "type": {"type": "map", "values": inner}}, {"name": "b", "type": ["null", kind]}]
+    schema = parse_schema({"type": "record", "name": "Outer", "fields": fields}, named := {})
+    assert contains_itself(schema, named) is expected

@@ -13,6 +13,7 @@ from support.graphs import dags, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
 from stream_masker.core.replacement.observed.draw import ATTEMPTS
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
@@ -197,11 +198,13 @@ class _Unknown(WuPalmer):
     [
         (WuPalmer, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
         (LogTaxonomic, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
+        (WuPalmer, [(str(i + 1), str(i)) for i in range(MAX_HEIGHT - 1)], ObservedTreeReplacer),
+        (WuPalmer, [(str(i + 1), str(i)) for i in range(MAX_HEIGHT)], ObservedReplacer),
         (_Unknown, [("a", "r"), ("b", "r")], ObservedReplacer),
         (WuPalmer, [("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")], ObservedReplacer),
     ],
 )
-def test_trees_need_no_rows(measure, links, engine):
+def test_low_trees_need_no_rows(measure, links, engine):
     d = measure(Ontology.from_edges(links).taxonomy())
     frequencies = ConceptFrequencies(np.array([1, 2], np.int32), np.array([1, 1]))
     assert type(observed_replacer(d, frequencies, calibrated=True)) is engine

@@ -46,10 +46,11 @@ def observed_replacer(
 ) -> ObservedTreeReplacer | ObservedReplacer:
     """Return the fastest ``Replacer`` whose candidates are the concepts of a window.
 
-    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy.
+    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy. In high trees a search
+    through levels without candidates would take longer than the rows of ``ObservedReplacer``.
     """
-    depends_on_depths = type(distance) in DISTANCES.values() and distance.taxonomy.is_tree
-    kind = ObservedTreeReplacer if depends_on_depths else ObservedReplacer
+    is_low_tree = distance.taxonomy.is_tree and distance.taxonomy.depth.max() <= MAX_HEIGHT
+    kind = ObservedTreeReplacer if type(distance) in DISTANCES.values() and is_low_tree else ObservedReplacer
     return kind(distance, frequencies, calibrated=calibrated)
 
 

@@ -3,6 +3,7 @@
 It gives the replacements of ``engine``. ``core.replacement.tree`` finds the level, with the concepts of the window as
 its candidates. The candidates of a level are a few ranges of ranks: one region for each ancestor of the value, and none
 of them has the depth of another. A candidate is drawn from the ranges by the prefix sums of all frequencies.
+The search for a level passes levels without candidates one by one, so the engine is fast in low trees only.
 """
 
 from __future__ import annotations

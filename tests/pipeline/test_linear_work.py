@@ -17,6 +17,7 @@ ATTRIBUTES = {
     "a": {"path": "code", "missing": "keep"},
     "b": {"path": "s[*].code", "label": "s[*].text", "missing": "keep"},
     "c": {"path": "codes[*]", "missing": "keep"},
+    "d": {"path": "coding[?system=icd].code", "missing": "keep"},
 }
 NEW = count()
 SIZE, TIMES, TOLERANCE = 500, 4, 1.2
@@ -39,6 +40,8 @@ CASES: dict[str, Callable[[int], list[bytes]]] = {
     "codes": repeated("codes", b'"I10"'),
     "codes and labels": repeated("s", b'{"code":"I10","text":"x"}'),
     "no codes": repeated("s", b"{}"),
+    "entries that a filter leaves out": repeated("coding", b'{"system":"x","code":"I10"}'),
+    "entries without the member of a filter": repeated("coding", b"{}"),
     "null": repeated("s", b"null"),
     "numbers": repeated("codes", b"1"),
     "another shape": repeated("s", b"1"),

@@ -16,7 +16,7 @@ from stream_masker.errors import ServiceError
 PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
 
-TERMINATE_SECONDS = 0.5
+TERMINATE_SECONDS = 0.1
 """The time to stop before a child is killed: nothing of the demonstration outlives it, so nothing is lost."""
 
 SHOWN_LINES = 5

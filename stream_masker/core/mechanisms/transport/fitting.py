@@ -188,6 +188,4 @@ def _by_measure(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
     found = meet_measure(problem, profile / profile.max(), measure_of(goal.target), wanted, tolerance, start)
     if isinstance(found, Scaling):
         return found
-    raise StatisticsError(
-        f"target {goal.target.kind}={wanted:g} cannot be met: this window allows {found[0]:.3f} to {found[1]:.3f}"
-    )
+    raise goal.target.out_of_range(*found)

@@ -29,6 +29,7 @@ from stream_masker.core.mechanisms.transport.tree.structure import (
     energy,
     fit_child,
     flipped,
+    roots_of,
     sample_child,
     sample_joint,
     spanning_tree,
@@ -151,7 +152,7 @@ class ModelBuilder:
             self._edge(parent, child, float(singles[child].sharpness[0]))
             for parent, child in spanning_tree(self._statistics, self._counts)
         ]
-        roots = {edge.parent for edge in edges} - {edge.child for edge in edges}
+        roots = roots_of(edges)
         factors = {root: self._component(root, edges, singles) for root in sorted(roots)}
         names = self._settings.attributes
         return {
@@ -163,7 +164,7 @@ class ModelBuilder:
         """Return the fits of all attributes, and the tree, that meet a vulnerability or an ε."""
         names, target = self._settings.attributes, self._settings.target
         edges = [self._edge(parent, child, 1.0) for parent, child in spanning_tree(self._statistics, self._counts)]
-        roots = {edge.parent for edge in edges} - {edge.child for edge in edges}
+        roots = roots_of(edges)
         if target.kind == "epsilon":
             problem = self._tree_problem(range(len(names)), edges)
             factor = meet_epsilon(problem, target, self._first_common_factor(problem, roots))

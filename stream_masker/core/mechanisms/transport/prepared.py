@@ -29,7 +29,7 @@ from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     edge_risks,
     joint_of_child,
 )
-from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped, roots_of
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.sampling import RecordRisk
@@ -104,7 +104,7 @@ class PreparedTransport:
         if self.first_elements and len(arrays) == 1:
             self._draw_first_elements(arrays[0], batch, before, after, words)
         edges = self._edges_for(batch)
-        for j in {edge.parent for edge in edges} - {edge.child for edge in edges}:
+        for j in roots_of(edges):
             self._draw_alone(j, before, after, words)
         for edge in edges:
             self._draw_given(edge, batch, before, after, words)
@@ -221,8 +221,7 @@ class PreparedTransport:
 
     def edge_risks(self, left_out: float) -> tuple[EdgeRisk, ...]:
         """Return what the masks of each edge of the tree tell; for ``left_out`` see ``transport.tree.edge_risk``."""
-        roots = {edge.parent for edge in self.edges} - {edge.child for edge in self.edges}
-        joints = {j: self.alone(j) for j in roots}
+        joints = {j: self.alone(j) for j in roots_of(self.edges)}
         return edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
 
     @cached_property

@@ -11,7 +11,7 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.options import MAX_ALPHA, per_attribute
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, StatisticsError
 
 TARGET_BOUNDS = {
     "alpha": (1e-4, MAX_ALPHA),
@@ -81,3 +81,9 @@ class Target:
     def level(self) -> float:
         """The value of a target of whole records."""
         return next(iter(self.value.values()))
+
+    def out_of_range(self, least: float, greatest: float) -> StatisticsError:
+        """Return the error for a target of whole records that a window does not allow; it allows what is given."""
+        return StatisticsError(
+            f"target {self.kind}={self.level:g} cannot be met: this window allows {least:.3f} to {greatest:.3f}"
+        )

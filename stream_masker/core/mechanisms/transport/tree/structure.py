@@ -144,6 +144,11 @@ class Edge:
         return cls(*edge, *read_tuples(model, shapes[edge]), sharpness)
 
 
+def roots_of(edges: Sequence[Edge]) -> set[int]:
+    """Return the attributes that have children and no parent."""
+    return {edge.parent for edge in edges} - {edge.child for edge in edges}
+
+
 def component_of(root: int, edges: Sequence[Edge]) -> list[Edge]:
     """Return the edges below a root, parents first."""
     reached, found = {root}, []

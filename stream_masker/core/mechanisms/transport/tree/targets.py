@@ -35,7 +35,6 @@ from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     rows_with_both,
 )
 from stream_masker.core.mechanisms.transport.tree.structure import Edge
-from stream_masker.errors import StatisticsError
 
 VULNERABILITY_SHORTFALL = 2e-3
 """How far the vulnerability may stay below its target."""
@@ -109,10 +108,7 @@ def _checked(
     """Return the factor. Raises StatisticsError if there is none, or if even the greatest one is too small."""
     if found is not None and (found[1] >= target.level - shortfall or found[0] < 0.99 * MAX_SHARPNESS):
         return found[0]
-    low, high = measure(MIN_SHARPNESS), measure(MAX_SHARPNESS)
-    raise StatisticsError(
-        f"target {target.kind}={target.level:g} cannot be met: this window allows {low:.3f} to {high:.3f}"
-    )
+    raise target.out_of_range(measure(MIN_SHARPNESS), measure(MAX_SHARPNESS))
 
 
 class VulnerabilitySearch:
@@ -135,6 +131,7 @@ class VulnerabilitySearch:
         self._alone = alone
         self._previous = previous
         self._last: tuple[float, float, tuple[EdgeRisk, ...]] | None = None
+        self._last_joint: tuple[float, Float64Matrix] | None = None
         (self._root,) = problem.alone
 
     def factor(self, start: float) -> float:
@@ -159,11 +156,7 @@ class VulnerabilitySearch:
         ]
         prior = max(float(law.max()) for law in laws)
         if self._target.level < prior:
-            greatest = self._greatest(MAX_SHARPNESS)
-            raise StatisticsError(
-                f"target vulnerability={self._target.level:g} cannot be met: this window allows {prior:.3f} to "
-                f"{greatest:.3f}"
-            )
+            raise self._target.out_of_range(prior, self._greatest(MAX_SHARPNESS))
 
     def raised(self, factor: float) -> tuple[Edge, ...]:
         """Return the edges, with λ of each leaf raised as far as the chance of its best guess allows."""
@@ -195,8 +188,10 @@ class VulnerabilitySearch:
         return edge if found is None else replace(edge, sharpness=edge.sharpness * found[0])
 
     def _root_joint(self, factor: float) -> Float64Matrix:
-        problem, _ = self._problem.alone[self._root]
-        return disclosure.joint_of_first(problem, self._problem.scalings(factor)[self._root])
+        if self._last_joint is None or self._last_joint[0] != factor:
+            problem, _ = self._problem.alone[self._root]
+            self._last_joint = factor, disclosure.joint_of_first(problem, self._problem.scalings(factor)[self._root])
+        return self._last_joint[1]
 
     def _risks(self, factor: float, left_out: float) -> tuple[EdgeRisk, ...]:
         if self._last is None or self._last[:2] != (factor, left_out):

@@ -79,7 +79,8 @@ def determined_and_certain(made, counts):
     for j, column in enumerate(counts.values):
         values, prior = value_law(column)
         channel = made.attribute_channel(j, values, counts)
-        yield determined_share(channel, prior), confident_share(joint_law(prior, channel.rows), CERTAIN)
+        joint = joint_law(prior, channel.rows)
+        yield determined_share(joint, prior, channel.unchanged), confident_share(joint, CERTAIN)
 
 
 @pytest.mark.parametrize("name", sorted(name for name, one in MECHANISMS.items() if not one.needs_group))

@@ -14,11 +14,9 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import (
     MAX_CHECKED_CELLS,
     MAX_CHECKED_VALUES,
-    MAX_DETERMINED,
     check_changed,
     check_channel,
-    determined_share,
-    determines_originals,
+    doubt_problem,
     required_change,
 )
 from stream_masker.core.risk.records import value_law
@@ -100,8 +98,7 @@ class FloorCheck:
         sizes = [len(d.taxonomy) for d in self.mechanism.distances]
         frequent, _ = reduced_counts(self.counts, sizes, [MAX_CHECKED_VALUES] * len(sizes))
         values, prior = value_law(frequent.values[self.j])
-        channel = self.mechanism.attribute_channel(self.j, values, frequent)
-        return not determines_originals(channel, prior) and determined_share(channel, prior) <= MAX_DETERMINED
+        return not doubt_problem(self.mechanism.attribute_channel(self.j, values, frequent), prior)
 
     @cached_property
     def _frequent(self) -> tuple[Int64Array, Int64Array, Float64Array]:

@@ -71,42 +71,44 @@ def check_collapse(statistics: Statistics, baseline: Statistics, least: float) -
             )
 
 
-def determines_originals(channel: Channel, prior: Float64Array) -> bool:
-    """Return whether masks of some values leave practically no doubt about their originals.
+def doubt_problem(channel: Channel, prior: Float64Array) -> str:
+    """Return what is wrong if masks determine too many originals, to be put behind a name; an empty text if not.
 
-    ``prior``: the share of each value.
+    ``prior``: the share of each value, not empty.
     """
+    joint = joint_law(prior, channel.rows)
     uncertainty = -float((prior[prior > 0.0] * np.log2(prior[prior > 0.0])).sum())
-    return conditional_entropy(joint_law(prior, channel.rows)) < MIN_ENTROPY * uncertainty
+    if conditional_entropy(joint) < MIN_ENTROPY * uncertainty:
+        return ": masked values have a single possible original; use other candidates or another mechanism"
+    share = determined_share(joint, prior, channel.unchanged)
+    if share > MAX_DETERMINED:
+        return (
+            f", apart from its most frequent value: {share:.0%} of the values that masking changes become masks with a "
+            f"single possible original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another matrix or "
+            "another mechanism"
+        )
+    return ""
 
 
-def determined_share(channel: Channel, prior: Float64Array) -> float:
+def determined_share(joint: Float64Array, prior: Float64Array, unchanged: Float64Array) -> float:
     """Return the share of the changed values, in [0, 1], that all of their masks determine; 0 if none changes.
 
-    Values that always stay do not count: ``Channel.unchanged`` tells them. Nor does the most frequent value, which is
-    easily guessed without masks if it fills the window. ``prior``: the share of each value, not empty.
+    Values that always stay do not count: ``unchanged`` tells them. Nor does the most frequent value, which is easily
+    guessed without masks if it fills the window.
+
+    * ``joint``: (n, m) P(a, a*). ``prior``: (n,) the share of each value, not empty.
+    * ``unchanged``: (n,) the probability that each value stays.
     """
-    changed = prior * (1.0 - channel.unchanged)
+    changed = prior * (1.0 - unchanged)
     changed[prior.argmax()] = 0.0
     total = float(changed.sum())
-    determined = doubts(joint_law(prior, channel.rows)) < MIN_DOUBT
-    return float(changed[determined].sum()) / total if total > 0.0 else 0.0
+    return float(changed[doubts(joint) < MIN_DOUBT].sum()) / total if total > 0.0 else 0.0
 
 
 def check_channel(name: str, channel: Channel, prior: Float64Array) -> None:
     """Raise StatisticsError if masks change too few values of an attribute, or determine the originals of all, or
     of more than ``MAX_DETERMINED`` of the changed values."""
     check_changed(name, float(prior @ (1.0 - channel.unchanged)), prior)
-    if np.count_nonzero(prior) < 2:
-        return
-    if determines_originals(channel, prior):
-        raise StatisticsError(
-            f"{name}: masked values have a single possible original; use other candidates or another mechanism"
-        )
-    share = determined_share(channel, prior)
-    if share > MAX_DETERMINED:
-        raise StatisticsError(
-            f"{name}, apart from its most frequent value: {share:.0%} of the values that masking changes become masks "
-            f"with a single possible original, and at most {MAX_DETERMINED:.0%} may; use other candidates, another "
-            "matrix or another mechanism"
-        )
+    problem = doubt_problem(channel, prior) if np.count_nonzero(prior) > 1 else ""
+    if problem:
+        raise StatisticsError(f"{name}{problem}")

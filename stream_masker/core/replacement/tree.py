@@ -150,6 +150,23 @@ def meeting_step(tree: TreeArrays, steps: RecordArray, r: int) -> int:
     return i
 
 
+@inlined
+def sign_condition(tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float) -> SignCondition:
+    """Return the sign condition of a value, whose ancestors ``walk`` holds; r = a for none."""
+    if r == a:
+        return SignCondition(int64(0), r, int64(0), 0.0)
+    meeting = int64(meeting_step(tree, walk.steps, r))
+    depth = walk.steps[meeting].depth
+    own_distance = level_of(tree.kind, depth, tree.concepts[a].depth + tree.concepts[r].depth - 2 * depth)
+    return SignCondition(int64(1) if noise > 0.0 else int64(-1), r, meeting, own_distance)
+
+
+@inlined
+def without_sign(condition: SignCondition) -> SignCondition:
+    """Return a condition that every candidate meets."""
+    return SignCondition(int64(0), condition.reference, condition.meeting, condition.own_distance)
+
+
 @part
 def bound_steps(tree: TreeArrays, steps: RecordArray, count: int, condition: SignCondition) -> None:
     """Write ``least`` and ``most`` of each step.
@@ -354,18 +371,13 @@ def replace_in_tree(
 ) -> Choice:
     """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
     dropped."""
-    sign = int64(0) if r == a else (int64(1) if noise > 0.0 else int64(-1))
     count = climb(tree, walk.steps, a)
-    meeting, own_distance = 0, 0.0
-    if sign != 0:
-        meeting = meeting_step(tree, walk.steps, r)
-        depth = walk.steps[meeting].depth
-        own_distance = level_of(tree.kind, depth, tree.concepts[a].depth + tree.concepts[r].depth - 2 * depth)
+    condition = sign_condition(tree, walk, a, r, noise)
     rule = LevelRule(abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
-    choice = choose_tree_level(tree, walk, count, SignCondition(sign, r, meeting, own_distance), rule, words)
+    choice = choose_tree_level(tree, walk, count, condition, rule, words)
     dropped = 0
-    if choice.flags == NONE_ADMISSIBLE and sign != 0:
-        condition = SignCondition(int64(0), r, meeting, own_distance)
+    if choice.flags == NONE_ADMISSIBLE and condition.sign != 0:
+        condition = without_sign(condition)
         choice, dropped = choose_tree_level(tree, walk, count, condition, rule, words), SIGN_DROPPED
     flags = TRUNCATED if choice.flags == NONE_ADMISSIBLE else choice.flags | dropped
     return Choice(choice.candidate, choice.distance, flags)

@@ -27,10 +27,11 @@ from stream_masker.core.replacement.tree import (
     AncestorWalk,
     SignCondition,
     TreeArrays,
-    meeting_step,
     replace_in_tree,
+    sign_condition,
     subtree_span,
     tree_arrays,
+    without_sign,
 )
 
 RANGES_OF_A_STEP = 3
@@ -207,8 +208,7 @@ def draw_observed_in_tree(
 ) -> int:
     """Return the position of an admissible candidate of a level of the value a, like ``draw.draw_by_frequency``."""
     steps = int64(tree.concepts[a].depth)
-    everything = SignCondition(int64(0), condition.reference, condition.meeting, condition.own_distance)
-    count = fill_ranges(tree, walk, steps, level, everything, ranges.bounds)
+    count = fill_ranges(tree, walk, steps, level, without_sign(condition), ranges.bounds)
     for _ in range(ATTEMPTS):
         candidate = int64(tree.positions[draw_from_ranges(ranges, count, tie)])
         if is_drawn_admissible(tree, condition, candidate):
@@ -248,11 +248,8 @@ def replace_observed_in_tree(
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
                 level = separation_of(tree, a, int64(tree.positions[choice.candidate]))
-                own = separation_of(tree, a, r)
-                unsigned = r == a or (choice.flags & SIGN_DROPPED) != 0
-                sign = int64(0) if unsigned else (int64(1) if noise[n] > 0.0 else int64(-1))
-                meeting = meeting_step(tree, walk.steps, r)
-                own_distance = level_of(tree.kind, own.depth, own.links)
-                condition = SignCondition(sign, r, meeting, own_distance)
+                condition = sign_condition(tree, walk, a, r, noise[n])
+                if choice.flags & SIGN_DROPPED:
+                    condition = without_sign(condition)
                 chosen[n] = draw_observed_in_tree(tree, walk, ranges, a, level, condition, ties[n])
     return chosen, distances, flags

@@ -99,10 +99,10 @@ class AvroSerde:
 
     def _datum(self, value: bytes) -> Any:
         """Return the Avro value of a record. Raises RecursionError for one that is nested too deep."""
-        from fastavro import _read_py
-
         if not self._may_be_deep or len(value) <= SHALLOW_BYTES:
             return self._read(value)
+        from fastavro import _read_py
+
         return _read_py.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), self._parsed)
 
     def encode(self, document: bytes) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
+from stream_masker.evaluation.co_occurrence import CoOccurrence, EntropyRow, co_occurrence
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.papers import printed, samples
 from stream_masker.evaluation.papers.printed import compared
@@ -28,6 +28,7 @@ ASSOCIATED = ("cap-color", "stalk-surface-below-ring")
 """The attributes of Figure 7: their χ² is the printed one."""
 
 PRINTED_FILES = 30
+ENTROPY_HEADER = ("record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
 PARTITION: Mapping[str, Any] = {"parts": 4, "part_size": 2}
 BANK_THRESHOLD = 0.4
 MUSHROOM_ATTRIBUTES = (
@@ -129,26 +130,28 @@ def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...
 
 
 def _entropy_comparison(found: CoOccurrence) -> ReportTable:
-    ours = {(row.k1, row.k2, row.method): row for row in found.entropies}
     rows = []
     for (k1, k2), theirs in printed.ENTROPIES.items():
-        each = [ours[k1, k2, method] for method in ("VICUS", "Random")]
-        figures = [row.record for row in each] + [row.confidential for row in each]
+        figures = _figures([row for row in found.entropies if (row.k1, row.k2) == (k1, k2)])
         rows.append((f"k1 = {k1:g}, k2 = {k2:g}", *(compared(a, b, 4) for a, b in zip(figures, theirs, strict=True))))
-    header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
-    return ReportTable("Table 3: average entropy", header, tuple(rows))
+    return ReportTable("Table 3: average entropy", ("parameters", *ENTROPY_HEADER), tuple(rows))
 
 
 def _knowledge_table(found: CoOccurrence) -> ReportTable:
-    ours = {(row.known, row.method): row for row in found.by_knowledge}
     rows = []
     for known in dict.fromkeys(row.known for row in found.by_knowledge):
-        each = [ours[known, method] for method in ("VICUS", "Random")]
-        figures = [row.record for row in each] + [row.confidential for row in each]
+        figures = _figures([row for row in found.by_knowledge if row.known == known])
         rows.append((str(known), *(f"{figure:.4f}" for figure in figures)))
-    header = ("known attributes", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
     note = "k1 = 5, k2 = 20. The paper prints these entropies as a picture only."
-    return ReportTable("Figure 5: average entropy by the number of known attributes", header, tuple(rows), note)
+    title = "Figure 5: average entropy by the number of known attributes"
+    return ReportTable(title, ("known attributes", *ENTROPY_HEADER), tuple(rows), note)
+
+
+def _figures(rows: Sequence[EntropyRow]) -> list[float]:
+    """Return the entropies of both methods in the order of ``ENTROPY_HEADER``."""
+    by_method = {row.method: row for row in rows}
+    both = [by_method[method] for method in ("VICUS", "Random")]
+    return [row.record for row in both] + [row.confidential for row in both]
 
 
 def _association_table(found: CoOccurrence) -> ReportTable:

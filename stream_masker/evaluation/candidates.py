@@ -70,6 +70,8 @@ class Candidate:
         options = dict(self.options)
         if kind.method_card.numeric and data.numeric:
             options["numeric"] = data.numeric
+        if kind.needs_group:
+            options["group_records"] = min(batch.size for batch in data.batches)
         seed = data.secret if secret is None else secret
         built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=seed)
         return data.calibrated(built)

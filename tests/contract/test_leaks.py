@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.group_attack import undone_share
 
 from stream_masker.core.mechanisms import (
     MECHANISMS,
     DataSwapping,
+    DistributionalRankSwapping,
     Exponential,
+    Microaggregation,
     NaiveDistortion,
     Pram,
+    RankSwapping,
     SemanticNoise,
     mechanism,
 )
+from stream_masker.core.mechanisms.swapping import interval
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -35,18 +40,15 @@ def varied(size=400) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 @pytest.mark.parametrize("parameters", [{}, {"rounding": "ceil", "candidates": "leaves"}], ids=["default", "leaves"])
 def test_a_mask_of_two_values_never_determines_its_original(name, parameters):
-    """Rank swapping does not change values that are more frequent than k; its risk reports that."""
+    """Rank swapping does not change values that are more frequent than k; such statistics are refused."""
     attributes = {"a": TWO, "b": TWO} if name in ("vicus", "random") else {"a": TWO}
     made = mechanism(name)(attributes, seed=SEED, **(parameters if name == "semantic_noise" else {}))
     made.learn_many([{**record, "b": record["a"]} for record in OUTCOMES])
-    if name == "semantic_noise" and parameters:
-        with pytest.raises(StatisticsError, match="original"):
+    if (name == "semantic_noise" and parameters) or name == "rank_swapping":
+        with pytest.raises(StatisticsError, match=r"would change|original"):
             made.calibrate()
         return
     made.calibrate()
-    if name == "rank_swapping":
-        assert made.risk(draws=50).unchanged["a"] > 0.95
-        return
     rows = [made.channel("a", value) for value in ("positive", "negative")]
     assert any(all(row.get(masked, 0.0) > 0.0 for row in rows) for masked in TWO.ids)
     assert made.risk(draws=50).vulnerability["a"] < 1.0 - 1e-6
@@ -69,6 +71,114 @@ def test_two_swapped_values_may_have_stayed(alone):
     outcomes = [made.mask_many(group, keys=[b"%d %d" % (k, i) for i in range(len(group))]) for k in range(200)]
     kept = sum(masked[0]["a"] == "l00" for masked in outcomes)
     assert 60 < kept < 140
+
+
+CHAIN = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
+FEW = Ontology.from_edges([(f"v{i}", "root") for i in range(30)]).taxonomy()
+SWAPPING = {
+    "data": lambda tau, k: DataSwapping({"a": tau}, seed=SEED),
+    "distributional": lambda tau, k: DistributionalRankSwapping({"a": tau}, k=k, seed=SEED),
+    "dynamic": lambda tau, k: RankSwapping({"a": tau}, k=k, seed=SEED),
+    "fixed": lambda tau, k: RankSwapping({"a": tau}, k=k, intervals="fixed", seed=SEED),
+}
+
+
+def calibrated_swapping(name, k):
+    made = SWAPPING[name](CHAIN, k)
+    made.learn_many([{"a": value} for value in CHAIN.ids])
+    made.calibrate()
+    return made
+
+
+def random_groups(made, size, number=30):
+    rng = np.random.default_rng(size)
+    return [rng.integers(0, len(CHAIN), max(size, made.group_minimum)).astype(np.int32) for _ in range(number)]
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 8, 20])
+@pytest.mark.parametrize("name", sorted(SWAPPING))
+def test_the_masks_of_a_group_do_not_determine_its_values(name, size):
+    """In a chain, all distances of a value differ, so that the values of a group decide most about its swaps."""
+    made = calibrated_swapping(name, 2)
+    assert undone_share(made, random_groups(made, size)) < 0.3
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("name", ["dynamic", "fixed"])
+def test_intervals_of_one_value_could_be_undone(name, size, monkeypatch):
+    """This is why they are not allowed."""
+    monkeypatch.setattr(interval, "MIN_LENGTH", 1)
+    made = calibrated_swapping(name, 1)
+    assert undone_share(made, random_groups(made, size)) > 0.9
+
+
+@pytest.mark.parametrize("name", ["distributional_rank_swapping", "rank_swapping"])
+@pytest.mark.parametrize("parameters", [{"k": 1}, {"k": {"a": 1}}])
+def test_an_interval_of_one_value_is_refused(name, parameters):
+    with pytest.raises(ParameterError, match="from 2"):
+        mechanism(name)({"a": CHAIN}, seed=SEED, **parameters)
+
+
+@pytest.mark.parametrize("p", [0.5, 3, 34, 50, 67, 99])
+def test_a_share_of_a_group_is_no_interval_of_one_value(p):
+    made = RankSwapping({"a": CHAIN}, p=p, seed=SEED)
+    assert made.group_minimum * p // 100 >= 2
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_a_mask_of_microaggregation_may_have_stayed(hybrid):
+    """So it determines no changed value: without hybrid, a record of the group has it as its original value."""
+    made = Microaggregation({"a": WIDE}, k=2, hybrid=hybrid, seed=SEED)
+    made.learn_many(varied())
+    made.calibrate()
+    group = [{"a": record["a"]} for record in varied()[:40]]
+    masks = [made.mask_many(group, keys=[b"%d %d" % (k, i) for i in range(40)]) for k in range(60)]
+    kept = {m["a"] for masked in masks for r, m in zip(group, masked, strict=True) if r == m}
+    changed = {m["a"] for masked in masks for r, m in zip(group, masked, strict=True) if r != m}
+    assert changed
+    assert changed <= kept
+
+
+def few_values() -> list[dict[str, str]]:
+    return [{"a": f"v{i % 30}"} for i in range(600)]
+
+
+@pytest.mark.parametrize(
+    ("made", "records"),
+    [
+        (RankSwapping({"a": FEW}, k=10, group_records=1000, seed=SEED), few_values()),
+        (RankSwapping({"a": TWO}, k=10, group_records=50, seed=SEED), OUTCOMES),
+        (Microaggregation({"a": TWO}, k=5, group_records=1000, seed=SEED), OUTCOMES * 10),
+    ],
+    ids=["rank swapping", "two values", "microaggregation"],
+)
+def test_groups_in_which_almost_nothing_changes_are_refused(made, records):
+    """Each value is more frequent than k in a group, so it is exchanged for itself."""
+    made.learn_many(records)
+    with pytest.raises(StatisticsError, match=r"in groups of \d+ records, masking would change .* of the values"):
+        made.calibrate()
+    with pytest.raises(StatisticsError, match="no statistics"):
+        made.mask_many(records[:50], keys=KEYS[:50])
+
+
+def test_smaller_groups_change_enough_of_the_same_values():
+    made = RankSwapping({"a": FEW}, k=10, group_records=50, seed=SEED)
+    made.learn_many(few_values())
+    made.calibrate()
+    small = made.risk().unchanged["a"]
+    other = RankSwapping({"a": FEW}, k=10, group_records=200, seed=SEED)
+    other.learn_many(few_values())
+    other.calibrate()
+    assert small < other.risk().unchanged["a"]
+
+
+@pytest.mark.parametrize("name", ["rank_swapping", "distributional_rank_swapping", "data_swapping"])
+def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values(name):
+    """As in the service, a group with too few values waits for more records."""
+    made = mechanism(name)({"a": WIDE, "b": WIDE}, seed=SEED)
+    made.learn_many([{**record, "b": record["b"] if i % 40 == 0 else None} for i, record in enumerate(varied())])
+    made.calibrate()
+    assert 0.0 < made.risk().unchanged["b"] < 1.0
 
 
 @pytest.mark.parametrize(

@@ -89,6 +89,25 @@ def test_no_method_determines_a_changed_code_by_default(name, some_counts, dista
     assert [determined for determined, _ in determined_and_certain(made, some_counts)] == [0.0, 0.0]
 
 
+@pytest.mark.parametrize(
+    ("name", "parameters", "small", "large"),
+    [
+        ("rank_swapping", {}, 0.14, 0.65),
+        ("rank_swapping", {"multivariate": True}, 0.15, 0.46),
+        ("distributional_rank_swapping", {}, 0.12, 0.40),
+        ("microaggregation", {}, 0.33, 0.57),
+        ("data_swapping", {}, 0.07, 0.07),
+    ],
+)
+def test_large_groups_protect_less(name, parameters, small, large, counts, distance):
+    """The table of docs/security.md."""
+    taxonomies = dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy)
+    for records, expected in ((50, small), (1_000, large)):
+        made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes..", **parameters)
+        found = made.with_statistics(made.compute(counts, version=1), counts).risk()
+        assert found.vulnerability["diag_1"] == pytest.approx(expected, abs=0.01)
+
+
 def test_certain_guesses_of_codes_that_stay_are_not_determined(counts, distance):
     made = Pram(dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), retention=0.9, seed=b"sixteen bytes..")
     for determined, certain in determined_and_certain(made, counts):

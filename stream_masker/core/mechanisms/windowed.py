@@ -306,11 +306,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return {}
 
     def _check_masking(self, counts: Counts) -> None:
-        """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``).
-
-        A mechanism that masks groups is not checked: its channel is only an estimate.
-        """
-        for j in range(0 if self.needs_group else len(self._attributes)):
+        """Raise StatisticsError if masking changes too little, or determines originals (``core.risk.floor``)."""
+        for j in range(len(self._attributes)):
             self._check_floor(FloorCheck(self, j, counts))
 
     def _check_floor(self, check: FloorCheck) -> None:

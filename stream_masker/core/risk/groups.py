@@ -6,12 +6,14 @@ their expectation by more than ``sampling.hoeffding_bound(G)`` with a probabilit
 the vulnerability McDiarmid 1989, because one group of n among G·n records changes it by at most 1/G). The expectation
 of the estimated vulnerability is at least the true one.
 
-The channel is that of one value's own mask. An attacker who uses all masks of a group can learn more.
+The channel is that of one value's own mask. An attacker who uses all masks of a group can learn more
+(``core.mechanisms.group_check``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,54 +25,102 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.statistics.counts import Counts
-
-GROUPS = 500
-"""The number of random groups."""
+from stream_masker.errors import ParameterError
 
 GROUP_RECORDS = 50
-"""The number of records of a random group, if the mechanism allows it."""
+"""The number of records of a random group, unless the mechanism is told how many will be masked together."""
+
+SAMPLED_RECORDS = 200_000
+MIN_GROUPS = 50
+MAX_GROUPS = 500
+"""The number of records of all random groups together, and the least and the greatest number of groups."""
+
+GROUP_GROWTH = 10
+"""The multiple of its size up to which a group with too few values grows."""
 
 
-def sampled_channel(source: ChannelSource, j: int, values: Int32Array, counts: Counts, *, minimum: int) -> Channel:
-    """Return the estimated channel of attribute j.
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskedGroup:
+    """A random group of n records. ``before``, ``after``: (n, p) int32 positions, ``ABSENT`` for an absent value."""
 
-    If there is a single value, it is put into every group. If there are several, every record of the groups counts; a
-    value that occurs in no group counts as unchanged. ``minimum``: the smallest group that the mechanism allows.
+    before: Int32Matrix
+    after: Int32Matrix
+
+
+def group_count(size: int) -> int:
+    """Return the number of random groups of ``size`` records."""
+    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
+
+
+def sampled_groups(
+    source: ChannelSource, counts: Counts, size: int, *, j: int = 0, only: int | None = None
+) -> Iterator[MaskedGroup]:
+    """Yield ``group_count(size)`` random groups of the window's records; the same ones each time.
+
+    As in the service, a group with too few values to be masked grows. If it still has too few at ``GROUP_GROWTH`` times
+    its size, it is left out.
+
+    * ``only``: a value of attribute j that the first record of each group has.
     """
     law = RecordLaw(counts, tuple(len(d.taxonomy) for d in source.distances))
-    originals, masked = [], []
-    only = int(values[0]) if values.size == 1 else None
-    for before, after in _masked_groups(source, law, j, only, max(minimum, GROUP_RECORDS)):
-        originals.append(before)
-        masked.append(after)
-    return _tabulated(values, np.concatenate(originals), np.concatenate(masked), len(source.distances[j].taxonomy))
-
-
-def _masked_groups(
-    source: ChannelSource, law: RecordLaw, j: int, only: int | None, size: int
-) -> Iterator[tuple[Int32Array, Int32Array]]:
-    """Yield attribute j's values before and after masking: of each group's first record if ``only`` is given, else of
-    all records."""
     generator = np.random.default_rng(0)
-    for group in range(GROUPS):
+    for number in range(group_count(size)):
         codes = law.draw(generator, size)
         if only is not None:
             codes[0] = law.draw_with(generator, j, only)
-        keys = FieldKeys(SECRET, [b"%d %d" % (group, i) for i in range(size)])
-        batch = batch_of_values(source, {k: codes[:, k].copy() for k in range(codes.shape[1])}, size)
-        after = source.mask_batch(batch, keys).columns[j].codes
-        chosen = np.flatnonzero(codes[:, j] >= 0)[: 1 if only is not None else size]
-        yield codes[chosen, j], after[chosen]
+        masked = _grown_group(source, law, generator, codes, number)
+        if masked is not None:
+            yield masked
 
 
-def _tabulated(values: Int32Array, originals: Int32Array, masked: Int32Array, size: int) -> Channel:
+def _grown_group(
+    source: ChannelSource, law: RecordLaw, generator: np.random.Generator, codes: Int32Matrix, number: int
+) -> MaskedGroup | None:
+    size = len(codes)
+    while len(codes) <= GROUP_GROWTH * size:
+        try:
+            return MaskedGroup(codes, masks_of_group(source, codes, number))
+        except ParameterError:
+            codes = np.concatenate((codes, law.draw(generator, size)))
+    return None
+
+
+def masks_of_group(source: ChannelSource, codes: Int32Matrix, number: int) -> Int32Matrix:
+    """Return the (n, p) masks of a group of (n, p) codes, with the random words of a number.
+
+    Raises ParameterError if the group has too few values.
+    """
+    keys = FieldKeys(SECRET, [b"%d %d" % (number, i) for i in range(len(codes))])
+    batch = batch_of_values(source, {k: codes[:, k].copy() for k in range(codes.shape[1])}, len(codes))
+    return np.stack([column.codes for column in source.mask_batch(batch, keys).columns], axis=1)
+
+
+def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
+    """Return the channel of several values of attribute j, estimated from all records of the groups.
+
+    A value that occurs in no group counts as unchanged. ``size``: the number of concepts of the taxonomy.
+    """
+    before = np.concatenate([group.before[:, j] for group in groups] or [np.zeros(0, np.int32)])
+    after = np.concatenate([group.after[:, j] for group in groups] or [np.zeros(0, np.int32)])
+    present = before >= 0
+    return _tabulated(values, before[present], after[present], size, len(groups))
+
+
+def channel_of_value(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
+    """Return the channel of one value of attribute j, which the first record of each group has."""
+    after = np.array([group.after[0, j] for group in groups], np.int32)
+    return _tabulated(values, np.full(after.size, values[0]), after, size, len(groups))
+
+
+def _tabulated(values: Int32Array, originals: Int32Array, masked: Int32Array, size: int, groups: int) -> Channel:
     outcomes = np.unique(np.concatenate((values, masked)))
     cells = np.searchsorted(values, originals) * outcomes.size + np.searchsorted(outcomes, masked)
     counts = np.bincount(cells, minlength=values.size * outcomes.size).reshape(values.size, outcomes.size)
     missing = np.flatnonzero(counts.sum(axis=1) == 0)
     counts[missing, np.searchsorted(outcomes, values[missing])] = 1
     rows = counts / counts.sum(axis=1, keepdims=True)
-    return Channel(values, rows, value_classes(outcomes, size), hoeffding_bound(GROUPS))
+    bound = hoeffding_bound(groups) if groups else 1.0
+    return Channel(values, rows, value_classes(outcomes, size), bound)
 
 
 class RecordLaw:

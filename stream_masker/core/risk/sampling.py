@@ -19,6 +19,9 @@ from stream_masker.core.risk.records import MaskLaw, Tuples
 ERROR_PROBABILITY = 0.05
 """δ: the probability with which an estimate may miss its bound."""
 
+BISECTIONS = 60
+"""The number of bisections of ``upper_bound``."""
+
 MaskFunction = Callable[[tuple[Int32Array, ...], int], tuple[Int32Array, ...]]
 """A function that masks records, given as positions by attribute. The number distinguishes independent repetitions."""
 
@@ -42,6 +45,28 @@ class RecordRisk:
 def hoeffding_bound(draws: int, error: float = ERROR_PROBABILITY) -> float:
     """Return √(ln(2/δ) / 2n), the bound of the mean of n independent terms in [0, 1], with confidence 1 − δ."""
     return math.sqrt(math.log(2.0 / error) / (2.0 * draws))
+
+
+def upper_bound(mean: float, terms: int, error: float = ERROR_PROBABILITY) -> float:
+    """Return an upper bound, with confidence 1 − δ, of the expectation of n independent terms in [0, 1].
+
+    It is the number q above their mean with n·D(mean, q) = ln(1/δ), where D is the relative entropy of two Bernoulli
+    laws (Hoeffding 1963: equation 2.1). It is far below mean + ``hoeffding_bound`` if the mean is near 0.
+    """
+    limit = math.log(1.0 / error) / terms
+    low, high = mean, 1.0
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if _relative_entropy(mean, middle) <= limit else (low, middle)
+    return high
+
+
+def _relative_entropy(p: float, q: float) -> float:
+    """Return p·ln(p/q) + (1 − p)·ln((1 − p)/(1 − q)), for p in [0, 1] and q in [p, 1]."""
+    first = p * math.log(p / q) if p > 0.0 else 0.0
+    if p == 1.0:
+        return first
+    return first + (1.0 - p) * math.log((1.0 - p) / (1.0 - q)) if q < 1.0 else math.inf
 
 
 def sample_record_risk(

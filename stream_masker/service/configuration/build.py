@@ -34,7 +34,7 @@ from stream_masker.service.configuration.attributes import (
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.transforms import build_transforms
-from stream_masker.service.configuration.mechanisms import SemanticTransportSection, takes_alpha
+from stream_masker.service.configuration.mechanisms import SemanticTransportSection, needs_group, takes_alpha
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
@@ -78,6 +78,8 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     window = configuration.calibration
     mechanism_type, arguments = mechanism(configuration.mechanism.name), mechanism_parameters(configuration)
     taxonomies = build_taxonomies(configuration)
+    if needs_group(configuration.mechanism):
+        arguments["group_records"] = configuration.groups.records
     with _errors_at("mechanism"):
         built = mechanism_type(
             taxonomies,

@@ -107,7 +107,7 @@ class MicroaggregationSection(MechanismSection):
     distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
 
 
-IntervalLength: TypeAlias = Annotated[int, Field(ge=1)]
+IntervalLength: TypeAlias = Annotated[int, Field(ge=2)]
 IntervalPercentage: TypeAlias = Annotated[float, Field(gt=0, lt=100, allow_inf_nan=False)]
 
 
@@ -116,7 +116,7 @@ class IntervalSection(MechanismSection):
 
     k: IntervalLength | dict[NameText, IntervalLength] | SkipJsonSchema[None] = Field(
         default=None,
-        description="The swapping interval in records, for all attributes or for each; at least 1. Default: 10.",
+        description="The swapping interval in records, for all attributes or for each; at least 2. Default: 10.",
     )
     p: IntervalPercentage | dict[NameText, IntervalPercentage] | SkipJsonSchema[None] = Field(
         default=None,

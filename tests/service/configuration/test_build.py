@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.core.numeric import Numeric
-from stream_masker.errors import ConfigurationError
+from stream_masker.errors import ConfigurationError, StatisticsError
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, MessagePolicy, RecordLimits
 from stream_masker.service.configuration import parse_configuration
@@ -231,6 +231,19 @@ class TestMechanism:
         changed = [m["principal"] for m, r in zip(leaves, RECORDS, strict=True) if m["principal"] != r["principal"]]
         assert changed
         assert set(changed) <= {"Cholera", "Typhoid", "Injury"}
+
+
+def test_the_risk_is_that_of_groups_of_the_configured_size(build):
+    """A value that more than k records of a group share stays, so large groups change too few values."""
+    small, large = (
+        build_mechanism(build(mechanism={"name": "rank_swapping", "k": 10}, groups={"records": n})) for n in (12, 60)
+    )
+    for made in (small, large):
+        made.learn_many(RECORDS * 20, time=0.0)
+    small.calibrate()
+    assert small.risk().unchanged["principal"] < 0.9
+    with pytest.raises(StatisticsError, match="groups of 60 records"):
+        large.calibrate()
 
 
 def test_profile_sets_the_batch_limits_that_are_not_given(parse):

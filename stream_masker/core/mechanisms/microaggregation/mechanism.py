@@ -15,17 +15,17 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
 from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_number_words, draw_words
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.groups import sampled_channel
+from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
@@ -48,7 +48,7 @@ class _WindowModel:
     numeric_means: Float64Array
 
 
-class Microaggregation(WindowedMechanism[_WindowModel]):
+class Microaggregation(GroupMechanism[_WindowModel]):
     """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
     MDAV (``microaggregation.mdav``) forms the groups among the records that are masked together. It uses the S-distance
@@ -78,7 +78,6 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
     """
 
     name: ClassVar[str] = "microaggregation"
-    needs_group: ClassVar[bool] = True
     counts_units: ClassVar[bool] = True
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="replaces the values of at least k similar records by one common value",
@@ -102,6 +101,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         variant: str = "semantic",
         hybrid: bool = False,
         scaling: str = "balanced",
+        group_records: int = GROUP_RECORDS,
         distance: DistanceChoice = "log_taxonomic",
         window: int = 10_000,
         window_age: float | None = None,
@@ -117,6 +117,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         * ``variant``: ``semantic`` or ``classic``.
         * ``hybrid``: Algorithm 1 instead of means.
         * ``scaling``: ``balanced`` or ``paper``.
+        * ``group_records``: see ``GroupMechanism``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         require_one_of("variant", variant, AGGREGATION_VARIANTS)
@@ -125,6 +126,7 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         super().__init__(
             taxonomies,
             numeric=numeric,
+            group_records=group_records,
             distance=distance,
             window=window,
             window_age=window_age,
@@ -162,15 +164,6 @@ class Microaggregation(WindowedMechanism[_WindowModel]):
         self._verify(draft)
         distortions = (draft.distortion(j, d) for j, d in enumerate(self._distances))
         return MaskedBatch(draft.columns, tuple(distortions), draft.numbers if self._numeric_kinds else None)
-
-    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
-
-        They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
-        """
-        if counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return sampled_channel(self, j, values, counts, minimum=self.group_minimum)
 
     def _mask_rows(
         self, model: _WindowModel, draft: _DraftBatch, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,14 +13,12 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import Prepared
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.groups import sampled_channel
-from stream_masker.core.statistics.counts import Counts
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 
 MIN_SWAP_RECORDS = 2
 """The number of records that a swap involves."""
@@ -86,7 +83,7 @@ class SwappedColumn:
         return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
 
 
-class Swapping(WindowedMechanism[Prepared]):
+class Swapping(GroupMechanism[Prepared]):
     """Exchanges values between the records of a group, so that every attribute keeps its values exactly.
 
     A value is swapped at most once: both values of a swap are labelled as swapped. Absent values take no part. The
@@ -98,8 +95,6 @@ class Swapping(WindowedMechanism[Prepared]):
 
     The statistics only serve drift and utility. Masking depends on the group alone, but waits for the first statistics.
     """
-
-    needs_group: ClassVar[bool] = True
 
     @property
     @abstractmethod
@@ -123,15 +118,6 @@ class Swapping(WindowedMechanism[Prepared]):
             SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch, distinct=True), strict=True)
         ]
         return _masked_batch(batch, self._swap_columns(batch, values), self._distances)
-
-    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
-
-        They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
-        """
-        if counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return sampled_channel(self, j, values, counts, minimum=self.group_minimum)
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:

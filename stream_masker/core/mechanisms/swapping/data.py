@@ -14,7 +14,6 @@ from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, TIE_WOR
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -59,7 +58,7 @@ class DataSwapping(Swapping[Statistics]):
         return np.asarray(swap_in_order(order, values.owners))
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the exact transition probabilities in random groups of ``GROUP_RECORDS`` records of the window.
+        """Return the exact transition probabilities in random groups of ``group_size`` records of the window.
 
         A value without a partner stays. Otherwise its partner is any other value of the group with equal probability,
         so that it is a draw from the window. The elements of arrays count as values of separate records.
@@ -68,7 +67,7 @@ class DataSwapping(Swapping[Statistics]):
             raise StatisticsError(UNKNOWN_COUNTS)
         domain, shares = value_law(counts.values[j])
         outcomes = np.union1d(domain, values)
-        stay = _unswapped_share(GROUP_RECORDS, min(counts.values[j].rows / counts.records, 1.0))
+        stay = _unswapped_share(self.group_size(counts), min(counts.values[j].rows / counts.records, 1.0))
         law = np.zeros(outcomes.size)
         law[np.searchsorted(outcomes, domain)] = shares
         rows = np.tile((1.0 - stay) * law, (values.size, 1))
@@ -85,7 +84,15 @@ def _unswapped_share(records: int, present: float) -> float:
     Each other record has a value with probability ``present``. One value of an odd number of them is not swapped, and
     neither of two is with probability 1/2. Groups with a single value are not masked.
     """
-    sizes = range(MIN_SWAP_RECORDS, records + 1)
-    chances = [math.comb(records - 1, n - 1) * present ** (n - 1) * (1.0 - present) ** (records - n) for n in sizes]
+    sizes = range(MIN_SWAP_RECORDS, records + 1) if present < 1.0 else [records]
+    chances = [_binomial(n - 1, records - 1, present) for n in sizes]
     stays = [0.5 if n == MIN_SWAP_RECORDS else n % 2 / n for n in sizes]
     return sum(chance * stay for chance, stay in zip(chances, stays, strict=True)) / sum(chances)
+
+
+def _binomial(k: int, n: int, p: float) -> float:
+    """Return the probability of k of n, each with probability p in (0, 1]; in logarithms, so that no term overflows."""
+    if p == 1.0:
+        return float(k == n)
+    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))

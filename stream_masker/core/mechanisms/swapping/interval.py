@@ -9,13 +9,17 @@ from numbers import Real
 from typing import TypeAlias
 
 from stream_masker.core.mechanisms.options import per_attribute
-from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping
+from stream_masker.core.mechanisms.swapping.base import Swapping
 from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.errors import ParameterError
 
 DEFAULT_K = 10
 """The default length of a swapping interval, in records."""
+
+MIN_LENGTH = 2
+"""The smallest length of a swapping interval, in values."""
 
 IntervalLengths: TypeAlias = int | Mapping[str, int] | None
 IntervalShares: TypeAlias = float | Mapping[str, float] | None
@@ -23,18 +27,22 @@ IntervalShares: TypeAlias = float | Mapping[str, float] | None
 
 @dataclass(frozen=True, slots=True)
 class SwapInterval:
-    """The length of one attribute's swapping intervals: ``k``, or ⌊p·n/100⌋ of n values (2019: section 3.3)."""
+    """The length of one attribute's swapping intervals: ``k``, or ⌊p·n/100⌋ of n values (2019: section 3.3).
+
+    It is at least ``MIN_LENGTH``. With an interval of one value, the values of a group decide who swaps with whom. A
+    swap keeps them, so that everyone could undo it.
+    """
 
     k: int | None = None
     p: float | None = None
 
     @property
     def min_values(self) -> int:
-        """The smallest number n of values that it can be used on, so that 1 ≤ k < n."""
+        """The smallest number n of values that it can be used on, so that ``MIN_LENGTH`` ≤ k < n."""
         if self.k is not None:
             return self.k + 1
-        n = max(2, ceil(100 / self._share))
-        return n if self.length(n) else n + 1
+        n = max(MIN_LENGTH + 1, ceil(100 * MIN_LENGTH / self._share))
+        return n if self.length(n) >= MIN_LENGTH else n + 1
 
     def length(self, n: int) -> int:
         """Return the length among n values."""
@@ -54,6 +62,7 @@ class IntervalSwapping(Swapping[Prepared]):
         *,
         k: IntervalLengths = None,
         p: IntervalShares = None,
+        group_records: int = GROUP_RECORDS,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -65,13 +74,20 @@ class IntervalSwapping(Swapping[Prepared]):
         Raises ParameterError, which names the value given and the values allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``k``: the length of the swapping interval in records, from 1 to less than ``window``, for all attributes or
+        * ``k``: the length of the swapping interval in records, from 2 to less than ``window``, for all attributes or
           for each; 10 by default.
         * ``p``: the length in percent of the group's values, in (0, 100); instead of ``k``.
+        * ``group_records``: see ``GroupMechanism``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
-            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+            taxonomies,
+            group_records=group_records,
+            distance=distance,
+            window=window,
+            window_age=window_age,
+            rollup_depth=rollup_depth,
+            seed=seed,
         )
         self._intervals = checked_intervals(k, p, self._attributes, window=window)
 
@@ -82,9 +98,8 @@ class IntervalSwapping(Swapping[Prepared]):
     def _interval_length(self, j: int, size: int) -> int:
         """Return the k of attribute j among ``size`` values or records. Raises ParameterError if there are too few."""
         interval = self._intervals[j]
-        min_values = max(interval.min_values, MIN_SWAP_RECORDS)
-        if size < min_values:
-            raise self._too_few_values(j, size, interval.length(min_values))
+        if size < interval.min_values:
+            raise self._too_few_values(j, size, interval.length(interval.min_values))
         return interval.length(size)
 
     def _too_few_values(self, j: int, size: int, k: int) -> ParameterError:
@@ -109,9 +124,9 @@ def checked_intervals(
 
 
 def _checked_k(name: str, k: object, window: int) -> int:
-    if isinstance(k, bool) or not isinstance(k, int) or not 1 <= k < window:
+    if isinstance(k, bool) or not isinstance(k, int) or not MIN_LENGTH <= k < window:
         raise ParameterError(
-            f"k={k!r} of {name!r} is not allowed: use a whole number of records from 1 to {window - 1}, "
+            f"k={k!r} of {name!r} is not allowed: use a whole number of records from {MIN_LENGTH} to {window - 1}, "
             f"fewer than the window of {window}"
         )
     return k

@@ -22,6 +22,7 @@ from stream_masker.core.mechanisms.swapping.rank.records import (
 )
 from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import require_one_of, require_type
@@ -95,6 +96,7 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
         p: IntervalShares = None,
         multivariate: bool = False,
         intervals: str = "dynamic",
+        group_records: int = GROUP_RECORDS,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -106,11 +108,12 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
         Raises ParameterError, which names the value given and the values allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``k``: the length of the swapping interval in records, from 1 to less than ``window``, for all attributes or
+        * ``k``: the length of the swapping interval in records, from 2 to less than ``window``, for all attributes or
           (not with ``multivariate``) for each; 10 by default.
         * ``p``: the length in percent of the group's values, in (0, 100); instead of ``k``.
         * ``multivariate``: Algorithm 3, for at least two attributes.
         * ``intervals``: ``dynamic``, or ``fixed`` (Algorithm 1, not with ``multivariate``).
+        * ``group_records``: see ``GroupMechanism``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         require_one_of("intervals", intervals, INTERVALS)
@@ -119,6 +122,7 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
             taxonomies,
             k=k,
             p=p,
+            group_records=group_records,
             distance=distance,
             window=window,
             window_age=window_age,

@@ -1,0 +1,105 @@
+"""The common implementation of mechanisms that mask records in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.group_check import check_changed_in_groups
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, Prepared, WindowedMechanism
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.groups import (
+    GROUP_RECORDS,
+    MaskedGroup,
+    channel_of_value,
+    sampled_groups,
+    tabulated_channel,
+)
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.validation import whole_number
+from stream_masker.errors import StatisticsError
+
+MAX_GROUP_RECORDS = 1_000_000
+
+
+class GroupMechanism(WindowedMechanism[Prepared]):
+    """A mechanism that masks records in groups. Its transition probabilities are estimated from random groups."""
+
+    needs_group: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        numeric: Mapping[str, Numeric] | None = None,
+        group_records: int = GROUP_RECORDS,
+        distance: DistanceChoice = "wu_palmer",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """Create a mechanism without statistics.
+
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns. ``numeric``: the numeric attributes.
+        * ``group_records``: the number of records that will be masked together, from 2 to 1,000,000. Masking takes
+          groups of any size; the risk is that of groups of this size.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
+        """
+        super().__init__(
+            taxonomies,
+            numeric=numeric,
+            distance=distance,
+            window=window,
+            window_age=window_age,
+            rollup_depth=rollup_depth,
+            seed=seed,
+        )
+        self._group_records = whole_number("group_records", group_records, 2, MAX_GROUP_RECORDS)
+        self._groups: list[MaskedGroup] | None = None
+
+    def group_size(self, counts: Counts) -> int:
+        """Return the number of records of the groups that the risk is about; ``counts``: those of the window.
+
+        It is at least ``group_minimum``. A smaller window makes the groups smaller.
+        """
+        return max(self.group_minimum, min(self._group_records, counts.records))
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities in random groups of the window's records (``core.risk.groups``).
+
+        They are a Monte Carlo estimate, whose bound is ``Channel.bound``. Raises StatisticsError without counts.
+        """
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        size = len(self._distances[j].taxonomy)
+        if values.size == 1:
+            groups = list(sampled_groups(self, counts, self.group_size(counts), j=j, only=int(values[0])))
+            return channel_of_value(groups, j, values, size)
+        return tabulated_channel(self._random_groups(counts), j, values, size)
+
+    def _random_groups(self, counts: Counts) -> list[MaskedGroup]:
+        """Return random groups of records; those of the window's own counts are kept for the other attributes."""
+        if counts is not self._counts:
+            return list(sampled_groups(self, counts, self.group_size(counts)))
+        if self._groups is None:
+            self._groups = list(sampled_groups(self, counts, self.group_size(counts)))
+        return self._groups
+
+    def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:
+        super()._use(statistics, counts)
+        self._groups = None
+
+    def _check_masking(self, counts: Counts) -> None:
+        """Raise StatisticsError if random groups show that masking changes too little.
+
+        With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend.
+        """
+        if self._attributes and not self._numeric:
+            check_changed_in_groups(self, counts)

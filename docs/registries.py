@@ -23,6 +23,7 @@ from stream_masker import (
 from stream_masker.cli import COMMANDS
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
+from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
     SDistance,
     marginality,
@@ -52,7 +53,6 @@ from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.evaluation.chi_square import chi_square
 from stream_masker.evaluation.entropy import entropy
-from stream_masker.evaluation.linkage import record_linkage
 from stream_masker.evaluation.sse import sum_of_squared_errors
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema, load_schema

@@ -16,12 +16,20 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, ValueDistances
+from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.risk.assessment import SECRET
+from stream_masker.core.risk.groups import RecordLaw
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
 LINKAGE_BLOCK = 1 << 22
 """The most distances that are computed at once."""
+
+LINKED_RECORDS = 1_000
+"""The number of random records among which ``linked_share`` links."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +76,47 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
     first, second = (np.stack(side, axis=1) for side in zip(*((c.before, c.after) for c in compared), strict=True))
     probabilities = _probabilities(first, second, [column.distances for column in compared])
     return Linkage(probabilities, float((first == second).all(axis=1).mean()))
+
+
+def linked_share(
+    mechanism: Mechanism, counts: Counts, distances: Sequence[Distance], *, records: int = LINKED_RECORDS
+) -> float:
+    """Return the expected share of linked records among random records of the window's law, in [0, 1].
+
+    The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
+    of more than two attributes have independent values, because the counts of a window hold pairs only
+    (``core.risk.groups.RecordLaw``); arrays have one element, and numbers are absent. The share falls with the number
+    of records. It is an estimate from one sample.
+
+    * ``mechanism``: with the statistics in force. ``counts``: those of their window.
+    """
+    law = RecordLaw(counts, tuple(len(d.taxonomy) for d in distances))
+    size = max(records, mechanism.group_size(counts))
+    codes = law.draw(np.random.default_rng(0), size)
+    before, after = [], []
+    for start in range(0, size, step := _batch_size(mechanism, counts, size)):
+        part = codes[start : start + step]
+        numbers = np.full((len(part), len(mechanism.numeric_attributes)), np.nan)
+        batch = Batch(len(part), _columns(part), numeric=numbers if mechanism.numeric_attributes else None)
+        keys = FieldKeys(SECRET, [b"linkage %d" % (start + i) for i in range(len(part))])
+        try:
+            masked = mechanism.mask_batch(batch, keys)
+        except ParameterError:
+            continue
+        before.append(part)
+        after.append(np.stack([column.codes for column in masked.columns], axis=1))
+    if not before:
+        return 0.0
+    first, second = (np.concatenate(side)[:records] for side in (before, after))
+    return record_linkage(Batch(len(first), _columns(first)), _columns(second), distances).risk
+
+
+def _batch_size(mechanism: Mechanism, counts: Counts, size: int) -> int:
+    return mechanism.group_size(counts) if mechanism.needs_group else size
+
+
+def _columns(codes: Int32Matrix) -> tuple[Column, ...]:
+    return tuple(Column(np.ascontiguousarray(column)) for column in codes.T)
 
 
 class _ComparedColumn(NamedTuple):

@@ -19,9 +19,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, ValueDistances
-from stream_masker.core.random.keys import FieldKeys
-from stream_masker.core.risk.assessment import SECRET
-from stream_masker.core.risk.groups import RecordLaw
+from stream_masker.core.risk.groups import RecordLaw, grown_group
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
@@ -80,39 +78,26 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
 
 def linked_share(
     mechanism: Mechanism, counts: Counts, distances: Sequence[Distance], *, records: int = LINKED_RECORDS
-) -> float:
+) -> float | None:
     """Return the expected share of linked records among random records of the window's law, in [0, 1].
 
     The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
     of more than two attributes have independent values, because the counts of a window hold pairs only
     (``core.risk.groups.RecordLaw``); arrays have one element, and numbers are absent. The share falls with the number
-    of records. It is an estimate from one sample.
+    of records. It is an estimate from one sample. None if no group has enough values to be masked.
 
     * ``mechanism``: with the statistics in force. ``counts``: those of their window.
     """
-    law = RecordLaw(counts, tuple(len(d.taxonomy) for d in distances))
-    size = max(records, mechanism.group_size(counts))
-    codes = law.draw(np.random.default_rng(0), size)
-    before, after = [], []
-    for start in range(0, size, step := _batch_size(mechanism, counts, size)):
-        part = codes[start : start + step]
-        numbers = np.full((len(part), len(mechanism.numeric_attributes)), np.nan)
-        batch = Batch(len(part), _columns(part), numeric=numbers if mechanism.numeric_attributes else None)
-        keys = FieldKeys(SECRET, [b"linkage %d" % (start + i) for i in range(len(part))])
-        try:
-            masked = mechanism.mask_batch(batch, keys)
-        except ParameterError:
-            continue
-        before.append(part)
-        after.append(np.stack([column.codes for column in masked.columns], axis=1))
-    if not before:
-        return 0.0
-    first, second = (np.concatenate(side)[:records] for side in (before, after))
-    return record_linkage(Batch(len(first), _columns(first)), _columns(second), distances).risk
-
-
-def _batch_size(mechanism: Mechanism, counts: Counts, size: int) -> int:
-    return mechanism.group_size(counts) if mechanism.needs_group else size
+    law, generator = RecordLaw(counts, tuple(len(d.taxonomy) for d in distances)), np.random.default_rng(0)
+    size = mechanism.group_size(counts) if mechanism.needs_group else records
+    numbers = range(-(-records // size))
+    drawn = [grown_group(mechanism, law, generator, law.draw(generator, size), number) for number in numbers]
+    groups = [group for group in drawn if group is not None]
+    if not groups:
+        return None
+    before = np.concatenate([group.before for group in groups])[:records]
+    after = np.concatenate([group.after for group in groups])[:records]
+    return record_linkage(Batch(len(before), _columns(before)), _columns(after), distances).risk
 
 
 def _columns(codes: Int32Matrix) -> tuple[Column, ...]:

@@ -157,3 +157,11 @@ def test_larger_groups_of_swapped_values_link_more():
 def test_more_noise_links_less():
     shares = [linked(calibrated_on_pairs("pram", retention=retention)) for retention in (0.9, 0.6, 0.3)]
     assert shares == sorted(shares, reverse=True)
+
+
+def test_groups_with_a_rare_attribute_grow_until_they_can_be_masked():
+    made = MECHANISMS["rank_swapping"]({"a": FLAT_LAW, "b": FLAT_LAW}, seed=b"the seed of linkage")
+    ids = FLAT_LAW.ids
+    made.learn_many([{"a": ids[i % 400], "b": ids[i % 300] if i % 40 == 0 else None} for i in range(2_000)])
+    made.calibrate()
+    assert 0.0 < linked(made) < 0.2

@@ -26,14 +26,21 @@ VALUE_DRAWS = 1_000
 """The least number of values drawn to estimate the vulnerability after repeats of their own masks."""
 
 
-class ChannelSource(Protocol):
-    """A mechanism with statistics in force."""
+class MaskedSource(Protocol):
+    """A mechanism with statistics in force, which masks encoded records."""
 
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
     @property
     def numeric_attributes(self) -> tuple[str, ...]: ...
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records."""
+
+
+class ChannelSource(MaskedSource, Protocol):
+    """A mechanism with statistics in force."""
 
     @property
     def distances(self) -> tuple[Distance, ...]: ...
@@ -46,9 +53,6 @@ class ChannelSource(Protocol):
 
     def record_risk(self, tuples: Tuples) -> RecordRisk | None:
         """Return the risk of records of the given attributes, or None if it is not computed in closed form."""
-
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records."""
 
     def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
         """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
@@ -140,7 +144,7 @@ def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
     return mask
 
 
-def batch_of_values(source: ChannelSource, values: dict[int, Int32Array], size: int) -> Batch:
+def batch_of_values(source: MaskedSource, values: dict[int, Int32Array], size: int) -> Batch:
     """Return a batch of scalars, given by attribute; the values of other attributes are absent."""
     absent = np.full(size, -1, np.int32)
     columns = tuple(Column(values.get(j, absent)) for j in range(len(source.attributes)))

@@ -20,7 +20,7 @@ import numpy as np
 from stream_masker.core.batch import ABSENT
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random.keys import FieldKeys
-from stream_masker.core.risk.assessment import SECRET, ChannelSource, batch_of_values
+from stream_masker.core.risk.assessment import SECRET, ChannelSource, MaskedSource, batch_of_values
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.repeats import TrialRows, learned_rows
@@ -69,14 +69,18 @@ def sampled_groups(
         codes = law.draw(generator, size)
         if only is not None:
             codes[0] = law.draw_with(generator, j, only)
-        masked = _grown_group(source, law, generator, codes, number)
+        masked = grown_group(source, law, generator, codes, number)
         if masked is not None:
             yield masked
 
 
-def _grown_group(
-    source: ChannelSource, law: RecordLaw, generator: np.random.Generator, codes: Int32Matrix, number: int
+def grown_group(
+    source: MaskedSource, law: RecordLaw, generator: np.random.Generator, codes: Int32Matrix, number: int
 ) -> MaskedGroup | None:
+    """Mask a group, with the random words of a number. It grows by its size while it has too few values.
+
+    None if it still has too few at ``GROUP_GROWTH`` times its size.
+    """
     size = len(codes)
     while len(codes) <= GROUP_GROWTH * size:
         try:
@@ -86,7 +90,7 @@ def _grown_group(
     return None
 
 
-def masks_of_group(source: ChannelSource, codes: Int32Matrix, number: int) -> Int32Matrix:
+def masks_of_group(source: MaskedSource, codes: Int32Matrix, number: int) -> Int32Matrix:
     """Return the (n, p) masks of a group of (n, p) codes, with the random words of a number.
 
     Raises ParameterError if the group has too few values.

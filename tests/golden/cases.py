@@ -213,6 +213,13 @@ def of_mechanisms() -> dict[str, Case]:
         "noise-deep-root-log-taxonomic": flat(
             "deep", mechanism(reference="root", distance="log_taxonomic", distribution="laplace")
         ),
+        **{
+            f"noise-{ontology}-pair-{rounding}-observed": flat(
+                ontology, mechanism(reference="pair", rounding=rounding, candidates="observed")
+            )
+            for ontology in ("tree", "dag")
+            for rounding in ("ceil", "calibrated")
+        },
         "noise-three-attributes": flat("tree", THIRD, mechanism(reference="root")),
         "noise-values": flat("values", mechanism(reference="mean")),
         "noise-numbers-correlated": flat("tree", NUMBERS, mechanism(numeric_noise="correlated")),

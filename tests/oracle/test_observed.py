@@ -32,7 +32,9 @@ def literal(sd, weights, a, r, noise, rounding, level_word, tie):
     others = sorted((c for c in weights if c != a), key=lambda c: (sd[a, c], c))
     if not others:
         return a, 0.0, TRUNCATED
-    admissible = [c for c in others if r < 0 or r == a or meets_sign(sd, c, a, r, noise)]
+    free = r < 0 or r == a
+    weak = rounding == "calibrated"
+    admissible = [c for c in others if free or meets_sign(sd, c, a, r, noise) or (weak and sd[c, r] == sd[a, r])]
     flags = 0 if admissible else SIGN_DROPPED
     admissible = admissible or others
     levels = sorted({sd[a, c] for c in admissible})
@@ -49,6 +51,8 @@ def literal(sd, weights, a, r, noise, rounding, level_word, tie):
     if level == 0.0:
         return a, 0.0, flags
     level_candidates = [c for c in others if sd[a, c] == level]
+    strict = [c for c in level_candidates if c in admissible and (free or meets_sign(sd, c, a, r, noise))]
+    admissible = strict or admissible
     for _ in range(ATTEMPTS):
         chosen = drawn(level_candidates, weights, tie)
         if chosen in admissible:

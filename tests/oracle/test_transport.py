@@ -182,6 +182,29 @@ def test_draws_follow_the_channel(parents, least):
     assert expected.sum() == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize("total", [-1.0, 1e38])
+def test_a_sum_that_is_rounded_does_not_draw_a_tuple_without_weight(total):
+    """Neither if the remaining weight is negative, nor if no candidate is accepted."""
+    tau = taxonomy(1, 1)
+    rng = np.random.default_rng(8)
+    codes = [rng.choice(12, 300, p=rng.dirichlet(np.ones(12))).astype(np.int32) for _ in range(2)]
+    made = SemanticTransport({"a": tau, "b": tau}, seed=b"a seed of many bytes", least=3)
+    texts = [tau.decode(column) for column in codes]
+    made.learn_many([{"a": x, "b": y} for x, y in zip(*texts, strict=True)])
+    made.calibrate()
+    prepared = made._prepared_statistics()
+    channel = prepared.pair_channel
+    channel = channel._replace(totals=np.full_like(channel.totals, total))
+    a, b = (x.ravel().astype(np.int32) for x in np.indices(channel.totals.shape))
+    words = rng.integers(0, 2**64, (2, a.size), dtype=np.uint64)
+    new_a, new_b = draw_pairs(channel, a, b, words[0], words[1])
+    given, solved = prepared.solution()
+    weights = np.zeros(given.table.shape)
+    weights[given.table.rows, given.table.columns] = solved.psi
+    assert (weights == 0.0).all(axis=1).any()
+    assert (weights[new_a, new_b] > 0.0).all()
+
+
 def dense_coupling(source, target, kernel, squares):
     """(m, n): the entropic optimal transport of two laws by Sinkhorn's iteration, until it converges."""
     psi = target.copy()

@@ -68,3 +68,15 @@ def test_in_a_tree_no_concept_is_compared_with_all_values(monkeypatch):
     values = Values.of(WuPalmer(tau), positions, np.ones(40, np.int64))
     codes = np.arange(500, dtype=np.int32)
     np.testing.assert_array_equal(values.indices(codes), values.distance.between(codes, positions).argmin(axis=1))
+
+
+@given(tau=taxonomies(), data=st.data())
+def test_all_concepts_of_a_tree_are_located_at_once(tau, data):
+    positions = some(data.draw, len(tau))
+    values = Values.of(WuPalmer(tau), positions, np.ones(positions.size, np.int64))
+    values.locate_all()
+    codes = np.arange(len(tau), dtype=np.int32)
+    if tau.is_tree:
+        np.testing.assert_array_equal(values.index_of, values.distance.between(codes, positions).argmin(axis=1))
+    else:
+        np.testing.assert_array_equal(np.flatnonzero(values.index_of >= 0), positions)

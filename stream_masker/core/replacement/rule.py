@@ -12,7 +12,13 @@ The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is r
 * If no candidate is admissible, the sign condition is dropped, and the value counts as *unsigned*.
 * If a is the only candidate, a stays; the value counts as truncated, to 0.
 * Of the admissible candidates on the level one is drawn uniformly. The papers leave this open.
-  ``core.replacement.observed`` draws it by its frequency.
+
+``core.replacement.observed``, whose candidates are the concepts of a window, differs in two points:
+
+* A candidate is drawn by its frequency.
+* ``calibrated`` also admits the candidates that are as far from r as a is, for both signs of ε. They are drawn where no
+  candidate on the level is farther, or nearer. Concepts in use are often siblings of one depth, which are equally far
+  from most references. Without them most values would have no admissible candidate nearby and stay.
 """
 
 from __future__ import annotations

@@ -79,13 +79,15 @@ class AncestorWalk(NamedTuple):
 class SignCondition(NamedTuple):
     """The sign condition of one value: sign is 1 for farther, -1 for nearer, 0 for none.
 
-    meeting: the step of the least common subsumer of the value and the reference. own_distance: between them.
+    meeting: the step of the least common subsumer of the value and the reference. own_distance: between them. weak:
+    whether candidates at the own distance meet the condition, too.
     """
 
     sign: int
     reference: int
     meeting: int
     own_distance: float
+    weak: bool
 
 
 class TreeReplacer:
@@ -151,20 +153,27 @@ def meeting_step(tree: TreeArrays, steps: RecordArray, r: int) -> int:
 
 
 @inlined
-def sign_condition(tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float) -> SignCondition:
+def sign_condition(tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float, weak: bool) -> SignCondition:
     """Return the sign condition of a value, whose ancestors ``walk`` holds; r = a for none."""
     if r == a:
-        return SignCondition(int64(0), r, int64(0), 0.0)
+        return SignCondition(int64(0), r, int64(0), 0.0, weak)
     meeting = int64(meeting_step(tree, walk.steps, r))
     depth = walk.steps[meeting].depth
     own_distance = level_of(tree.kind, depth, tree.concepts[a].depth + tree.concepts[r].depth - 2 * depth)
-    return SignCondition(int64(1) if noise > 0.0 else int64(-1), r, meeting, own_distance)
+    return SignCondition(int64(1) if noise > 0.0 else int64(-1), r, meeting, own_distance, weak)
 
 
 @inlined
 def without_sign(condition: SignCondition) -> SignCondition:
     """Return a condition that every candidate meets."""
-    return SignCondition(int64(0), condition.reference, condition.meeting, condition.own_distance)
+    return SignCondition(int64(0), condition.reference, condition.meeting, condition.own_distance, condition.weak)
+
+
+@inlined
+def meets_condition(condition: SignCondition, distance: float) -> bool:
+    """Return whether a candidate at a distance from the reference meets a sign condition whose sign is not 0."""
+    own_distance = condition.own_distance
+    return is_beyond(condition.sign, distance, own_distance) or (condition.weak and distance == own_distance)
 
 
 @part
@@ -175,7 +184,8 @@ def bound_steps(tree: TreeArrays, steps: RecordArray, count: int, condition: Sig
     or below the meeting of a and r, a candidate over step i is farther from r than a is if it has more links down from
     step i than a has, nearer if fewer. Above the meeting it shares with r what it shares with a.
     """
-    sign, r, meeting, own_distance = condition
+    sign, r, meeting, own_distance, weak = condition
+    equal = int64(weak)
     ratio = slope(tree.kind, own_distance)
     for i in range(count):
         s = steps[i].concept
@@ -183,12 +193,13 @@ def bound_steps(tree: TreeArrays, steps: RecordArray, count: int, condition: Sig
         most = i + tree.concepts[s + 1].first_span - tree.concepts[s].first_span - 1
         if sign != 0 and i <= meeting:
             if sign > 0:
-                least = max(least, 2 * i + 1)
+                least = max(least, 2 * i + 1 - equal)
             elif i < meeting or s == r:
-                most = min(most, 2 * i - 1)
+                most = min(most, 2 * i - 1 + equal)
         elif sign != 0:
             depth = steps[i].depth
-            links = first_links(tree.kind, depth, own_distance, ratio, sign > 0) - (tree.concepts[r].depth - depth)
+            links = first_links(tree.kind, depth, own_distance, ratio, (sign > 0) != weak)
+            links -= tree.concepts[r].depth - depth
             least = max(least, i + links) if sign > 0 else least
             most = min(most, i + links - 1) if sign < 0 else most
         steps[i].least = least
@@ -251,7 +262,7 @@ def region_candidate(
 
     The rank is -1 if the index is not below the number.
     """
-    sign, r, meeting, own_distance = condition
+    sign, r, meeting = condition.sign, condition.reference, condition.meeting
     s = steps[i].concept
     depth = steps[i].depth
     level = links - i
@@ -268,14 +279,14 @@ def region_candidate(
             inner = subtree_span(tree, child, level - down - 1)
             there -= inner.size
             distance = level_of(tree.kind, depth + down, links_to_r - 2 * down)
-            if there > 0 and is_beyond(sign, distance, own_distance):
+            if there > 0 and meets_condition(condition, distance):
                 if total <= index < total + there:
                     found = skip_ranges(start, inner, RankRange(int64(0), int64(0)), index - total)
                 total += there
             child, t, down = t, int64(tree.concepts[t].parent), down - 1
         towards_r = subtree_span(tree, child, level - 1)
     there = size - below_child.size - towards_r.size
-    if there > 0 and not (sign < 0 and i == meeting and level >= i):
+    if there > 0 and not (sign < 0 and i == meeting and level >= i + int64(condition.weak)):
         if total <= index < total + there:
             found = skip_ranges(first, below_child, towards_r, index - total)
         total += there
@@ -367,13 +378,12 @@ def choose_tree_level(
 
 @inlined
 def replace_in_tree(
-    tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
+    tree: TreeArrays, walk: AncestorWalk, a: int, r: int, noise: float, rule: LevelRule, weak: bool, words: RandomWords
 ) -> Choice:
-    """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
-    dropped."""
+    """Return the replacement of one value. r = a for no sign condition; weak: of ``SignCondition``. If nothing meets
+    the condition, it is dropped."""
     count = climb(tree, walk.steps, a)
-    condition = sign_condition(tree, walk, a, r, noise)
-    rule = LevelRule(abs(noise), calibrated, tree.rank[a + 1] > tree.rank[a])
+    condition = sign_condition(tree, walk, a, r, noise, weak)
     choice = choose_tree_level(tree, walk, count, condition, rule, words)
     dropped = 0
     if choice.flags == NONE_ADMISSIBLE and condition.sign != 0:
@@ -405,7 +415,8 @@ def replace_all_in_tree(
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a
             words = RandomWords(rounding[n], ties[n])
-            choice = replace_in_tree(tree, walk, a, r, noise[n], calibrated, words)
+            rule = LevelRule(abs(noise[n]), calibrated, tree.rank[a + 1] > tree.rank[a])
+            choice = replace_in_tree(tree, walk, a, r, noise[n], rule, False, words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
                 chosen[n] = tree.positions[choice.candidate]

@@ -61,18 +61,26 @@ class NoiseChannel:
 
     @classmethod
     def of(
-        cls, given: References, d: Distance, weights: Float64Array, law: NoiseLaw, *, calibrated: bool
+        cls,
+        given: References,
+        d: Distance,
+        weights: Float64Array,
+        law: NoiseLaw,
+        *,
+        calibrated: bool,
+        weak: bool = False,
     ) -> NoiseChannel:
         """Create the channel of situations.
 
-        ``weights``: (m,) float64, the weight of each concept as a candidate: 0 for none, and equal weights for uniform
-        draws.
+        * ``weights``: (m,) float64, the weight of each concept as a candidate: 0 for none, and equal weights for
+          uniform draws.
+        * ``weak``: whether candidates as far from the reference as the value are admissible (``fill_situations``).
         """
         referenced = given.references[given.references != NO_REFERENCE]
         anchors = np.unique(np.concatenate((given.values, referenced))).astype(np.int32)
         classes = distance_classes(d, anchors, weights)
         around = _surroundings(d, anchors, classes)
-        return cls(given, classes, around, _situations(given, anchors, around), law, calibrated)
+        return cls(given, classes, around, _situations(given, anchors, around, weak=weak), law, calibrated)
 
     def channel(self, values: Int32Array) -> NoiseRows:
         """Return the transition probabilities of the values, (n,) int32 ascending positions."""
@@ -138,11 +146,11 @@ def _surroundings(d: Distance, anchors: Int32Array, classes: OutputClasses) -> S
     return Surroundings(distances, indices, classes.totals, grid)
 
 
-def _situations(given: References, anchors: Int32Array, around: Surroundings) -> SituationTable:
+def _situations(given: References, anchors: Int32Array, around: Surroundings, *, weak: bool) -> SituationTable:
     values = np.searchsorted(anchors, given.values).astype(np.int32)
     signed = (given.references != NO_REFERENCE) & (given.references != given.values)
     references = np.where(signed, np.searchsorted(anchors, given.references), NO_REFERENCE).astype(np.int32)
     shape = values.size, 2, around.grid.size
-    table = SituationTable(values, references, np.zeros(shape), np.zeros(shape[:2], np.uint8))
-    fill_situations(around, table)
+    table = SituationTable(values, references, np.zeros(shape), np.zeros(shape, np.uint8))
+    fill_situations(around, table, weak)
     return table

@@ -130,7 +130,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
         * ``rounding``: ``ceil`` (the papers' rule) or ``calibrated`` (E[sd²] = ε²).
         * ``candidates``: ``all`` concepts, ``leaves``, or ``observed``: the concepts of the window, drawn by their
-          frequency.
+          frequency. ``calibrated`` then also takes those as far from the reference as the value, where the level has
+          none of the right sign.
         * ``numeric_noise``: ``correlated``, ``uncorrelated`` or ``kim`` (which also preserves variances); None follows
           ``correlated``.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
@@ -223,8 +224,14 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         partner is an array is taken to be any of its elements, not the first one.
         """
         given = self._situations(j, values, counts)
+        calibrated = self._calibrated
         return NoiseChannel.of(
-            given, self._distances[j], self._candidate_weights(j), self._law(j), calibrated=self._calibrated
+            given,
+            self._distances[j],
+            self._candidate_weights(j),
+            self._law(j),
+            calibrated=calibrated,
+            weak=calibrated and self._candidates == OBSERVED,
         ).channel(values)
 
     def changed_at_least(self, j: int, counts: Counts) -> float:

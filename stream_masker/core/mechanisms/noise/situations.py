@@ -4,6 +4,8 @@ A *situation* is a value a with a reference r, or without one. The candidates ar
 (``core.risk.classes``), and L distinct distances are *levels*, ascending; level 0 is distance 0, the value itself. In
 a situation, each sign of ε has a list of levels with admissible candidates (``core.replacement.rule``). Noise of this
 sign chooses a level by |ε| alone, and a class by its share of the level's weight. Sign 0 is ε < 0, sign 1 is ε > 0.
+
+The *side* of a class beside the reference is the sign whose strict condition it meets, or ``EQUAL``.
 """
 
 from __future__ import annotations
@@ -19,10 +21,16 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int32Matrix,
     Int64Matrix,
-    UInt8Matrix,
+    UInt8Cube,
 )
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.replacement.rule import NO_REFERENCE
+
+EQUAL = 2
+"""The side of classes that are as far from the reference as the value is."""
+
+EVERY = 3
+"""All sides, where no candidate is admissible or the value has no reference."""
 
 
 class Surroundings(NamedTuple):
@@ -43,42 +51,46 @@ class SituationTable(NamedTuple):
     """S situations.
 
     * ``anchors``: (S,) int32, the anchor of each value. ``references``: (S,) int32, or ``NO_REFERENCE``.
-    * ``weights``: (S, 2, L) float64, by sign and level the weight of the admissible candidates; 0 if there are none.
-    * ``unsigned``: (S, 2) uint8, 1 where every candidate is admissible.
+    * ``weights``: (S, 2, L) float64, by sign and level the weight of the candidates that are drawn; 0 if none is.
+    * ``sides``: (S, 2, L) uint8, their side: the sign itself, ``EQUAL`` or ``EVERY``.
     """
 
     anchors: Int32Array
     references: Int32Array
     weights: Float64Cube
-    unsigned: UInt8Matrix
+    sides: UInt8Cube
 
 
 @part
-def admits(around: Surroundings, table: SituationTable, s: int, sign: int, k: int) -> bool:
-    """Return whether class k is admissible in situation s for a sign."""
+def is_drawn(around: Surroundings, table: SituationTable, s: int, sign: int, k: int) -> bool:
+    """Return whether class k is among the candidates that are drawn on its level in situation s for a sign."""
     a = table.anchors[s]
     if around.totals[k] <= 0.0 or k == a:
         return False
-    if table.unsigned[s, sign]:
+    side = table.sides[s, sign, around.levels[a, k]]
+    if side == EVERY:
         return True
     r = table.references[s]
-    own, other = around.distances[r, a], around.distances[r, k]
-    return bool(other > own if sign == 1 else other < own)
+    return bool(side_of(around, r, around.distances[r, a], k) == side)
 
 
 @part
 def side_of(around: Surroundings, r: int, own: float, k: int) -> int:
-    """Return the sign for which class k is admissible beside reference r, or 2 for none.
+    """Return the side of class k beside reference r.
 
     ``own``: the distance of the value from r.
     """
     other = around.distances[r, k]
-    return int64(other > own) + 2 * int64(other == own)
+    return int64(other > own) + EQUAL * int64(other == own)
 
 
 @kernel
-def fill_situations(around: Surroundings, table: SituationTable) -> None:
-    """Fill ``weights`` and ``unsigned`` from ``anchors`` and ``references``."""
+def fill_situations(around: Surroundings, table: SituationTable, weak: bool) -> None:
+    """Fill ``weights`` and ``sides`` from ``anchors`` and ``references``.
+
+    ``weak``: whether candidates as far from the reference as the value are admissible where no other candidate of the
+    level is.
+    """
     sums = np.zeros((3, around.grid.size))
     for s in range(table.anchors.size):
         a, r = table.anchors[s], table.references[s]
@@ -86,12 +98,16 @@ def fill_situations(around: Surroundings, table: SituationTable) -> None:
         if r != NO_REFERENCE:
             own = around.distances[r, a]
             for k in range(around.totals.size):
-                sums[side_of(around, r, own, k), around.levels[a, k]] += around.totals[k]
+                if k != a:
+                    sums[side_of(around, r, own, k), around.levels[a, k]] += around.totals[k]
         for sign in range(2):
-            if r != NO_REFERENCE and (sums[sign] > 0.0).any():
-                table.weights[s, sign] = sums[sign]
+            if r != NO_REFERENCE and ((sums[sign] > 0.0).any() or (weak and (sums[EQUAL] > 0.0).any())):
+                for level in range(around.grid.size):
+                    side = EQUAL if weak and sums[sign, level] <= 0.0 else sign
+                    table.sides[s, sign, level] = side
+                    table.weights[s, sign, level] = sums[side, level]
                 continue
-            table.unsigned[s, sign] = 1
+            table.sides[s, sign] = EVERY
             for k in range(around.totals.size):
                 if k != a:
                     table.weights[s, sign, around.levels[a, k]] += around.totals[k]
@@ -152,21 +168,18 @@ def add_rows(
 
 @part
 def fill_factors(table: SituationTable, chances: Float64Cube, s: int, share: float, factors: Float64Matrix) -> None:
-    """Fill ``factors``, (3, L): the probability of a class per unit of its weight, by ``side_of`` and level.
-
-    A sign for which every candidate is admissible adds to all sides.
-    """
+    """Fill ``factors``, (3, L): the probability of a class per unit of its weight, by ``side_of`` and level."""
     factors[:] = 0.0
     for sign in range(2):
         for level in range(1, factors.shape[1]):
             weight = table.weights[s, sign, level]
             if weight > 0.0:
                 factor = share * chances[s, sign, level] / weight
-                if table.unsigned[s, sign]:
+                if table.sides[s, sign, level] == EVERY:
                     for side in range(3):
                         factors[side, level] += factor
                 else:
-                    factors[sign, level] += factor
+                    factors[int64(table.sides[s, sign, level]), level] += factor
 
 
 class Pieces(NamedTuple):
@@ -200,7 +213,7 @@ def find_pieces(around: Surroundings, table: SituationTable, s: int, k: int, cal
     stays = around.totals[a] > 0.0
     size = 0
     for sign in range(2):
-        if k != a and not admits(around, table, s, sign, k):
+        if k != a and not is_drawn(around, table, s, sign, k):
             continue
         level = 0 if k == a else int64(around.levels[a, k])
         weight = 1.0 if k == a else around.totals[k] / table.weights[s, sign, level]

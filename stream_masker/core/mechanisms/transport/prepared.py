@@ -81,6 +81,8 @@ class PreparedTransport:
     def make_channels(self) -> None:
         """Compute the channels that mask the records of the window, so that the first batch does not take longer than
         others."""
+        for values in self.values:
+            values.locate_all()
         if not self.edges and self.pair is not None:
             _ = self.pair_channel
         children = {edge.child for edge in self.edges}

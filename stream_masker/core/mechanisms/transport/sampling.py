@@ -174,33 +174,53 @@ def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> in
 
 @part
 def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
-    """Draw a*; a and b are indices of values."""
+    """Draw a*; a and b are indices of values. −1 if all weights are 0."""
     context = channel.context[b]
     weights = channel.first[a]
     order = channel.order[a]
     left = np.float64(channel.totals[a, b])
-    chosen = int64(-1)
     for k in range(order.size):
-        weight = np.float64(weights[k]) * np.float64(context[order[k]])
-        if weight > 0.0:
-            chosen = int64(order[k])
-            if accepts(word, channel.first_salts[chosen], weight, left):
-                break
-            left -= weight
-    return chosen
+        chosen = int64(order[k])
+        weight = np.float64(weights[k]) * np.float64(context[chosen])
+        if accepts(word, channel.first_salts[chosen], weight, left) and weight > 0.0:
+            return chosen
+        left -= weight
+    for k in range(order.size - 1, -1, -1):
+        if np.float64(weights[k]) * np.float64(context[order[k]]) > 0.0:
+            return int64(order[k])
+    return int64(-1)
 
 
 @part
-def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
-    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited."""
+def partner_above(channel: PairChannel, new: int, b: int) -> int:
+    """Return the index of the first partner of a* whose place is not less than that of b, or the end of the partners
+    of a*.
+
+    Counting the lesser places of a range has no branch to mispredict, unlike a binary search.
+    """
+    place = channel.place_of[b]
+    starts = channel.starts[new]
+    section = int64(place >> channel.shift)
+    start = int64(starts[section])
+    less = int64(0)
+    for k in range(start, int64(starts[section + 1])):
+        less += int64(channel.places[k] < place)
+    return start + less
+
+
+@part
+def draw_second(channel: PairChannel, new: int, b: int, above: int, word: np.uint64) -> int:
+    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited.
+
+    ``above``: see ``partner_above``.
+    """
     weights = channel.second[b]
     left = np.float64(channel.context[b, new])
     place = channel.place_of[b]
     starts = channel.starts[new]
-    first, end, section = int64(starts[0]), int64(starts[PLACE_RANGES]), place >> channel.shift
-    above = first_not_less(channel.places, int64(starts[section]), int64(starts[section + 1]), place)
+    first, end = int64(starts[0]), int64(starts[PLACE_RANGES])
     below = above - 1
-    chosen = int64(-1)
+    last = int64(-1)
     while below >= first or above < end:
         if below < first or (above < end and channel.places[above] - place <= place - channel.places[below]):
             k = above
@@ -208,13 +228,14 @@ def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
         else:
             k = below
             below -= 1
-        weight = channel.psi[k] * np.float64(weights[channel.partners[k]])
+        chosen = int64(channel.partners[k])
+        weight = channel.psi[k] * np.float64(weights[chosen])
         if weight > 0.0:
-            chosen = int64(channel.partners[k])
+            last = chosen
             if accepts(word, channel.second_salts[chosen], weight, left):
                 break
             left -= weight
-    return chosen
+    return last
 
 
 @part
@@ -233,18 +254,20 @@ def prefetch_first(channel: PairChannel, a: Int32Array, b: Int32Array, i: int) -
 
 
 @part
-def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
-    """Prefetch what ``draw_second`` reads first: the range of pair i's partners, and the partners of a pair before."""
+def prefetch_range(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
+    """Prefetch what ``partner_above`` reads first: the range of pair i's partners."""
     if i < new.size and new[i] >= 0:
         prefetch(channel.starts[new[i]], int64(channel.place_of[b[i]] >> channel.shift))
-        prefetch(channel.context[b[i]], int64(new[i]))
-        prefetch(channel.second[b[i]], int64(b[i]))
-    i -= PREFETCHED_PAIRS
+
+
+@part
+def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, above: Int32Array, i: int) -> None:
+    """Prefetch what ``draw_second`` reads first: C(a*, b) and K_B of the two partners of nearest places."""
     if i < new.size and new[i] >= 0:
-        start = int64(channel.starts[new[i], channel.place_of[b[i]] >> channel.shift])
-        prefetch(channel.places, start)
-        prefetch(channel.partners, start)
-        prefetch(channel.psi, start)
+        prefetch(channel.context[b[i]], int64(new[i]))
+        weights = channel.second[b[i]]
+        prefetch(weights, int64(channel.partners[max(above[i] - 1, 0)]))
+        prefetch(weights, int64(channel.partners[min(above[i], channel.partners.size - 1)]))
 
 
 @kernel
@@ -254,14 +277,19 @@ def draw_pairs(
     """Return (n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
+    above = np.empty(a.size, np.int32)
     for i in range(a.size):
         prefetch_first(channel, a, b, i + 2 * PREFETCHED_PAIRS)
         if a[i] >= 0 and b[i] >= 0:
             new_a[i] = draw_first(channel, int64(a[i]), int64(b[i]), words_a[i])
     for i in range(a.size):
-        prefetch_second(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
+        prefetch_range(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
         if new_a[i] >= 0:
-            new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
+            above[i] = partner_above(channel, int64(new_a[i]), int64(b[i]))
+    for i in range(a.size):
+        prefetch_second(channel, new_a, b, above, i + 2 * PREFETCHED_PAIRS)
+        if new_a[i] >= 0:
+            new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), int64(above[i]), words_b[i])
     return new_a, new_b
 
 

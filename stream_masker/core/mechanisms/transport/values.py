@@ -8,6 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel
@@ -114,6 +115,14 @@ class Values:
             self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
             look_up(self.index_of, codes, found)
         return found
+
+    def locate_all(self) -> None:
+        """Find the value of every concept of a tree, so that no batch searches for those of new codes.
+
+        In a directed acyclic graph, or with another distance than Wu–Palmer's, a search costs too much to do this.
+        """
+        if self.distance.kind == WU_PALMER and self.distance.taxonomy.is_tree:
+            self.indices(np.arange(self.index_of.size, dtype=np.int32))
 
     @cached_property
     def _below(self) -> ValuesBelow:

@@ -70,12 +70,17 @@ def first_level_from(levels: ObservedLevels, low: int, high: int, target: float,
 
 
 @part
-def sign_set(rows: ObservedRows, levels: ObservedLevels, reference: int, sign: int, own_distance: float) -> SignSet:
-    """Return the candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0)."""
+def sign_set(
+    rows: ObservedRows, levels: ObservedLevels, reference: int, sign: int, own_distance: float, weak: bool
+) -> SignSet:
+    """Return the candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0).
+
+    weak: with the candidates that are as far as the value.
+    """
     if sign == 0:
         return SignSet(int64(ALL), int64(0))
     first, end = rows.first_level[reference], rows.first_level[reference + 1]
-    level = first_level_from(levels, first, end, own_distance, sign > 0)
+    level = first_level_from(levels, first, end, own_distance, (sign > 0) != weak)
     if level == end:
         return SignSet(int64(NONE if sign > 0 else ALL), int64(0))
     return SignSet(int64(BEYOND if sign > 0 else BEFORE), level)
@@ -135,11 +140,15 @@ def replace_one(
     levels: ObservedLevels,
     a: int,
     signs: SignSet,
+    preferred: SignSet,
     calibrated: bool,
     target: float,
     words: RandomWords,
 ) -> Choice:
-    """Return the replacement of the value at position a; the candidate is a position, or -1 to keep the value."""
+    """Return the replacement of the value at position a; the candidate is a position, or -1 to keep the value.
+
+    signs: the admissible candidates. preferred: those of them that are drawn if the level taken has any.
+    """
     row = int64(rows.row_of[a])
     keeps_value = rows.index_of[a] >= 0
     first = rows.first_level[row] + (1 if keeps_value else 0)
@@ -158,7 +167,10 @@ def replace_one(
     distance, flags = choose_level(target, lo, hi, keeps_value, calibrated, words.rounding)
     if distance == 0.0:
         return Choice(int64(-1), 0.0, flags | dropped)
-    chosen = draw_by_frequency(rows, levels, row, above if distance == hi else below, signs, words.tie)
+    level = above if distance == hi else below
+    if has_admissible(levels, preferred, level):
+        signs = preferred
+    chosen = draw_by_frequency(rows, levels, row, level, signs, words.tie)
     return Choice(int64(rows.positions[chosen]), distance, flags | dropped)
 
 
@@ -186,9 +198,11 @@ def replace_observed(
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a
             sign = int64(0) if r == a else (int64(1) if noise[n] > 0.0 else int64(-1))
-            signs = sign_set(rows, levels, int64(rows.row_of[r]), sign, own_distances[n])
+            row = int64(rows.row_of[r])
+            strict = sign_set(rows, levels, row, sign, own_distances[n], False)
+            signs = sign_set(rows, levels, row, sign, own_distances[n], True) if calibrated else strict
             words = RandomWords(rounding[n], ties[n])
-            choice = replace_one(rows, levels, a, signs, calibrated, abs(noise[n]), words)
+            choice = replace_one(rows, levels, a, signs, strict, calibrated, abs(noise[n]), words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
                 chosen[n] = choice.candidate

@@ -1,7 +1,7 @@
 """The replacement engine for concepts in use: candidates are the concepts of the window, drawn by their frequency.
 
-It follows ``core.replacement.rule`` for any taxonomy and any distance. Only the draw differs: of the admissible
-candidates on the level one is drawn with a probability proportional to its frequency.
+It follows ``core.replacement.rule`` for any taxonomy and any distance. Of the admissible candidates on the level one is
+drawn with a probability proportional to its frequency.
 
 There are some hundreds or thousands of candidates. For each value and each reference the engine keeps a *row*: the
 candidates in the order of their distance, with prefix sums of their frequencies, and the levels of distance as sets of

@@ -16,8 +16,8 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, mixed_word
-from stream_masker.core.replacement.choice import RandomWords
-from stream_masker.core.replacement.levels import Separation, is_beyond, level_of
+from stream_masker.core.replacement.choice import LevelRule, RandomWords
+from stream_masker.core.replacement.levels import Separation, level_of
 from stream_masker.core.replacement.observed.draw import ATTEMPTS
 from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.replacement.ranks import RankRange
@@ -27,6 +27,7 @@ from stream_masker.core.replacement.tree import (
     AncestorWalk,
     SignCondition,
     TreeArrays,
+    meets_condition,
     replace_in_tree,
     sign_condition,
     subtree_span,
@@ -88,12 +89,18 @@ def separation_of(tree: TreeArrays, a: int, b: int) -> Separation:
 
 
 @inlined
+def strictly(condition: SignCondition) -> SignCondition:
+    """Return the condition that candidates at the own distance do not meet."""
+    return SignCondition(condition.sign, condition.reference, condition.meeting, condition.own_distance, False)
+
+
+@inlined
 def is_drawn_admissible(tree: TreeArrays, condition: SignCondition, candidate: int) -> bool:
     """Return whether the candidate at a position meets the sign condition."""
     if condition.sign == 0:
         return True
     there = separation_of(tree, candidate, condition.reference)
-    return is_beyond(condition.sign, level_of(tree.kind, there.depth, there.links), condition.own_distance)
+    return meets_condition(condition, level_of(tree.kind, there.depth, there.links))
 
 
 @inlined
@@ -101,7 +108,7 @@ def meets_below(tree: TreeArrays, condition: SignCondition, subsumer: int, depth
     """Return whether candidates at a depth meet the sign condition, if ``subsumer`` is the depth of the least common
     subsumer of each with the reference."""
     links = depth + int64(tree.concepts[condition.reference].depth) - 2 * subsumer
-    return is_beyond(condition.sign, level_of(tree.kind, subsumer, links), condition.own_distance)
+    return meets_condition(condition, level_of(tree.kind, subsumer, links))
 
 
 @inlined
@@ -206,8 +213,15 @@ def draw_observed_in_tree(
     condition: SignCondition,
     tie: np.uint64,
 ) -> int:
-    """Return the position of an admissible candidate of a level of the value a, like ``draw.draw_by_frequency``."""
+    """Return the position of an admissible candidate of a level of the value a, like ``draw.draw_by_frequency``.
+
+    A weak condition becomes the strict one if a candidate of the level meets that.
+    """
     steps = int64(tree.concepts[a].depth)
+    if condition.weak and condition.sign != 0:
+        strict = strictly(condition)
+        if fill_ranges(tree, walk, steps, level, strict, ranges.bounds) > 0:
+            condition = strict
     count = fill_ranges(tree, walk, steps, level, without_sign(condition), ranges.bounds)
     for _ in range(ATTEMPTS):
         candidate = int64(tree.positions[draw_from_ranges(ranges, count, tie)])
@@ -244,11 +258,12 @@ def replace_observed_in_tree(
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a
             words = RandomWords(rounding[n], ties[n])
-            choice = replace_in_tree(tree, walk, a, r, noise[n], calibrated, words)
+            rule = LevelRule(abs(noise[n]), calibrated, tree.rank[a + 1] > tree.rank[a])
+            choice = replace_in_tree(tree, walk, a, r, noise[n], rule, calibrated, words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
                 level = separation_of(tree, a, int64(tree.positions[choice.candidate]))
-                condition = sign_condition(tree, walk, a, r, noise[n])
+                condition = sign_condition(tree, walk, a, r, noise[n], calibrated)
                 if choice.flags & SIGN_DROPPED:
                     condition = without_sign(condition)
                 chosen[n] = draw_observed_in_tree(tree, walk, ranges, a, level, condition, ties[n])

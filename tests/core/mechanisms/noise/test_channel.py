@@ -78,10 +78,13 @@ def tuples_of(noise, tau) -> Tuples:
 
 @pytest.mark.parametrize("distribution", ["normal", "laplace"])
 @pytest.mark.parametrize("rounding", ["ceil", "calibrated"])
-@pytest.mark.parametrize(("correlated", "reference"), [(True, "pair"), (True, "mean"), (False, "pair")])
-def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, rounding, distribution):
+@pytest.mark.parametrize(
+    ("correlated", "reference", "candidates"),
+    [(True, "pair", "all"), (True, "mean", "all"), (False, "pair", "all"), (True, "pair", "observed")],
+)
+def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, candidates, rounding, distribution):
     tau = TAXONOMIES[0]
-    noise = mechanism(tau, reference, rounding, distribution=distribution, correlated=correlated)
+    noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=correlated)
     tuples = tuples_of(noise, tau)
     channels = [noise.attribute_channel(j, value_law(noise._counts.values[j])[0], noise._counts) for j in (0, 1)]
     law = noise.mask_law(tuples, tuple(channels), noise._counts)

@@ -1,0 +1,235 @@
+"""How often values stay under ``calibrated``, how surely this is recognised, and the least that is possible."""
+
+from __future__ import annotations
+
+import re
+import sys
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from support.data import data_file, icd9cm
+from support.documentation import DOCS, ROOT
+
+from stream_masker import Ontology
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
+from stream_masker.core.mechanisms.noise.channel import NoiseChannel
+from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.risk.measures import confident_share, joint_law, vulnerability
+from stream_masker.core.risk.records import value_law
+from stream_masker.core.statistics import compute_statistics, count_batch
+
+SEED = b"a seed of sixteen bytes"
+ALPHAS = (0.1, 0.3, 0.5, 1.0)
+PAGE = (DOCS / "security.md").read_text()
+TEXT = " ".join(PAGE.split())
+
+
+@pytest.fixture(scope="module")
+def tau():
+    return icd9cm().taxonomy()
+
+
+@pytest.fixture(scope="module")
+def samples():
+    sys.path.append(str(ROOT / "tests" / "benchmarks"))
+    import strong_sample
+
+    data_file("uci-discharges.csv.gz")
+    return strong_sample
+
+
+@pytest.fixture(scope="module")
+def codes(samples):
+    """The principal and the first secondary diagnosis of all real discharges that have both."""
+    return samples.real_pairs()
+
+
+@pytest.fixture(scope="module")
+def strong(samples, codes, tau):
+    """A sample of strongly related diagnoses."""
+    return samples.as_batch(samples.strong_sample(codes, tau))
+
+
+@pytest.fixture(scope="module")
+def batch(samples, codes):
+    return samples.as_batch(codes)
+
+
+@pytest.fixture(scope="module")
+def counts(batch, tau):
+    return counted(batch, tau)
+
+
+def counted(batch, tau):
+    return count_batch(batch, [len(tau)] * 2)
+
+
+def ready(made, counts):
+    return made.with_statistics(made.compute(counts, version=1), counts)
+
+
+def noise(tau, counts, alpha=0.3, **parameters):
+    """Semantic noise of a pair with the statistics of the counts."""
+    return ready(SemanticNoise({"a": tau, "b": tau}, alpha=alpha, reference="pair", seed=SEED, **parameters), counts)
+
+
+class Disclosure:
+    """The figures of the principal diagnosis, from the exact channel.
+
+    ``stays``: of each value. ``sure``: the mean posterior probability of a value that has stayed.
+    """
+
+    def __init__(self, made, counts, channel=None):
+        values, prior = value_law(counts.values[0])
+        channel = channel or made.attribute_channel(0, values, counts)
+        joint = joint_law(prior, channel.rows)
+        kept = prior * channel.unchanged
+        total = joint.sum(axis=0)[channel.classes.class_of[values]]
+        distances = made.distances[0].between(values, channel.classes.representatives)
+        self.stays = channel.unchanged
+        self.unchanged = float(kept.sum())
+        likely = np.divide(kept, total, out=np.zeros_like(kept), where=kept > 0.0)
+        self.sure = float(kept @ likely) / self.unchanged if self.unchanged > 1e-9 else None
+        self.right = vulnerability(joint)
+        self.certain = confident_share(joint, 0.9)
+        self.rmse = float(np.sqrt((joint * distances**2).sum()))
+
+
+def least_stays(made, counts) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return, by value: its share, s(a) and 1 − σ²/d₁², for the concepts of the window as candidates."""
+    values, prior = value_law(counts.values[0])
+    distances = made.distances[0].between(values, values)
+    np.fill_diagonal(distances, np.inf)
+    nearest = distances.min(axis=1)
+    law: NoiseLaw = made._law(0)
+    given_noise = law.below(nearest) - law.square_below(nearest) / nearest**2
+    return prior, given_noise, np.maximum(0.0, 1.0 - law.deviation**2 / nearest**2)
+
+
+def lost_correlation(made, batch, repeats) -> float:
+    """Return by how much sdCor falls."""
+    size = batch.size * repeats
+    masks = [
+        made.mask_batch(batch, PositionKeys(b"secret %d" % k, "t", 0, np.arange(batch.size))) for k in range(repeats)
+    ]
+    columns = tuple(Column(np.concatenate([m.columns[j].codes for m in masks])) for j in (0, 1))
+    masked = counted(Batch(size, columns), made.distances[0].taxonomy)
+    after = compute_statistics(masked, made.attributes, made.distances, version=1)
+    return float(made.statistics.correlation[0, 1] - after.correlation[0, 1])
+
+
+def shown(table_head: str, *names: str) -> list[str]:
+    """Return the cells of a row of a table of the page, after the given first ones."""
+    table = PAGE[PAGE.index(table_head) :]
+    row = re.search(r"\| " + r" \| ".join(re.escape(name) for name in names) + r" \| (.+) \|\n", table)
+    return [cell.strip() for cell in row[1].split("|")]
+
+
+def as_shown(figures) -> list[str]:
+    return ["" if figure is None else f"{figure:.2f}" for figure in figures]
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alpha):
+    """The bounds hold for each value; the window as a whole is within 0.01 of them."""
+    made = noise(tau, counts, alpha, candidates="observed")
+    found = Disclosure(made, counts)
+    prior, given_noise, whole = least_stays(made, counts)
+    assert (given_noise >= whole - 1e-12).all()
+    assert (found.stays >= given_noise - 1e-9).all()
+    forced = float(prior @ given_noise)
+    assert forced <= found.unchanged <= forced + 0.01
+    assert found.right >= found.unchanged - 1e-9
+    assert found.sure >= found.unchanged - 1e-9
+    other = Disclosure(noise(tau, counts, alpha), counts)
+    figures = (found.rmse, forced, found.unchanged, found.sure, found.right, other.sure, other.right)
+    assert shown("| α | RMSE | unchanged, at least", str(alpha)) == as_shown(figures)
+
+
+@pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
+@pytest.mark.parametrize("candidates", ["all", "leaves", "observed"])
+def test_the_figures_of_the_candidates(tau, counts, candidates, rounding):
+    found = Disclosure(noise(tau, counts, candidates=candidates, rounding=rounding), counts)
+    cells = shown("| `candidates` | `rounding` |", f"`{candidates}`", f"`{rounding}`")
+    assert cells == as_shown((found.rmse, found.unchanged, found.sure, found.right, found.certain))
+
+
+def test_transport_leaves_the_attacker_as_unsure_about_unchanged_codes(tau, counts):
+    made = ready(SemanticTransport({"a": tau, "b": tau}, target={"alpha": 0.3}, seed=SEED), counts)
+    assert f"on average {100 * Disclosure(made, counts).sure:.0f} % sure" in TEXT
+
+
+def test_the_figures_of_the_strict_condition(tau, counts):
+    made = noise(tau, counts, candidates="observed")
+    values, _ = value_law(counts.values[0])
+    situations, weights = made._situations(0, values, counts), made._candidate_weights(0)
+    channel = NoiseChannel.of(situations, made.distances[0], weights, made._law(0), calibrated=True, weak=False)
+    found = Disclosure(made, counts, channel.channel(values))
+    stated = f"{found.unchanged:.2f} of the codes would stay, and the best guess would be right in {found.right:.2f} of"
+    assert stated in TEXT
+
+
+def test_the_lost_correlation(tau, counts, batch):
+    lost = [
+        lost_correlation(noise(tau, counts, alpha, candidates=candidates), batch, repeats=4)
+        for alpha in (0.3, 1.0)
+        for candidates in ("observed", "all")
+    ]
+    stated = "by {:.3f} instead of {:.3f} at α = 0.3, and by {:.3f} instead of {:.3f} at α = 1"
+    assert stated.format(*lost) in TEXT
+
+
+def test_the_figures_of_strongly_related_codes(tau, strong):
+    found = counted(strong, tau)
+    made = [noise(tau, found, candidates=candidates) for candidates in ("observed", "all")]
+    lost = [lost_correlation(each, strong, repeats=40) for each in made]
+    right = [Disclosure(each, found).right for each in made]
+    assert "the losses are {:.2f} and {:.2f} at α = 0.3".format(*lost) in TEXT
+    assert "right in {:.2f} of the cases, with `all` in {:.2f}".format(*right) in TEXT
+
+
+SIBLINGS = Ontology.from_edges(
+    [(f"b{i}", "root") for i in range(4)] + [(f"l{i}{k}", f"b{i}") for i in range(4) for k in range(9)]
+).taxonomy()
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2])
+def test_siblings_that_no_sign_tells_apart_replace_each_other_at_the_distance_of_the_noise(alpha):
+    """All siblings of a are equally far from b. E[sd²] = ε² in each of the intervals of ε² between levels."""
+    rng = np.random.default_rng(3)
+    window = [
+        rng.choice(SIBLINGS.encode([f"l{i}{k}" for i in pair for k in range(9)]), 4_000) for pair in ((0, 1), (2, 3))
+    ]
+    counts = count_batch(Batch(4_000, tuple(Column(c.astype(np.int32)) for c in window)), [len(SIBLINGS)] * 2)
+    made = noise(SIBLINGS, counts, alpha, candidates="observed")
+    size = 40_000
+    batch = Batch(size, tuple(Column(np.full(size, SIBLINGS.position(name), np.int32)) for name in ("l00", "l20")))
+    keys = PositionKeys(b"secret", "t", 0, np.arange(size))
+    masks = made.mask_batch(batch, keys).columns[0].codes
+    epsilon = np.abs(made.noise_of(batch, keys)[0][0])
+    squares = made.distances[0].pairs(batch.columns[0].codes, masks) ** 2
+    levels = np.unique(squares)
+    near = SIBLINGS.encode([f"l0{k}" for k in range(1, 9)])
+    assert set(near.tolist()) <= set(masks.tolist())
+    assert levels[0] == 0.0
+    for low, high in pairwise(levels):
+        inside = (epsilon**2 > low) & (epsilon**2 <= high)
+        error = 4 * squares[inside].std() / np.sqrt(inside.sum())
+        assert abs(squares[inside].mean() - (epsilon[inside] ** 2).mean()) < error
+
+
+@pytest.mark.parametrize(
+    ("rounding", "names"), [("calibrated", {"l00", "l01", "l02", "l10", "b1"}), ("ceil", {"l10", "b1"})]
+)
+def test_ceil_keeps_the_strict_condition_of_the_papers(rounding, names):
+    """Negative noise: b1 and l10 are nearer to the reference l10 than l00 is, l01 and l02 as far."""
+    codes = SIBLINGS.encode(["l00", "l01", "l02", "l10", "b1"] * 100)
+    counts = count_batch(Batch(500, (Column(codes), Column(codes[::-1].copy()))), [len(SIBLINGS)] * 2)
+    made = noise(SIBLINGS, counts, 0.3, candidates="observed", rounding=rounding)
+    batch = Batch(500, tuple(Column(np.full(500, SIBLINGS.position(name), np.int32)) for name in ("l00", "l10")))
+    keys = PositionKeys(b"secret", "t", 0, np.arange(500))
+    masks = made.mask_batch(batch, keys).columns[0].codes[made.noise_of(batch, keys)[0][0] < 0.0]
+    assert set(SIBLINGS.decode(masks)) == names

@@ -23,6 +23,7 @@ from stream_masker import (
 from stream_masker.cli import COMMANDS
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
+from stream_masker.core.linkage import record_linkage
 from stream_masker.core.marginality import (
     SDistance,
     marginality,
@@ -37,6 +38,9 @@ from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
+from stream_masker.core.mechanisms.transport.field.channel import FieldChannel
+from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
+from stream_masker.core.mechanisms.transport.field.solver import solve as solve_field
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.risk.measures import (
@@ -52,7 +56,6 @@ from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.evaluation.chi_square import chi_square
 from stream_masker.evaluation.entropy import entropy
-from stream_masker.evaluation.linkage import record_linkage
 from stream_masker.evaluation.sse import sum_of_squared_errors
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema, load_schema
@@ -64,6 +67,8 @@ __all__ = [
     "AttributeUtility",
     "Distance",
     "Exponential",
+    "FieldChannel",
+    "FieldRisk",
     "LogTaxonomic",
     "MethodCard",
     "NominalNoise",
@@ -107,6 +112,7 @@ __all__ = [
     "replacer",
     "semantic_mean",
     "semantic_variance",
+    "solve_field",
     "stay_probability",
     "sum_of_squared_errors",
     "vulnerability",

@@ -251,6 +251,25 @@ PROTECTION = Dashboard(
             _by_attribute("Expected guesses", "Until the original of a mask is found.", "risk_expected_rank"),
             _by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy"),
             Panel(
+                "After repeats",
+                "Chance of the best guess of a value after several masks of it.",
+                [
+                    Query(
+                        aggregated("max", "risk_repeated_vulnerability", "attribute", "given"),
+                        "{{attribute}}, {{given}}",
+                    )
+                ],
+                SHARE,
+                top=1,
+            ),
+            Panel(
+                "Linked records",
+                "Share of 1,000 random records whose nearest masked record is their own.",
+                [Query(aggregated("max", "risk_linked_share"), "linked")],
+                SHARE,
+                top=1,
+            ),
+            Panel(
                 "Unique pairs",
                 "Rows whose pair of values no other row of the window has.",
                 [Query(aggregated("max", "risk_unique_share", "records"), "{{records}}")],

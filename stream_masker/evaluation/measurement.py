@@ -9,6 +9,7 @@ from typing import Any
 from stream_masker.core.anonymity import least_class, unique_share
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
+from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.risk.risk import Risk
@@ -17,7 +18,6 @@ from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.downstream import Prediction, predictions
-from stream_masker.evaluation.linkage import record_linkage
 from stream_masker.evaluation.sse import sum_of_squared_errors
 
 EXACT_CELLS = 12_000_000
@@ -39,8 +39,8 @@ class Measurement:
     * ``unique``: the share of records that no other record equals, of the original and of the masked ones. Array
       attributes are ignored.
     * ``repeated``: the chance that the best guess of each attribute's value is right, given all masks of
-      ``SEEN_REPEATS`` records with equal values and independent noise (``noise_key: position``); None if it is not
-      exact.
+      ``SEEN_REPEATS`` records with equal values and independent noise (``noise_key: position``). If masks depend on a
+      group, it is that of an attack with the value's own masks of as many groups; None if it is not known.
     * ``sse``: the sum of squared errors of each attribute, by the distance of 2013.
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
@@ -116,7 +116,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         unique={"original": unique_share(data.whole), "masked": unique_share(released)},
-        repeated=_repeated(mechanism) if isinstance(risk, Risk) else None,
+        repeated=_repeated(mechanism) if isinstance(risk, Risk) or mechanism.needs_group else None,
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
@@ -132,6 +132,8 @@ def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch,
 
 
 def _repeated(mechanism: WindowedMechanism[Any]) -> Mapping[str, float] | None:
+    if mechanism.needs_group:
+        return mechanism.repeated_risk(repeats=SEEN_REPEATS).given_value
     return mechanism.risk(repeats=SEEN_REPEATS).given_record
 
 

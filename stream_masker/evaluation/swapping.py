@@ -13,6 +13,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
+from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms.swapping.base import Swapping
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
@@ -27,7 +28,6 @@ from stream_masker.core.statistics import (
     mean_from_counts,
 )
 from stream_masker.evaluation.dataset import mask_whole
-from stream_masker.evaluation.linkage import record_linkage
 
 Label = TypeVar("Label", str, tuple[str, str])
 

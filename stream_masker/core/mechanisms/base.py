@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeAlias
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.random.keys import Keys
+from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -132,6 +133,18 @@ class Mechanism(ABC):
         Raises StatisticsError without statistics, or if they come from a snapshot. A snapshot does not contain the
         window's counts; only the object that calibrated has them.
         """
+
+    @abstractmethod
+    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
+        """Return the vulnerability after an attacker has seen ``repeats`` masks of each value.
+
+        The masks have independent random words, and those of mechanisms that mask groups come from different groups.
+        ``draws``: the number of records drawn; at least 1,000 values are drawn. Raises StatisticsError like ``risk``.
+        """
+
+    def group_size(self, counts: Counts) -> int:
+        """Return the number of records that are masked together; ``counts``: those of the window."""
+        return self.group_minimum
 
     def snapshot(self) -> dict[str, Any]:
         """Return everything that masking depends on except the parameters, as JSON-serialisable data."""

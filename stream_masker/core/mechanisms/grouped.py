@@ -17,7 +17,9 @@ from stream_masker.core.risk.groups import (
     channel_of_value,
     sampled_groups,
     tabulated_channel,
+    trial_rows,
 )
+from stream_masker.core.risk.repeats import TrialRows
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import whole_number
@@ -83,6 +85,12 @@ class GroupMechanism(WindowedMechanism[Prepared]):
             groups = list(sampled_groups(self, counts, self.group_size(counts), j=j, only=int(values[0])))
             return channel_of_value(groups, j, values, size)
         return tabulated_channel(self._random_groups(counts), j, values, size)
+
+    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
+        """Return the masks of random groups, and what an attacker learns of other ones; the exact rows if they are."""
+        if channel.bound == 0.0:
+            return TrialRows(channel.rows)
+        return trial_rows(self._random_groups(counts), j, channel.values)
 
     def _random_groups(self, counts: Counts) -> list[MaskedGroup]:
         """Return random groups of records; those of the window's own counts are kept for the other attributes."""

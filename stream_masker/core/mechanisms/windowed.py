@@ -24,9 +24,10 @@ from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
-from stream_masker.core.risk.assessment import assess
+from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
+from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.compute import compute_statistics
@@ -225,6 +226,17 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             draws=whole_number("draws", draws, 1, MAX_DRAWS),
             repeats=whole_number("repeats", repeats, 1, MAX_REPEATS),
         )
+
+    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
+        self._prepared_statistics()
+        if self._counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
+        return assess_repeats(self, self._counts, draws=draws, repeats=repeats)
+
+    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
+        """Return the transition probabilities of attribute j's channel for ``repeated_risk``: by default its own."""
+        return TrialRows(channel.rows)
 
     @abstractmethod
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:

@@ -8,5 +8,7 @@ masked records; not the secret.
 * ``measures``: vulnerability, entropy, ε and others of a channel, in closed form.
 * ``records``: the law of the masks of a whole record, given the record.
 * ``sampling``: the measures of whole records, by Rao–Blackwell Monte Carlo with a stated bound.
+* ``groups``: the transition probabilities of mechanisms that mask groups, estimated from random groups.
+* ``repeats``: the vulnerability after several masks of a value.
 * ``risk``: all measures of a mechanism with its statistics.
 """

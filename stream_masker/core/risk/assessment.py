@@ -13,22 +13,34 @@ from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.random.keys import FieldKeys, Keys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples, value_law
+from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
 from stream_masker.core.risk.risk import AttributeRisk, Risk
-from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, sample_record_risk
+from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, hoeffding_bound, sample_record_risk
 from stream_masker.core.statistics.counts import Counts
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: the masked records are never published."""
 
 
-class ChannelSource(Protocol):
-    """A mechanism with statistics in force."""
+VALUE_DRAWS = 1_000
+"""The least number of values drawn to estimate the vulnerability after repeats of their own masks."""
+
+
+class MaskedSource(Protocol):
+    """A mechanism with statistics in force, which masks encoded records."""
 
     @property
     def attributes(self) -> tuple[str, ...]: ...
 
     @property
     def numeric_attributes(self) -> tuple[str, ...]: ...
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records."""
+
+
+class ChannelSource(MaskedSource, Protocol):
+    """A mechanism with statistics in force."""
 
     @property
     def distances(self) -> tuple[Distance, ...]: ...
@@ -42,8 +54,8 @@ class ChannelSource(Protocol):
     def record_risk(self, tuples: Tuples) -> RecordRisk | None:
         """Return the risk of records of the given attributes, or None if it is not computed in closed form."""
 
-    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
-        """Mask encoded records."""
+    def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
+        """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
 
 
 def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> Risk:
@@ -57,6 +69,18 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
     attributes = {name: _attribute_risk(source, j, channels[j], counts) for j, name in enumerate(names)}
     alone = {name: risk.vulnerability for name, risk in attributes.items()}
     return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
+
+
+def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
+    """Return the vulnerability after ``repeats`` masks with independent random words; otherwise as ``assess``."""
+    laws = [value_law(column) for column in counts.values]
+    channels = tuple(source.attribute_channel(j, values, counts) for j, (values, _) in enumerate(laws))
+    given_value = {}
+    for j, (name, (_, prior)) in enumerate(zip(source.attributes, laws, strict=True)):
+        rows = source.trial_rows(j, channels[j], counts)
+        given_value[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
+    figures = _record_figures(source, channels, given_value, counts, draws=draws, repeats=repeats)
+    return RepeatedRisk(given_value, figures.get("given_record"), hoeffding_bound(draws))
 
 
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
@@ -120,7 +144,7 @@ def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
     return mask
 
 
-def batch_of_values(source: ChannelSource, values: dict[int, Int32Array], size: int) -> Batch:
+def batch_of_values(source: MaskedSource, values: dict[int, Int32Array], size: int) -> Batch:
     """Return a batch of scalars, given by attribute; the values of other attributes are absent."""
     absent = np.full(size, -1, np.int32)
     columns = tuple(Column(values.get(j, absent)) for j in range(len(source.attributes)))

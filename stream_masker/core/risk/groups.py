@@ -20,9 +20,10 @@ import numpy as np
 from stream_masker.core.batch import ABSENT
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.random.keys import FieldKeys
-from stream_masker.core.risk.assessment import SECRET, ChannelSource, batch_of_values
+from stream_masker.core.risk.assessment import SECRET, ChannelSource, MaskedSource, batch_of_values
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.repeats import TrialRows, learned_rows
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
@@ -31,8 +32,8 @@ GROUP_RECORDS = 50
 """The number of records of a random group, unless the mechanism is told how many will be masked together."""
 
 SAMPLED_RECORDS = 200_000
-MIN_GROUPS = 50
-MAX_GROUPS = 500
+MIN_GROUPS = 20
+MAX_GROUPS = 2_000
 """The number of records of all random groups together, and the least and the greatest number of groups."""
 
 GROUP_GROWTH = 10
@@ -68,14 +69,18 @@ def sampled_groups(
         codes = law.draw(generator, size)
         if only is not None:
             codes[0] = law.draw_with(generator, j, only)
-        masked = _grown_group(source, law, generator, codes, number)
+        masked = grown_group(source, law, generator, codes, number)
         if masked is not None:
             yield masked
 
 
-def _grown_group(
-    source: ChannelSource, law: RecordLaw, generator: np.random.Generator, codes: Int32Matrix, number: int
+def grown_group(
+    source: MaskedSource, law: RecordLaw, generator: np.random.Generator, codes: Int32Matrix, number: int
 ) -> MaskedGroup | None:
+    """Mask a group, with the random words of a number. It grows by its size while it has too few values.
+
+    None if it still has too few at ``GROUP_GROWTH`` times its size.
+    """
     size = len(codes)
     while len(codes) <= GROUP_GROWTH * size:
         try:
@@ -85,7 +90,7 @@ def _grown_group(
     return None
 
 
-def masks_of_group(source: ChannelSource, codes: Int32Matrix, number: int) -> Int32Matrix:
+def masks_of_group(source: MaskedSource, codes: Int32Matrix, number: int) -> Int32Matrix:
     """Return the (n, p) masks of a group of (n, p) codes, with the random words of a number.
 
     Raises ParameterError if the group has too few values.
@@ -100,10 +105,7 @@ def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array,
 
     A value that occurs in no group counts as unchanged. ``size``: the number of concepts of the taxonomy.
     """
-    before = np.concatenate([group.before[:, j] for group in groups] or [np.zeros(0, np.int32)])
-    after = np.concatenate([group.after[:, j] for group in groups] or [np.zeros(0, np.int32)])
-    present = before >= 0
-    return _tabulated(values, before[present], after[present], size, len(groups))
+    return _tabulated(values, *_pairs_of(groups, j), size, len(groups))
 
 
 def channel_of_value(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:
@@ -112,10 +114,29 @@ def channel_of_value(groups: Sequence[MaskedGroup], j: int, values: Int32Array, 
     return _tabulated(values, np.full(after.size, values[0]), after, size, len(groups))
 
 
+def trial_rows(groups: Sequence[MaskedGroup], j: int, values: Int32Array) -> TrialRows:
+    """Return the masks of attribute j in one half of the groups, and what an attacker learns of the other half."""
+    halves = [_pairs_of(groups[half::2], j) for half in range(2)]
+    outcomes = np.unique(np.concatenate([values, *(masked for _, masked in halves)]))
+    seen, learned = (_counted(values, outcomes, *pairs) for pairs in halves)
+    return TrialRows(learned_rows(learned), seen)
+
+
+def _pairs_of(groups: Sequence[MaskedGroup], j: int) -> tuple[Int32Array, Int32Array]:
+    """Return attribute j's values before and after masking, of all records of the groups."""
+    before = np.concatenate([group.before[:, j] for group in groups] or [np.zeros(0, np.int32)])
+    after = np.concatenate([group.after[:, j] for group in groups] or [np.zeros(0, np.int32)])
+    return before[before >= 0], after[before >= 0]
+
+
+def _counted(values: Int32Array, outcomes: Int32Array, originals: Int32Array, masked: Int32Array) -> Int64Array:
+    cells = np.searchsorted(values, originals) * outcomes.size + np.searchsorted(outcomes, masked)
+    return np.bincount(cells, minlength=values.size * outcomes.size).reshape(values.size, outcomes.size)
+
+
 def _tabulated(values: Int32Array, originals: Int32Array, masked: Int32Array, size: int, groups: int) -> Channel:
     outcomes = np.unique(np.concatenate((values, masked)))
-    cells = np.searchsorted(values, originals) * outcomes.size + np.searchsorted(outcomes, masked)
-    counts = np.bincount(cells, minlength=values.size * outcomes.size).reshape(values.size, outcomes.size)
+    counts = _counted(values, outcomes, originals, masked)
     missing = np.flatnonzero(counts.sum(axis=1) == 0)
     counts[missing, np.searchsorted(outcomes, values[missing])] = 1
     rows = counts / counts.sum(axis=1, keepdims=True)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from stream_masker.core.distance import Distance
+from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, required_change
 from stream_masker.core.risk.records import value_law
@@ -34,6 +35,8 @@ class RiskLimits:
     * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
       baseline's. Statistics below them are refused in any case.
     * ``hold``: whether a version beyond a limit is withheld; otherwise it is published, and reported.
+    * ``repeats``: the number of masks of a value in ``VersionRisk.repeated``. ``fresh_noise``: whether they are
+      independent (``noise_key: position``). Otherwise records with equal values have equal masks.
     """
 
     max_vulnerability: float = 1.0
@@ -41,6 +44,8 @@ class RiskLimits:
     min_variance: float = 0.0
     min_variance_share: float = 0.0
     hold: bool = False
+    repeats: int = 5
+    fresh_noise: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,10 @@ class VersionRisk:
     * ``crossed``: a sentence about every limit that is crossed.
     * ``unique``: the share of the window's rows whose pair of values no other row has, ``original`` and, if there are
       masked values, ``masked``.
+    * ``repeated``: the chance that the best guess of each attribute's value is right after ``RiskLimits.repeats``
+      masks, given the ``value``'s own masks and, where their law is known, all masks of the ``record``.
+    * ``linked``: the expected share of 1,000 random records that are linked to their masks
+      (``core.linkage.linked_share``).
     """
 
     risk: Risk | None
@@ -60,6 +69,8 @@ class VersionRisk:
     bound: float
     crossed: tuple[str, ...]
     unique: Mapping[str, float] = field(default_factory=dict)
+    repeated: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    linked: float | None = None
 
 
 def assess_version(
@@ -69,9 +80,26 @@ def assess_version(
     window."""
     sizes = [len(d.taxonomy) for d in distances]
     reduced, left_out = reduced_counts(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
-    risk = mechanism.with_statistics(statistics, reduced).risk(draws=_draws(reduced))
-    crossed = tuple(_crossed(risk, reduced, limits))
-    return VersionRisk(risk, left_out, left_out + (risk.bound_of_record or max(risk.bound.values())), crossed)
+    installed, draws = mechanism.with_statistics(statistics, reduced), _draws(reduced)
+    risk = installed.risk(draws=draws)
+    return VersionRisk(
+        risk,
+        left_out,
+        left_out + (risk.bound_of_record or max(risk.bound.values())),
+        tuple(_crossed(risk, reduced, limits)),
+        repeated=_repeated(installed, risk, max(MIN_SAMPLED_RECORDS, draws // 2), limits),
+        linked=linked_share(installed, reduced, distances),
+    )
+
+
+def _repeated(mechanism: Mechanism, risk: Risk, draws: int, limits: RiskLimits) -> dict[str, Mapping[str, float]]:
+    """Return ``VersionRisk.repeated``. The masks of groups change with the group, whatever the noise key is."""
+    if limits.fresh_noise or mechanism.needs_group:
+        found = mechanism.repeated_risk(repeats=limits.repeats, draws=draws)
+        figures = {"value": found.given_value, "record": found.given_record}
+    else:
+        figures = {"value": risk.vulnerability, "record": risk.given_record}
+    return {given: by_attribute for given, by_attribute in figures.items() if by_attribute is not None}
 
 
 def check_floor(statistics: Statistics, baseline: Statistics | None, limits: RiskLimits) -> None:

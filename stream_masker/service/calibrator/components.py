@@ -19,6 +19,7 @@ from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
+from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.secret import read_topic_secrets, topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener
@@ -93,6 +94,8 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
         min_variance=section.min_variance,
         min_variance_share=section.min_variance_share,
         hold=section.action == "hold",
+        repeats=section.repeats,
+        fresh_noise=configuration.noise_key == POSITION,
     )
 
 

@@ -94,6 +94,11 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
     metrics.set("risk_bound", found.bound)
     for records, share in found.unique.items():
         metrics.set("risk_unique_share", share, records=records)
+    for given, by_attribute in found.repeated.items():
+        for attribute, chance in by_attribute.items():
+            metrics.set("risk_repeated_vulnerability", chance, attribute=attribute, given=given)
+    if found.linked is not None:
+        metrics.set("risk_linked_share", found.linked)
     risk = found.risk
     if risk is None:
         return

@@ -263,6 +263,13 @@ class RiskSection(Section):
         description="The minimum share of values that masking changes, as a multiple of the share that independent "
         "draws from the window would change; from 0 to 1.",
     )
+    repeats: int = Field(
+        default=5,
+        ge=2,
+        le=100,
+        description="The number of masks of a value that an attacker has for the metric "
+        "`stream_masker_risk_repeated_vulnerability`; from 2 to 100.",
+    )
     min_alpha: Alpha = Field(
         default=0.01,
         description="The least alpha; from 0.01 to 10. A lower one of an attribute is an error, also in the settings "

@@ -234,6 +234,12 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         "Share of rows whose pair of values no other row has, before and after masking.",
         ("records",),
     ),
+    calibrator_gauge(
+        "risk_repeated_vulnerability",
+        "Chance of the best guess of a value after risk.repeats masks, its own or all of its records, in [0, 1].",
+        ("attribute", "given"),
+    ),
+    calibrator_gauge("risk_linked_share", "Expected share of 1,000 random records that are linked to their masks."),
     calibrator_gauge("risk_record_vulnerability", "Chance of the best guess of a whole record, given all its masks."),
     calibrator_gauge("risk_record_unchanged_share", "Share of records in which masking changes no value."),
     calibrator_gauge("risk_bound", "Greatest error of the figures of records, with 95 % confidence."),

@@ -33,6 +33,10 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     assert (bench.metric("risk_entropy", attribute="two") or 0.0) > 0.0
     for records in ("original", "masked"):
         assert 0.0 <= (bench.metric("risk_unique_share", records=records) or 0.0) <= 1.0
+    for given in ("value", "record"):
+        once = bench.metric("risk_vulnerability", attribute="one", given=given) or 0.0
+        assert once - 0.1 <= (bench.metric("risk_repeated_vulnerability", attribute="one", given=given) or 0.0) <= 1.0
+    assert 0.0 < (bench.metric("risk_linked_share") or 0.0) <= 1.0
     assert bench.metric("risk_record_vulnerability") is not None
     assert bench.metric("risk_record_unchanged_share") is not None
     assert bench.metric("risk_limits_crossed") == 0

@@ -112,7 +112,9 @@ def calibrator() -> Metrics:
     set_utility_metrics(metrics, utility(latest, masked, DISTORTIONS, ALPHA, [D, D]))
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
-    set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), {"original": 0.2, "masked": 0.1}))
+    repeated = {given: dict.fromkeys(NAMES, 0.5) for given in ("value", "record")}
+    unique = {"original": 0.2, "masked": 0.1}
+    set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), unique, repeated=repeated, linked=0.3))
     sampling = Sampling(2, 0.5, 60.0, dict.fromkeys(NAMES, 0.01), {NAMES: 0.02})
     set_sampling_metrics(metrics, sampling)
     metrics.add("blocks_read_total", 12, outcome="merged")

@@ -86,7 +86,8 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         attributes="any number of nominal and numeric ones",
         taxonomies="any",
         preserves=("meaning", "mean", "with hybrid: dispersion within groups"),
-        guarantee="k-anonymity of scalars and numbers, verified; none with hybrid",
+        guarantee="k-anonymity of scalars and numbers within a group, verified, but not of the masks of a person in "
+        "several groups; none with hybrid",
         latency="that of its group of at least k records; larger groups give better utility",
         cost="O(u/k) distances for u distinct records in the group",
         numeric=True,

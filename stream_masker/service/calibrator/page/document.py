@@ -145,9 +145,12 @@ def _protection(latest: VersionFigures) -> str:
     cards = "".join(
         table(name, (), _protection_rows(risk, latest.rmse.get(name))) for name, risk in latest.risk.items()
     )
+    linked = (
+        "" if latest.linked is None else f" Of 1,000 random records, {latest.linked:.1%} are linked to their masks."
+    )
     return (
         '<p class="soft">Vulnerability is how often the best guess of an original is right. RMSE is the distance '
-        f'between originals and masks.</p><div class="cards">{cards}</div>'
+        f'between originals and masks.{linked}</p><div class="cards">{cards}</div>'
     )
 
 
@@ -157,6 +160,7 @@ def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | Non
     rows = {
         "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
         "Vulnerability, given its record": given,
+        "Vulnerability, after repeats": NOT_KNOWN_YET if risk.repeated is None else bar(risk.repeated, "risk"),
         "Best guess without masks": bar(risk.prior, "risk"),
         "RMSE, actual": actual,
         "RMSE, target": target,

@@ -30,7 +30,10 @@ class WindowFigures:
 
 @dataclass(frozen=True, slots=True)
 class AttributeRiskFigures:
-    """The risk of an attribute, in [0, 1]; ``given_record`` is None for methods that mask groups of records."""
+    """The risk of an attribute, in [0, 1]; ``given_record`` is None for methods that mask groups of records.
+
+    ``repeated``: after several masks, given all masks of the records if their law is known, otherwise its own.
+    """
 
     prior: float
     vulnerability: float
@@ -38,12 +41,14 @@ class AttributeRiskFigures:
     certain: float
     unchanged: float
     epsilon: float
+    repeated: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class VersionFigures:
     """The figures of a version. ``published``: milliseconds since the epoch; ``rmse``: (actual, target) by attribute;
-    ``divergence``: against ``previous`` and ``baseline`` by attribute; ``crossed``: limits of the risk, as sentences.
+    ``divergence``: against ``previous`` and ``baseline`` by attribute; ``linked``: the share of records that are
+    linked to their masks; ``crossed``: limits of the risk, as sentences.
     """
 
     version: int
@@ -55,6 +60,7 @@ class VersionFigures:
     rmse: Mapping[str, tuple[float, float]] = field(default_factory=dict)
     divergence: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     risk: Mapping[str, AttributeRiskFigures] = field(default_factory=dict)
+    linked: float | None = None
     crossed: tuple[str, ...] = ()
 
 
@@ -83,6 +89,7 @@ def published_figures(publish: Publish) -> VersionFigures:
         rmse={} if publish.utility is None else _rmse(publish.utility),
         divergence={against: _divergence(drift) for against, drift in drifts.items() if drift is not None},
         risk={} if publish.risk is None else _risk(publish.risk),
+        linked=None if publish.risk is None else publish.risk.linked,
         crossed=() if publish.risk is None else publish.risk.crossed,
     )
 
@@ -120,6 +127,7 @@ def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
             certain=risk.certain[name],
             unchanged=risk.unchanged[name],
             epsilon=risk.epsilon[name],
+            repeated=found.repeated.get("record", found.repeated.get("value", {})).get(name),
         )
         for name in risk.vulnerability
     }

@@ -63,7 +63,7 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
     Section 3.5 states that Algorithm 3 bounds the re-identification probability by 1/k. This holds for an intruder who
     guesses among the k candidates of a value. Record linkage finds more: on samples of 1,012 to 1,172 real
     discharges, an intruder who links each record to the nearest masked one re-identifies 0.11 to 0.15 of the records
-    for k = 10, 0.08 to 0.12 for k = 20 and 0.05 to 0.09 for k = 50 (``evaluation.linkage``). Measure it on your own
+    for k = 10, 0.08 to 0.12 for k = 20 and 0.05 to 0.09 for k = 50 (``core.linkage``). Measure it on your own
     data.
 
     A group with more than 8,192 distinct values of an attribute is split, so that memory stays bounded: values by their

@@ -16,12 +16,18 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
+from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, ValueDistances
+from stream_masker.core.risk.groups import RecordLaw, grown_group
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
 LINKAGE_BLOCK = 1 << 22
 """The most distances that are computed at once."""
+
+LINKED_RECORDS = 1_000
+"""The number of random records among which ``linked_share`` links."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +74,34 @@ def record_linkage(original: Batch, masked: Sequence[Column], distances: Sequenc
     first, second = (np.stack(side, axis=1) for side in zip(*((c.before, c.after) for c in compared), strict=True))
     probabilities = _probabilities(first, second, [column.distances for column in compared])
     return Linkage(probabilities, float((first == second).all(axis=1).mean()))
+
+
+def linked_share(
+    mechanism: Mechanism, counts: Counts, distances: Sequence[Distance], *, records: int = LINKED_RECORDS
+) -> float | None:
+    """Return the expected share of linked records among random records of the window's law, in [0, 1].
+
+    The records are masked with independent random words, by mechanisms that mask groups in groups of their size. Those
+    of more than two attributes have independent values, because the counts of a window hold pairs only
+    (``core.risk.groups.RecordLaw``); arrays have one element, and numbers are absent. The share falls with the number
+    of records. It is an estimate from one sample. None if no group has enough values to be masked.
+
+    * ``mechanism``: with the statistics in force. ``counts``: those of their window.
+    """
+    law, generator = RecordLaw(counts, tuple(len(d.taxonomy) for d in distances)), np.random.default_rng(0)
+    size = mechanism.group_size(counts) if mechanism.needs_group else records
+    numbers = range(-(-records // size))
+    drawn = [grown_group(mechanism, law, generator, law.draw(generator, size), number) for number in numbers]
+    groups = [group for group in drawn if group is not None]
+    if not groups:
+        return None
+    before = np.concatenate([group.before for group in groups])[:records]
+    after = np.concatenate([group.after for group in groups])[:records]
+    return record_linkage(Batch(len(before), _columns(before)), _columns(after), distances).risk
+
+
+def _columns(codes: Int32Matrix) -> tuple[Column, ...]:
+    return tuple(Column(np.ascontiguousarray(column)) for column in codes.T)
 
 
 class _ComparedColumn(NamedTuple):

@@ -8,12 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
+from stream_masker.core import linkage
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
+from stream_masker.core.linkage import linked_share, record_linkage
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation import linkage
-from stream_masker.evaluation.linkage import record_linkage
 
 
 @pytest.fixture(scope="module")
@@ -120,3 +121,47 @@ def test_columns_must_correspond(flat):
     arrays = (Column(np.array([1, 2], np.int32), np.array([0, 2], np.int64)),)
     with pytest.raises(ParameterError, match=r"^masked column 0 does not have the elements of the original one$"):
         record_linkage(Batch(1, scalars([1])), arrays, [flat])
+
+
+FLAT_LAW = Ontology.from_edges([(f"v{i}", "root") for i in range(400)]).taxonomy()
+
+
+def calibrated_on_pairs(name, **parameters):
+    made = MECHANISMS[name]({"a": FLAT_LAW, "b": FLAT_LAW}, seed=b"the seed of linkage", **parameters)
+    rng = np.random.default_rng(2)
+    ids = FLAT_LAW.ids
+    rows = rng.integers(0, len(ids), (2_000, 2))
+    made.learn_many([{"a": ids[i], "b": ids[j]} for i, j in rows])
+    made.calibrate()
+    return made
+
+
+def linked(made):
+    return linked_share(made, made._counts, made.distances)
+
+
+def test_few_of_random_records_are_linked_if_masks_tell_nothing():
+    assert linked(calibrated_on_pairs("naive_distortion")) < 0.02
+
+
+def test_most_of_random_records_are_linked_if_masks_are_mostly_kept():
+    assert linked(calibrated_on_pairs("pram", retention=0.9)) > 0.6
+
+
+def test_larger_groups_of_swapped_values_link_more():
+    """More values of a group are equal, and are exchanged for each other."""
+    shares = [linked(calibrated_on_pairs("rank_swapping", group_records=size)) for size in (50, 300, 1_500)]
+    assert 0.0 < shares[0] < shares[1] < shares[2] < 1.0
+
+
+def test_more_noise_links_less():
+    shares = [linked(calibrated_on_pairs("pram", retention=retention)) for retention in (0.9, 0.6, 0.3)]
+    assert shares == sorted(shares, reverse=True)
+
+
+def test_groups_with_a_rare_attribute_grow_until_they_can_be_masked():
+    made = MECHANISMS["rank_swapping"]({"a": FLAT_LAW, "b": FLAT_LAW}, seed=b"the seed of linkage")
+    ids = FLAT_LAW.ids
+    made.learn_many([{"a": ids[i % 400], "b": ids[i % 300] if i % 40 == 0 else None} for i in range(2_000)])
+    made.calibrate()
+    assert 0.0 < linked(made) < 0.2

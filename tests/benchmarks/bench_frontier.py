@@ -1,7 +1,7 @@
 """Utility and disclosure of every mechanism, compared with semantic transport of the same RMSE, on the real discharges.
 
-``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--three]``. Needs the data files of
-``tests/support/data.py``. The attributes are the principal and the first secondary diagnosis; the figures of disclosure
+``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--three] [--array]``. Needs the data files
+of ``tests/support/data.py``. The attributes are the principal and the first secondary diagnosis; the figures of disclosure
 are of the principal one.
 
 * ``Δ sdCor``, ``sVar* ÷ sVar``: the change of the correlation, and the ratio of the semantic variances after and before
@@ -13,6 +13,8 @@ are of the principal one.
 
 ``--three``: instead, semantic noise with three diagnoses, then transport with its RMSE, and with a V of 0.6. V and
 certain are those of each diagnosis from its own mask; the target of 0.6 is for all masks of the record.
+
+``--array``: the same for events with a principal diagnosis and an array of two secondary ones.
 """
 
 from __future__ import annotations
@@ -59,9 +61,10 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="the number of records; all by default")
     parser.add_argument("--only", nargs="*", choices=sorted({name for name, _ in SETTINGS}), help="some mechanisms")
     parser.add_argument("--three", action="store_true", help="three diagnoses, semantic noise and transport only")
+    parser.add_argument("--array", action="store_true", help="one diagnosis and an array, these two only")
     given = parser.parse_args()
-    if given.three:
-        three_attributes(given.sample)
+    if given.three or given.array:
+        several_diagnoses(given.sample, array=given.array)
         return
     tau, codes = icd9cm().taxonomy(), real_pairs()
     batch = as_batch(codes[:, : given.sample])
@@ -70,22 +73,26 @@ def main() -> None:
     table(f"every mechanism, {batch.size:,} discharges, prior V {prior:.3f}", HEAD, rows(tau, batch, chosen))
 
 
-def three_attributes(sample: int | None) -> None:
-    """Compare semantic noise with transport of the same RMSE for three diagnoses."""
-    columns = ("diag_1", "diag_2", "diag_3")
-    taxonomies, batch = dict.fromkeys(columns, icd9cm().taxonomy()), as_batch(real_codes(columns)[:, :sample])
+def several_diagnoses(sample: int | None, *, array: bool) -> None:
+    """Compare semantic noise with transport of the same RMSE, for three diagnoses or for one and an array of two."""
+    names, batch = ("diag_1", "diag_2", "diag_3"), as_batch(real_codes(("diag_1", "diag_2", "diag_3"))[:, :sample])
+    if array:
+        names, elements = ("principal", "secondary"), np.stack([column.codes for column in batch.columns[1:]], axis=1)
+        offsets = np.arange(0, elements.size + 1, 2)
+        batch = Batch(batch.size, (batch.columns[0], Column(elements.ravel(), offsets)))
+    taxonomies = dict.fromkeys(names, icd9cm().taxonomy())
     noise = mechanism("semantic_noise")(taxonomies, reference="root", seed=SEED)
     risks = {"semantic_noise, root": assessed(noise, batch)[1]}
     same = {"rmse": dict(risks["semantic_noise, root"].rmse)}
     targets: dict[str, Any] = {"the same RMSE": same, "V of 0.6": {"vulnerability": 0.6}}
     for label, target in targets.items():
         risks[f"transport, {label}"] = assessed(SemanticTransport(taxonomies, target=target, seed=SEED), batch)[1]
-    head = ["mechanism", *(f"{figure} of {name}" for figure in ("RMSE", "V", "certain") for name in columns)]
+    head = ["mechanism", *(f"{figure} of {name}" for figure in ("RMSE", "V", "certain") for name in names)]
     found = [
-        [label, *(each[name] for each in (risk.rmse, risk.vulnerability, risk.certain) for name in columns)]
+        [label, *(each[name] for each in (risk.rmse, risk.vulnerability, risk.certain) for name in names)]
         for label, risk in risks.items()
     ]
-    table(f"three diagnoses, {batch.size:,} discharges", head, found)
+    table(f"{', '.join(names)}, {batch.size:,} discharges", head, found)
 
 
 def rows(tau: Taxonomy, batch: Batch, settings: list[tuple[str, dict[str, Any]]]) -> Iterator[list[object]]:

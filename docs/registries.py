@@ -38,6 +38,9 @@ from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
+from stream_masker.core.mechanisms.transport.field.channel import FieldChannel
+from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
+from stream_masker.core.mechanisms.transport.field.solver import solve as solve_field
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.risk.measures import (
@@ -64,6 +67,8 @@ __all__ = [
     "AttributeUtility",
     "Distance",
     "Exponential",
+    "FieldChannel",
+    "FieldRisk",
     "LogTaxonomic",
     "MethodCard",
     "NominalNoise",
@@ -107,6 +112,7 @@ __all__ = [
     "replacer",
     "semantic_mean",
     "semantic_variance",
+    "solve_field",
     "stay_probability",
     "sum_of_squared_errors",
     "vulnerability",

@@ -12,7 +12,7 @@ are of the principal one.
 * Each mechanism is followed by the same figures of transport with the RMSE of both attributes as its target.
 
 ``--three``: instead, semantic noise with three diagnoses, then transport with its RMSE, and with a V of 0.6. V and
-certain are those of each diagnosis. The first secondary one is the root of the tree along which transport masks them.
+certain are those of each diagnosis from its own mask; the target of 0.6 is for all masks of the record.
 """
 
 from __future__ import annotations

@@ -8,9 +8,9 @@
   the chance that the best guess of the principal code from its own mask is right, exact for transport, estimated from
   repeated masking for noise. ``V``: the same from the whole masked record.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
-  secondary codes are arrays, cold and warm, in seconds of one core; and of 100,000 records with three attributes, for a
-  vulnerability and for an ε (``--trees``, minutes). NumPy has one thread: others wait actively, which
-  counts as processor time.
+  secondary codes are arrays, cold and warm, in seconds of one core; and of 100,000 records with three scalar
+  attributes, synthetic ones with 2,000 values each and the real discharges, for an α, a vulnerability and an ε
+  (``--trees``, minutes). NumPy has one thread: others wait actively, which counts as processor time.
 * Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
   (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
   ``ceil``), in one run, on ICD-10-CM and on a synthetic SNOMED CT release: the first batch, the mean of the first 12,
@@ -185,7 +185,7 @@ def print_trees() -> None:
     third = np.where(rng.random(near.size) < 0.6, near, rng.permutation(codes[1]))
     synthetic = ("three of 2,000 values", icd10, np.array([*codes, third], np.int32))
     head = ["attributes", "target", "cold, s", "warm, s"]
-    table("recalibration of trees, 100,000 records", head, tree_rows([synthetic, real_triples()]))
+    table("recalibration of three attributes, 100,000 records", head, tree_rows([synthetic, real_triples()]))
 
 
 def real_triples() -> tuple[str, Taxonomy, np.ndarray]:

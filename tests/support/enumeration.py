@@ -36,23 +36,61 @@ def rounded_coupling(source, target, kernel):
     return share * kernel * psi / rows[:, None] + (1.0 - share) * lacking
 
 
+def field_weights(field, squares, extra, power, least, record):
+    """(k + 1, …): Z(s) times the probability of the masks of a field's record s, from the formula of the channel.
+
+    By node: ``squares``, (k, k) sd²; ``extra``, (k, k) additional exponents, or None; ``record``, the index of the
+    value, k for an absent one. ``power``: γ. ``least``: the rows of a written pair.
+    """
+    links = field.links
+    axes = range(len(links.attributes))
+    result = np.ones(links.sizes)
+    for node in axes:
+        size = len(squares[node])
+        more = 0.0 if extra[node] is None else extra[node]
+        exponents = field.sharpness[node] * squares[node] ** (power / 2.0) + more
+        kernel = np.eye(size + 1)
+        kernel[:size, :size] = np.exp(-np.minimum(MAX_EXPONENT, exponents))
+        factor = kernel[record[node]] * (field.root_scale if node == 0 else 1.0)
+        result = result * factor.reshape([-1 if axis == node else 1 for axis in axes])
+    for node in axes[1:]:
+        table, parent = links.tables[node - 1], links.parents[node]
+        psi = np.zeros(table.shape)
+        absent = (table.rows == table.shape[0] - 1) | (table.columns == table.shape[1] - 1)
+        kept = absent | (links.counts[node - 1] >= least)
+        psi[table.rows[kept], table.columns[kept]] = field.scales[node - 1][kept]
+        shape = [links.sizes[axis] if axis in (node, parent) else 1 for axis in axes]
+        result = result * (psi if parent < node else psi.T).reshape(shape)
+    return result
+
+
 class Enumeration:
     """The channel of a calibrated transport whose window has few values, as dense tables.
 
-    * ``names``, ``sizes``: of the attributes. ``edges``: (parent, child). ``roots``: the other attributes.
+    * ``sizes``: of the attributes. ``edges``: (scalar, array). ``fields``: of scalars that are masked together.
+    * ``links``: (parent, child) of all fields. ``lone``: the attributes that are in no field and no array of an edge.
     """
 
     def __init__(self, made: SemanticTransport) -> None:
         self._prepared = prepared = made._prepared_statistics()
         self.sizes = [len(values) for values in prepared.values]
         self.edges = [(edge.parent, edge.child) for edge in prepared.edges]
-        self.roots = [j for j in range(len(self.sizes)) if j not in {child for _, child in self.edges}]
+        self.fields = prepared.fields
+        together = [field.links.attributes for field in self.fields]
+        self.links = [
+            (field.links.attributes[parent], field.links.attributes[node])
+            for field in self.fields
+            for node, parent in enumerate(field.links.parents)
+            if node
+        ]
+        taken = {child for _, child in self.edges} | {j for nodes in together for j in nodes}
+        self.lone = [j for j in range(len(self.sizes)) if j not in taken]
         self._powers = [squares ** (prepared.power / 2.0) for squares in prepared.squares]
         self._couplings = {}
 
     def alone(self, j):
         """(k, k): M(a* | a) of an attribute that is masked alone."""
-        fit, extra = self._prepared.fits[j], self._prepared.root_exponents(j)
+        fit, extra = self._prepared.fits[j], self._prepared.alone_exponents(j)
         exponents = float(fit.sharpness[0]) * self._powers[j] + (0.0 if extra is None else extra)
         phi = np.where(fit.counts >= self._prepared.least, fit.phi, 0.0)
         weights = np.exp(-np.minimum(MAX_EXPONENT, exponents)) * phi
@@ -87,11 +125,27 @@ class Enumeration:
         )
         return result
 
+    def field_masks(self, field, record):
+        """(k + 1, …): the probability of the masks of a field's record, straight from the formula of the channel.
+
+        ``record``: the index of each node's value, k for an absent one.
+        """
+        nodes = field.links.attributes
+        squares = [self._prepared.squares[j] for j in nodes]
+        extra = [self._prepared.root_exponents(j) for j in nodes]
+        weights = field_weights(field, squares, extra, self._prepared.power, self._prepared.least, record)
+        return weights / weights.sum()
+
     def masks(self, record):
         """(k, …, k): the probability of all masks of a record, given as indices of values."""
         result = np.ones(self.sizes)
-        for j in self.roots:
-            result *= self._along(self.alone(j)[record[j]], j)
+        for j in self.lone:
+            result = result * self._along(self.alone(j)[record[j]], j)
+        for field in self.fields:
+            nodes = field.links.attributes
+            masks = self.field_masks(field, [record[j] for j in nodes])[(slice(-1),) * len(nodes)]
+            shape = [self.sizes[j] if j in nodes else 1 for j in range(len(self.sizes))]
+            result = result * masks.transpose(np.argsort(nodes)).reshape(shape)
         for edge in self.edges:
             parent, child = edge
             rows = [self.given(edge, record[parent], new)[record[child]] for new in range(self.sizes[parent])]
@@ -109,16 +163,27 @@ class Enumeration:
             shape[j] = self.sizes[j]
         return (table if edge[0] < edge[1] else table.T).reshape(shape)
 
-    def markov_law(self, seen=()):
-        """(k, …, k): the law of records that has the window's pairs along the tree and is Markov.
+    def law(self, seen=()):
+        """(k, …, k): the law of records with a value of each attribute, of which the figures are.
 
-        The first attribute has the law of the rows that have both attributes of the edge ``seen``, if it is a root.
+        Records of fields are those of ``transport.field.records``; an element of an array depends on its scalar only.
+        With an edge ``seen``, it is that of the rows that have both of its attributes.
         """
         result = np.ones(self.sizes)
-        for j in self.roots:
-            counts = self.pair_counts(seen).sum(axis=1) if j in seen[:1] and len(seen) == 2 else None
-            counts = self._prepared.fits[j].counts if counts is None else counts
+        for j in self.lone:
+            counts = self._prepared.fits[j].counts
             result = result * self._along(counts / counts.sum(), j)
+        for problem, _ in self._prepared._field_problems:
+            nodes, records = problem.links.attributes, problem.records
+            table = np.zeros(problem.links.sizes)
+            table[tuple(records.indices.T)] = records.weights
+            table = table[(slice(-1),) * len(nodes)].transpose(np.argsort(nodes))
+            shape = [self.sizes[j] if j in nodes else 1 for j in range(len(self.sizes))]
+            result = result * (table / table.sum()).reshape(shape)
+        if len(seen) == 2:
+            own = result.sum(axis=tuple(j for j in range(len(self.sizes)) if j != seen[0]))
+            rows = self.pair_counts(seen).sum(axis=1)
+            result = result * self._along(rows / rows.sum() / np.where(own > 0.0, own / own.sum(), 1.0), seen[0])
         for edge in self.edges:
             counts = self.pair_counts(edge)
             given = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1.0)
@@ -139,15 +204,30 @@ class Enumeration:
                     joint[j][value] += masks
         return [float(table.max(axis=0).sum()) for table in joint]
 
-    def edge_vulnerability(self):
-        """The greatest chance over the edges and the attributes that are masked alone."""
-        found = [max(self.best_guesses(self.markov_law(edge), edge)[j] for j in edge) for edge in self.edges]
-        law = self.markov_law()
-        return max([*found, *(self.best_guesses(law, (j,))[j] for j in self.roots)])
+    def chances(self):
+        """For each attribute, the chance of its best guess from what the target of a vulnerability is about."""
+        law = self.law()
+        result = [0.0] * len(self.sizes)
+        for j in self.lone:
+            result[j] = self.best_guesses(law, (j,))[j]
+        for field in self.fields:
+            found = self.best_guesses(law, field.links.attributes)
+            for j in field.links.attributes:
+                result[j] = found[j]
+        for edge in self.edges:
+            found = self.best_guesses(self.law(edge), edge)
+            for j in edge:
+                result[j] = max(result[j], found[j])
+        return result
 
     def epsilon_of_values(self):
-        """For each attribute, the greatest ln ratio of its channel, alone or given its parent."""
+        """For each attribute, what it adds at most to the ε of a record."""
         result = [_greatest_ratio(self.alone(j)) for j in range(len(self.sizes))]
+        for field in self.fields:
+            for node, j in enumerate(field.links.attributes):
+                extra = self._prepared.root_exponents(j)
+                exponents = field.sharpness[node] * self._powers[j] + (0.0 if extra is None else extra)
+                result[j] = max(result[j], 2.0 * min(MAX_EXPONENT, exponents.max()))
         for edge in self.edges:
             parent, child = edge
             for new_a in range(self.sizes[parent]):

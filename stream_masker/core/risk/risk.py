@@ -81,9 +81,10 @@ class Risk:
 
     A record is a row of the window: an array counts with each of its elements. With more than two attributes, the
     figures of records are those of the pair of attributes for which they are highest, because the counts of a window
-    hold no larger combinations. For semantic transport of arrays, or of more than two attributes, they are those of the
-    pairs of its tree, and upper bounds that exceed the true values by at most ``bound_of_record``. They are None for
-    mechanisms that mask groups of records.
+    hold no larger combinations. For semantic transport of arrays, or of more than two attributes, the pairs are those
+    of its tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of
+    arrays are given their own mask and their scalar's, and are upper bounds. All figures are None for mechanisms that
+    mask groups of records.
     """
 
     prior: Mapping[str, float]

@@ -285,8 +285,8 @@ class TransportTarget(Section):
     vulnerability: Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
         default=None,
         description="The chance that the best guess of an original value from the masked record is right, for the "
-        "attribute where it is greatest; from 0.001 to 1. With arrays, or more than two attributes: from the masks of "
-        "two attributes that are neighbours in the tree of attributes.",
+        "attribute where it is greatest; from 0.001 to 1. With three or more attributes: an estimate whose bound is "
+        "part of what must not exceed the target. Of an element of an array: from its mask and that of its scalar.",
     )
     epsilon: Annotated[float, Field(ge=0.001, le=150, allow_inf_nan=False)] | SkipJsonSchema[None] = Field(
         default=None,

@@ -4,8 +4,10 @@
 * ``values``, ``nearest``: the values that are written, and the search for the nearest of them.
 * ``table``, ``products``: a sparse joint law, and products with kernels.
 * ``solver``: the scaling φ for a given sharpness λ. ``search``: the search for λ. ``disclosure``: what attackers learn.
-* ``fit``, ``fitting``: a transport of one attribute or of a pair, fitted to a window's counts.
-* ``couplings``, ``conditional``, ``tree``: attributes that are masked given another one: arrays, and more than two
-  attributes.
+* ``records``: the law of masked pairs. ``fit``, ``fitting``: a transport of one attribute or of a pair, fitted to a
+  window's counts.
+* ``field``: scalars that are masked together: three or more, or two or more beside arrays.
+* ``couplings``, ``conditional``: arrays, which are masked given a scalar. ``tree``: how attributes depend on each
+  other, and targets of all attributes together.
 * ``model``, ``prepared``: the model that statistics carry, and the form in which it masks. ``sampling``: the draws.
 """

@@ -1,12 +1,12 @@
-"""Transport of an attribute given another one: of arrays, and of more than two attributes.
+"""Transport of an attribute given another one: of the elements of an array B given a scalar A.
 
-Let A be masked to A* by a channel that reads A alone and preserves its law. For each pair (a, a*) the values of B move
-by an entropic optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
+Let A be masked to A* by a channel that preserves its law. For each pair (a, a*) the values of B move by an entropic
+optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
 
-*Law.* B and A* are independent given A, because A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B*
-has the law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This
-holds for each child of A, and for each element of an array. For a child C of B it needs C to be independent of A given
-B, as in a Markov tree; then (B*, C*) has the law of (B, C).
+*Law.* B and A* are independent given A if A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B* has the
+law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This holds for
+each array of A, and for each element. If A is masked together with other scalars (``transport.field``), it needs B to
+be independent of them given A, as in a Markov tree.
 
 Couplings (``transport.couplings``) are computed when a pair (a, a*) first occurs, and kept in bounded memory.
 """

@@ -1,4 +1,4 @@
-"""The disclosure risk of a transport, exact.
+"""The disclosure risk of a transport; that of one attribute or of a pair is exact.
 
 Masked values are values of the window, so the joint law of originals and masks is a finite table: P(s, t) =
 w(s)·K(s, t)·ψ(t) with w = P / Kψ. Sums and maxima over tuples s separate into one over b and one over a, so that each
@@ -24,11 +24,15 @@ LOG_FLOOR = 1e-300
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """What masked records tell an attacker who knows everything but the secret. Exact; keys are attributes.
+    """What masked records tell an attacker who knows everything but the secret. Keys are attributes.
+
+    The figures are exact for one attribute and for a pair. With arrays, or more than two attributes, they are those of
+    a law that is Markov along the tree of attributes.
 
     * ``vulnerability``: Σ_a* max_a P(a, a*), the chance that the best guess of a value from its own mask is right.
-    * ``given_record``: the same from all masks of the record. ``vulnerability_of_record``: of the whole record. In a
-      tree (``transport.tree``) both are the greatest over its edges, from the masks of both attributes.
+    * ``given_record``: the same from all masks of the record; of scalars that are masked together an estimate
+      (``transport.field.disclosure``), of an element of an array from its own mask and its scalar's.
+      ``vulnerability_of_record``: of the whole record; in a tree the greatest over its linked pairs, of both values.
     * ``certain``: the share of records whose best guess from the value's own mask is right with probability above 0.9.
     * ``unchanged``: the share of values that stay. ``rmse``: √E[sd²].
     * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window; in a
@@ -82,7 +86,7 @@ class Disclosure:
         """Return the figures of attributes in a tree.
 
         * ``joints``: (k, k) P(a, a*) of each attribute. ``squares``: (k, k) sd² of each. ``records``: the risk of the
-          records of each edge, by its attributes.
+          records of each link and edge, by its attributes.
         """
 
         def each(figures: Iterable[float]) -> dict[str, float]:

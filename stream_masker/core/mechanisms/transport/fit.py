@@ -109,7 +109,7 @@ def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Arra
     """Return the tuples of a model, for a table of that shape, and their counts. Raises StatisticsError."""
     keys = np.cumsum(unpack_array(read_model_field(model, "tuples"), np.int64))
     counts = unpack_array(read_model_field(model, "counts"), np.int64, keys.size)
-    ascending = keys.size and keys[0] >= 0 and keys[-1] < shape[0] * shape[1] and (np.diff(keys) > 0).all()
+    ascending = _ascending(keys, shape[0] * shape[1])
     if not ascending or counts.min() < 1:
         raise StatisticsError("the model's tuples are not distinct, or a count of them is not positive")
     return Table.of(*np.divmod(keys, shape[1]), shape), counts
@@ -125,6 +125,11 @@ def _two_numbers(model: object, name: str) -> Float64Array:
     return numbers
 
 
+def _ascending(numbers: np.ndarray[Any, Any], size: int) -> bool:
+    """Return whether there are numbers, all are from 0 to below ``size``, and each is greater than the one before."""
+    return bool(numbers.size and numbers.min() >= 0 and numbers.max() < size and (np.diff(numbers) > 0).all())
+
+
 def read_values(model: object, size: int) -> tuple[np.ndarray[Any, np.dtype[np.int32]], Int64Array]:
     """Return the positions and counts of an attribute's values, for a taxonomy of ``size`` concepts.
 
@@ -132,7 +137,7 @@ def read_values(model: object, size: int) -> tuple[np.ndarray[Any, np.dtype[np.i
     """
     positions = np.cumsum(unpack_array(read_model_field(model, "positions"), np.int32)).astype(np.int32)
     counts = unpack_array(read_model_field(model, "counts"), np.int64, positions.size)
-    ascending = positions.size and positions[0] >= 0 and positions[-1] < size and (np.diff(positions) > 0).all()
+    ascending = _ascending(positions, size)
     if not ascending or counts.min() < 1:
         raise StatisticsError("the model's values are not distinct concepts of their taxonomy with positive counts")
     return positions, counts

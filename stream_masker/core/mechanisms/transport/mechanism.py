@@ -41,19 +41,23 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     starts from what must be preserved: the law P of the records in the window. Its channel is an entropic optimal
     transport of P onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance.
     So every statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor,
-    marginals and cross tables. With the kernel exp(−λ·sd²) the channel has the least mutual information among all
-    channels with these properties; with exp(−λ·sd⁴), which is used unless the target is an ε, the best guess of an
-    attacker is right less often.
+    marginals and cross tables. With the kernel exp(−λ·sd²) the channel of one or two attributes has the least mutual
+    information among all channels with these properties; with exp(−λ·sd⁴), which is used unless the target is an ε, the
+    best guess of an attacker is right less often.
 
     * One or two attributes without arrays: P is the law of values, or of pairs.
-    * Arrays, and more than two attributes: one attribute is masked alone and each other one given its neighbour in a
-      tree (``transport.tree``, ``transport.conditional``). The laws of the pairs of the root and its children are
-      preserved exactly; those of pairs farther from the root if the tree is Markov; those off the tree approximately. P
-      counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows.
-    * A value whose context is absent is masked alone and preserves the law of the attribute's values in the window.
+    * Three or more scalars, and two or more beside arrays: they are masked together by a Markov random field along the
+      tree of their strongest correlations (``transport.field``). The laws of the pairs that are linked in the tree are
+      preserved if the law of records is Markov along the tree, otherwise approximately; those of other pairs as far as
+      the tree explains them. An absent value stays absent, and records keep the law of which linked values are absent
+      together. Records of a pattern of absent values that the window does not have are masked value by value, alone.
+    * Arrays: each element is masked given its scalar's value and mask (``transport.conditional``). The law of their
+      pairs is preserved exactly if the scalar is masked alone, or the array is independent of the other scalars given
+      it. P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows. An
+      element whose scalar is absent is masked alone and preserves the law of the array's elements in the window.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
-      records is near P but not P. With arrays, or more than two attributes, this holds for pairs of the tree.
+      records is near P but not P. With arrays, or more than two attributes, these are linked pairs.
 
     The target is one of:
 
@@ -61,22 +65,23 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
       and all values of the attribute count as truncated in the ``Distortion`` of a batch;
     * an RMSE of each attribute;
     * a vulnerability: the greatest over the attributes of the chance that the best guess of a value, given the masks of
-      the record, is right. With arrays, or more than two attributes, it is given the masks of both attributes of an
-      edge of the tree, and the greatest over the edges. If the law of records is Markov along the tree, the other masks
-      of the record tell nothing more; otherwise they may;
+      the record, is right. Of scalars that are masked together it is an estimate from drawn records, for a law that is
+      Markov along the tree; its bound, with a confidence of 0.95, is part of what must not exceed the target. Of an
+      element of an array it is given its own mask and its scalar's;
     * an ε: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′ and all masked tuples t. With
       arrays, or more than two attributes, it is an upper bound of this maximum for records with at most one value of
-      each attribute. Each further element of an array adds at most ``disclosure().epsilon_of_value`` of its attribute.
+      each attribute, Σ 2·max λ_j·sd_j² for scalars that are masked together. Each further element of an array adds at
+      most ``disclosure().epsilon_of_value`` of its attribute.
 
     What the last two guarantee is in ``docs/mathematics.md`` and ``transport.tree.targets``.
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 2
+    snapshot_format: ClassVar[int] = 3
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",
-        source="own; Cuturi 2013, Gouweleeuw and others 1998",
+        source="own; Cuturi 2013, Darroch and Ratcliff 1972, Pearl 1988, Gouweleeuw and others 1998",
         attributes="any number of nominal ones",
         taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "correlation", "marginals", "cross tables"),
@@ -140,9 +145,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        """Return the transition probabilities of some values. Exact where the law of masked records is (``transport``).
+        """Return the transition probabilities of some values, averaged over the records that have them.
 
-        A value that is masked given another attribute's mask costs one coupling for each pair of that one's values.
+        They are exact for one or two attributes, and if the law of records is Markov along the tree of attributes. An
+        array costs one coupling for each pair of its scalar's values.
         """
         prepared = self._prepared_statistics()
         domain = prepared.values[j]
@@ -164,15 +170,15 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples) -> RecordRisk | None:
-        """Return the risk of records of both attributes of an edge of the tree, an upper bound; None for others."""
-        edges = self._prepared_statistics().record_risks if len(tuples.attributes) == 2 else {}
-        return edges.get((tuples.attributes[0], tuples.attributes[-1]))
+        """Return the risk of records of both attributes of a link of scalars, or of a scalar and an array."""
+        risks = self._prepared_statistics().record_risks if len(tuples.attributes) == 2 else {}
+        return risks.get((tuples.attributes[0], tuples.attributes[-1]))
 
     def disclosure(self) -> Disclosure:
-        """Return what masked records tell an attacker. Exact; in a tree, for its edges (``transport.tree.targets``).
+        """Return what masked records tell an attacker.
 
-        Of a tree it takes one coupling for each pair of a parent's values. Raises StatisticsError before the first
-        statistics.
+        Exact for one or two attributes; otherwise see ``transport.tree.targets``. An array takes one coupling for each
+        pair of its scalar's values. Raises StatisticsError before the first statistics.
         """
         return self._prepared_statistics().disclosure(self._attributes)
 

@@ -1,54 +1,47 @@
 """The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
 
 It holds for each attribute its values and the transport of the attribute alone; for two attributes their transport as
-pairs; and the edges of the tree if there are arrays or more than two attributes.
+pairs; and the fields of scalars and the edges to arrays if there are arrays or more than two attributes.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.disclosure import channel_rows, joint_of_first
+from stream_masker.core.mechanisms.transport.field.fitting import FieldStart, check_written, meet_distance
+from stream_masker.core.mechanisms.transport.field.links import Field, Links, start_for
+from stream_masker.core.mechanisms.transport.field.records import TreeRecords
+from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, field_of
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
 from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise, problem_of
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.solver import Scaling, gibbs
+from stream_masker.core.mechanisms.transport.solver import Scaling
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree.structure import (
-    Edge,
-    array_attributes,
-    component_of,
-    energy,
-    fit_child,
-    flipped,
-    roots_of,
-    sample_child,
-    sample_joint,
-    spanning_tree,
+from stream_masker.core.mechanisms.transport.tree.cores import Core, FieldCore, SingleCore, joints_of
+from stream_masker.core.mechanisms.transport.tree.groups import (
+    FACTOR_STEP,
+    FIRST_FACTOR,
+    NEXT_FACTOR_STEP,
+    CoreFit,
+    FitCore,
+    Group,
+    GroupProblem,
 )
-from stream_masker.core.mechanisms.transport.tree.targets import TreeProblem, VulnerabilitySearch, meet_epsilon
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, Tree, array_attributes, flipped
+from stream_masker.core.mechanisms.transport.tree.targets import Component, VulnerabilitySearch, meet_epsilon
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-
-FIRST_FACTOR = 0.5
-"""The factor of a root's additional exponents that is tried first."""
-FACTOR_STEP = 2.0
-"""The ratio of the factors that are tried until one is too great."""
-NEXT_FACTOR_STEP = 1.2
-"""The ratio of the factors that are tried if the model in force has a factor."""
-FACTOR_PRECISION = 1.05
-"""The search ends when the ratio of a factor that is too great to one that is too small is below this number."""
-MAX_FACTORS = 12
 
 TRIVIAL = np.zeros((1, 1))
 """The squared distances of an attribute with a single value."""
@@ -87,14 +80,13 @@ class ModelBuilder:
         model: dict[str, Any] = {"values": values, "truncated": self._truncated()}
         arrays = bool(array_attributes(self._counts))
         paired = len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size > 0
-        if self._settings.target.by_distance or paired or len(names) == 1:
-            singles = [self._single(j) for j in range(len(names))]
-            if paired:
-                model["pair"] = self._pair().to_model()
-            if len(names) > 2 or arrays:
-                model["tree"] = self._tree(singles)
+        if paired:
+            singles = [self._single(j) for j in range(2)]
+            model["pair"] = self._pair().to_model()
+        elif len(names) == 1:
+            singles = [self._single(0)]
         else:
-            singles, model["tree"] = self._measured_tree()
+            singles, model["tree"] = self._tree() if self._settings.target.by_distance else self._measured_tree()
         model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
         return model
 
@@ -146,69 +138,170 @@ class ModelBuilder:
             start = old.start_for(counts / counts.sum(), keys, own, self._ratios(self._previous, 0, 1))
         return fit(self._goal(0, 1), table, counts, (self._squares[0], self._squares[1]), start=start)
 
-    def _tree(self, singles: list[Fit]) -> dict[str, Any]:
-        """Fit the tree, and replace the fits of its roots in ``singles``."""
-        edges = [
-            self._edge(parent, child, float(singles[child].sharpness[0]))
-            for parent, child in spanning_tree(self._statistics, self._counts)
-        ]
-        roots = roots_of(edges)
-        factors = {root: self._component(root, edges, singles) for root in sorted(roots)}
+    def _groups(self) -> list[Group]:
+        """Return the scalars that are masked together, with their arrays, and the attributes without neighbours."""
+        tree = Tree.of(self._statistics, self._counts)
+        fields = [Links.of(links, self._counts, self._values) for links in tree.fields]
+        taken = {j for links in fields for j in links.attributes} | {array for _, array in tree.arrays}
+        lone = [j for j in range(len(self._values)) if j not in taken]
+        cores = [*((links.attributes, links) for links in fields), *(((j,), None) for j in lone)]
+        return [Group(core, links, tuple(e for e in tree.arrays if e[0] in core)) for core, links in cores]
+
+    def _tree(self) -> tuple[list[Fit], dict[str, Any]]:
+        """Return the fits of all attributes, and the tree, that meet mean squared distances."""
+        singles = [self._single(j) for j in range(len(self._settings.attributes))]
+        factors: dict[int, float] = {}
+        edges: list[Edge] = []
+        fields: list[Field] = []
+        for group in self._groups():
+            if group.links is None and not group.arrays:
+                continue
+            fitted = self._group_problem(group, singles).fit(self._core_fitter(group))
+            edges += fitted.edges
+            factors |= dict.fromkeys((edge.parent for edge in fitted.edges), fitted.factor)
+            if fitted.core.field is not None:
+                fields.append(fitted.core.field)
+            if fitted.core.single is not None:
+                singles[group.core[0]] = fitted.core.single
+        return singles, self._tree_model(factors, edges, fields)
+
+    def _group_problem(self, group: Group, singles: Sequence[Fit]) -> GroupProblem:
+        target, least = self._settings.target, self._settings.least
+        edges = tuple(self._edge(*link, float(singles[link[1]].sharpness[0])) for link in group.arrays)
+        known = {} if self._previous is None else self._previous.roots
+        factors = [known[j] for j in group.core if known.get(j)]
+        first = (factors[0], NEXT_FACTOR_STEP) if factors else (FIRST_FACTOR, FACTOR_STEP)
+        return GroupProblem(self._settings.attributes, self._squares, self._wanted, target, least, edges, first)
+
+    def _core_fitter(self, group: Group) -> FitCore:
+        """Return the function that fits the scalars of a group to their distances."""
+        if group.links is None:
+            return partial(self._fitted_single, group.core[0])
+        return partial(self._fitted_field, self._field_problem(group.links))
+
+    def _fitted_single(self, j: int, extra: Mapping[int, Float64Matrix], start: Scaling | None) -> CoreFit:
+        exponents = extra.get(j)
+        single = self._single(j, exponents, start)
+        power, least = self._settings.target.power, self._settings.least
+        solution = single.solution((self._squares[j], TRIVIAL), least, power, exponents)
+        return CoreFit(single, None, {j: joint_of_first(*solution)}, single.as_start())
+
+    def _fitted_field(
+        self, problem: FieldProblem, extra: Mapping[int, Float64Matrix], start: FieldStart | None
+    ) -> CoreFit:
+        core = list(problem.links.attributes)
+        problem = replace(problem, extra=tuple(extra.get(j) for j in core))
+        names = [self._settings.attributes[j] for j in core]
+        start = start or self._start_of_field(problem.links)
+        found = meet_distance(problem, names, self._settings.target, self._wanted[core], start)
+        return CoreFit(None, field_of(problem, found), joints_of(problem, found), (found, found.sharpness))
+
+    def _tree_model(
+        self, factors: Mapping[int, float], edges: Sequence[Edge], fields: Sequence[Field]
+    ) -> dict[str, Any]:
         names = self._settings.attributes
         return {
-            "roots": {names[root]: factor for root, factor in factors.items()},
+            "roots": {names[root]: factor for root, factor in sorted(factors.items())},
             "edges": [edge.to_model(names) for edge in edges],
+            "fields": [field.to_model(names) for field in fields],
         }
 
     def _measured_tree(self) -> tuple[list[Fit], dict[str, Any]]:
         """Return the fits of all attributes, and the tree, that meet a vulnerability or an ε."""
-        names, target = self._settings.attributes, self._settings.target
-        edges = [self._edge(parent, child, 1.0) for parent, child in spanning_tree(self._statistics, self._counts)]
-        roots = roots_of(edges)
+        target, groups = self._settings.target, self._groups()
+        components = [self._component(group) for group in groups]
+        edges: list[Edge] = []
+        fields: list[Field] = []
         if target.kind == "epsilon":
-            problem = self._tree_problem(range(len(names)), edges)
-            factor = meet_epsilon(problem, target, self._first_common_factor(problem, roots))
-            singles, fitted = list(problem.fits(factor).values()), problem.edges_at(factor)
+            alone = {j: self._single_core(j) for j in range(len(self._settings.attributes))}
+            factor = meet_epsilon(components, alone, target, self._first_common_factor(range(len(alone))))
+            singles = [core.fit(factor) for core in alone.values()]
+            factors = [factor] * len(groups)
+            edges = [edge for component in components for edge in component.edges_at(factor)]
         else:
-            singles, fitted = [self._single(j) for j in range(len(names))], ()
-            for root in sorted(set(range(len(names))) - {edge.child for edge in edges}):
-                fitted += self._vulnerable_component(root, component_of(root, edges), singles)
-        tree = {"roots": {names[root]: 0.0 for root in sorted(roots)}, "edges": [e.to_model(names) for e in fitted]}
-        return singles, tree
+            singles, factors = [self._single(j) for j in range(len(self._settings.attributes))], []
+            for group, component in zip(groups, components, strict=True):
+                factors.append(self._vulnerable(group, component, singles, edges))
+        for component, factor in zip(components, factors, strict=True):
+            if isinstance(component.core, FieldCore):
+                fields.append(component.core.field(factor))
+        roots = dict.fromkeys((edge.parent for edge in edges), 0.0)
+        return singles, self._tree_model(roots, edges, fields)
 
-    def _vulnerable_component(self, root: int, edges: Sequence[Edge], singles: list[Fit]) -> tuple[Edge, ...]:
-        """Fit the tree below a root to a vulnerability: return its edges, and replace its fit."""
-        problem = self._tree_problem([root], edges)
-        start = min(float(singles[j].sharpness[0] / problem.ratios[j]) for j in (root, *(e.child for e in edges)))
+    def _vulnerable(self, group: Group, component: Component, singles: list[Fit], edges: list[Edge]) -> float:
+        """Fit a group to a vulnerability: return the factor of λ, add its edges, and replace the fit of one scalar."""
+        members = (*group.core, *(array for _, array in group.arrays))
+        start = min(float(singles[j].sharpness[0] / component.ratios[j]) for j in members)
         alone = dict(enumerate(singles))
         previous = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
-        search = VulnerabilitySearch(problem, self._settings.target, lambda j: self._rows_alone(j, alone[j]), previous)
-        factor = search.factor(self._first_common_factor(problem, {root}, start))
-        singles[root] = problem.fits(factor)[root]
-        return search.raised(factor)
+        search = VulnerabilitySearch(
+            component, self._settings.target, lambda j: self._rows_alone(j, alone[j]), previous
+        )
+        factor = search.factor(self._first_common_factor(group.core, start))
+        if isinstance(component.core, SingleCore):
+            singles[group.core[0]] = component.core.fit(factor)
+        edges += search.raised(factor)
+        return factor
 
     def _rows_alone(self, j: int, single: Fit) -> Float64Matrix:
         """Return (k, k) float64: M(b* | b) of an attribute that is masked alone."""
         solution = single.solution((self._squares[j], TRIVIAL), self._settings.least, self._settings.target.power)
         return channel_rows(joint_of_first(*solution))
 
-    def _tree_problem(self, alone: Iterable[int], edges: Sequence[Edge]) -> TreeProblem:
-        problems = {}
-        for j in alone:
-            table, counts = single_table(self._values[j])
-            problems[j] = (problem_of(self._goal(j), table, counts, (self._squares[j], TRIVIAL)), counts)
-        ratios = self._wanted.min() / self._wanted
-        power, least = self._settings.target.power, self._settings.least
-        return TreeProblem(problems, self._squares, ratios, tuple(edges), power, least)
+    @property
+    def _ratios_of_sharpness(self) -> Float64Array:
+        """(p,) float64: λ of all attributes for a common factor of 1."""
+        return np.asarray(self._wanted.min() / self._wanted)
 
-    def _first_common_factor(self, problem: TreeProblem, roots: Iterable[int], otherwise: float | None = None) -> float:
+    def _component(self, group: Group) -> Component:
+        core: Core = self._single_core(group.core[0])
+        if group.links is not None:
+            start = self._start_of_field(group.links)
+            core = FieldCore(
+                self._field_problem(group.links),
+                [self._values[j].positions for j in group.core],
+                [self._settings.distances[j].preorder for j in group.core],
+                self._ratios_of_sharpness[list(group.core)],
+                start and start[0],
+            )
+        edges = tuple(self._edge(*link, 1.0) for link in group.arrays)
+        power, least = self._settings.target.power, self._settings.least
+        return Component(core, edges, self._squares, self._ratios_of_sharpness, power, least)
+
+    def _single_core(self, j: int) -> SingleCore:
+        table, counts = single_table(self._values[j])
+        problem = problem_of(self._goal(j), table, counts, (self._squares[j], TRIVIAL))
+        return SingleCore(j, problem, counts, float(self._ratios_of_sharpness[j]))
+
+    def _first_common_factor(self, attributes: Iterable[int], otherwise: float | None = None) -> float:
         """Return the common factor of λ in the model in force; without one, ``otherwise`` or a guess for an ε."""
+        chosen = set(attributes)
+        if self._previous is not None:
+            for field in self._previous.fields:
+                if chosen & set(field.links.attributes):
+                    return float(field.sharpness[0] / self._ratios_of_sharpness[field.links.attributes[0]])
+            for j in sorted(chosen & set(self._previous.roots)):
+                return float(self._previous.fits[j].sharpness[0] / self._ratios_of_sharpness[j])
+        return otherwise or self._settings.target.level / len(self._settings.attributes)
+
+    def _field_problem(self, links: Links) -> FieldProblem:
+        """Return the problem of a field. Raises StatisticsError if too few of its pairs may be written."""
+        squares = tuple(self._squares[j].astype(np.float32) for j in links.attributes)
+        power, least = self._settings.target.power, self._settings.least
+        problem = FieldProblem(links, TreeRecords.of(links), squares, (None,) * len(squares), power, least)
+        check_written(problem, [self._settings.attributes[j] for j in links.attributes])
+        return problem
+
+    def _start_of_field(self, links: Links) -> FieldStart | None:
+        """Return the field in force for the same attributes, and λ for this window's mean squared distances."""
         previous = self._previous
-        if previous is not None:
-            known = [float(previous.fits[j].sharpness[0] / problem.ratios[j]) for j in roots if j in previous.roots]
-            if known:
-                return known[0]
-        return otherwise or self._settings.target.level / (len(problem.alone) + len(problem.edges))
+        for field in () if previous is None else previous.fields:
+            assert previous is not None
+            start = start_for(links, field, self._values, previous.values)
+            if start is not None:
+                ratios = [self._ratios(previous, j)[0] for j in links.attributes]
+                return start, field.sharpness * ratios
+        return None
 
     def _edge(self, parent: int, child: int, sharpness: float) -> Edge:
         pair = (min(parent, child), max(parent, child))
@@ -216,115 +309,6 @@ class ModelBuilder:
         if parent > child:
             table, counts = flipped(table, counts)
         return Edge(parent, child, table, counts, sharpness)
-
-    def _component(self, root: int, edges: list[Edge], singles: list[Fit]) -> float:
-        """Fit the tree below a root: replace its edges and its fit, and return the factor of its extra exponents.
-
-        A root that moves too freely forces its children to move too far; a root that moves too little does not reach
-        its own target. The factor is found by bisection. If there is none, children with a given α move farther than
-        that. Raises StatisticsError for other targets.
-        """
-        starts, low, high = list(edges), 0.0, math.inf
-        factor, step = self._first_factor(root)
-        unit = extra_exponents(root, starts, self._squares, self._settings.target.power, 1.0)
-        failures: dict[str, StatisticsError] = {}
-        held: tuple[Fit, Float64Matrix | None] | None = None
-        start: Scaling | None = None
-        for _ in range(MAX_FACTORS):
-            extra = None if unit is None else factor * unit
-            try:
-                single = self._single(root, extra, start)
-            except StatisticsError as failure:
-                failures["root"], high = failure, factor
-            else:
-                start = single.as_start()
-                try:
-                    edges[:] = self._fitted_edges(root, starts, single, extra)
-                except StatisticsError as failure:
-                    failures["child"], low, held = failure, factor, (single, extra)
-                else:
-                    singles[root] = single
-                    return factor
-            if high <= FACTOR_PRECISION * low:
-                break
-            factor = low * step if high == math.inf else math.sqrt(max(low, high / step**2) * high)
-        if self._settings.target.kind != "alpha" or held is None:
-            raise failures.get("child") or failures["root"]
-        singles[root] = held[0]
-        edges[:] = self._fitted_edges(root, starts, *held, raised=True)
-        return low
-
-    def _first_factor(self, root: int) -> tuple[float, float]:
-        """Return the first factor of a root's extra exponents, and the ratio of the next ones."""
-        if self._previous is None or root not in self._previous.roots:
-            return FIRST_FACTOR, FACTOR_STEP
-        return self._previous.roots[root] or FIRST_FACTOR, NEXT_FACTOR_STEP
-
-    def _fitted_edges(
-        self,
-        root: int,
-        edges: Sequence[Edge],
-        single: Fit,
-        extra: Float64Matrix | None,
-        *,
-        raised: bool = False,
-    ) -> list[Edge]:
-        power, least = self._settings.target.power, self._settings.least
-        samples = {root: self._sample(root, single, extra)}
-        fitted = []
-        for edge in edges:
-            if edge.parent not in samples:
-                fitted.append(edge)
-                continue
-            fitted.append(self._fitted_edge(edge, *samples[edge.parent], raised=raised))
-            if any(other.parent == edge.child for other in edges):
-                laws = fitted[-1].laws(self._squares[edge.child], power, least)
-                samples[edge.child] = sample_child(laws, *samples[edge.parent])
-        return fitted
-
-    def _fitted_edge(self, edge: Edge, a: Int32Array, new_a: Int32Array, *, raised: bool) -> Edge:
-        target = self._settings.target
-        wanted = float(self._wanted[edge.child])
-        found = fit_child(
-            edge,
-            self._squares[edge.child],
-            target.power,
-            self._settings.least,
-            a,
-            new_a,
-            wanted,
-            truncated=target.kind == "alpha",
-            raised=raised,
-        )
-        if isinstance(found, str):
-            parent, child = (self._settings.attributes[j] for j in (edge.parent, edge.child))
-            raise StatisticsError(
-                f"target {target.kind} cannot be met: given {parent}, this window allows an RMSE of {child} {found} "
-                f"(wanted: {np.sqrt(wanted):.3f})"
-            )
-        return Edge(edge.parent, edge.child, edge.table, edge.counts, found)
-
-    def _sample(self, root: int, single: Fit, extra: Float64Matrix | None) -> tuple[Int32Array, Int32Array]:
-        """Return (n,) int32 each: a sample of a root's values and masks."""
-        squares = self._squares[root].astype(np.float32)
-        channel = gibbs(squares, float(single.sharpness[0]), self._settings.target.power, extra)
-        return sample_joint(single.law, channel, np.where(single.written(self._settings.least), single.phi, 0.0))
-
-
-def extra_exponents(
-    root: int, edges: Sequence[Edge], squares: Sequence[Float64Matrix], power: float, factor: float
-) -> Float64Matrix | None:
-    """Return (k, k) float64: the additional exponents of a root's kernel; None for none (see ``transport.tree``).
-
-    They use λ of each child alone, so that they do not depend on λ of the edges.
-    """
-    children = [edge for edge in edges if edge.parent == root]
-    if factor == 0.0 or not children:
-        return None
-    total = np.zeros_like(squares[root])
-    for edge in children:
-        total += factor * edge.sharpness * energy(edge.table, edge.counts, squares[edge.child] ** (power / 2.0))
-    return total
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
@@ -361,7 +345,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         Fit.from_model(read_model_field(single, name), (len(v), 1)) for name, v in zip(names, values, strict=True)
     )
     pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
-    roots, edges = _read_tree(model.get("tree"), names, values)
+    roots, edges, fields = _read_tree(model.get("tree"), names, values)
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
     return PreparedTransport(
         values,
@@ -370,6 +354,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         pair,
         roots,
         edges,
+        fields,
         settings.least,
         settings.target.power,
         pair is not None and not settings.target.by_distance,
@@ -386,12 +371,22 @@ def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
 
 def _read_tree(
     model: object, names: Sequence[str], values: Sequence[Values]
-) -> tuple[Mapping[int, float], tuple[Edge, ...]]:
+) -> tuple[Mapping[int, float], tuple[Edge, ...], tuple[Field, ...]]:
     if model is None:
-        return {}, ()
-    roots, edges = read_model_field(model, "roots"), read_model_field(model, "edges")
-    if not isinstance(roots, Mapping) or not isinstance(edges, list) or not set(roots) <= set(names):
+        return {}, (), ()
+    roots, edges, fields = (read_model_field(model, name) for name in ("roots", "edges", "fields"))
+    if not isinstance(roots, Mapping) or not isinstance(edges, list) or not isinstance(fields, list):
         raise StatisticsError("the model's tree does not have the expected format")
-    shapes = {(a, b): (len(values[a]), len(values[b])) for a, b in product(range(len(names)), repeat=2)}
+    if not set(roots) <= set(names):
+        raise StatisticsError("the model's tree has other attributes")
+    sizes = [len(v) for v in values]
+    shapes = {(a, b): (sizes[a], sizes[b]) for a, b in product(range(len(names)), repeat=2)}
     read = tuple(Edge.from_model(edge, names, shapes) for edge in edges)
-    return {names.index(name): float(factor) for name, factor in roots.items()}, read
+    factors = {names.index(name): factor for name, factor in roots.items()}
+    if not all(isinstance(factor, float) and 0.0 <= factor < np.inf for factor in factors.values()):
+        raise StatisticsError("a factor of the model's tree is not a number from 0")
+    found = tuple(Field.from_model(field, names, values) for field in fields)
+    masked = [j for field in found for j in field.links.attributes] + [edge.child for edge in read]
+    if len(set(masked)) < len(masked):
+        raise StatisticsError("an attribute of the model has two places in its tree")
+    return factors, read, found

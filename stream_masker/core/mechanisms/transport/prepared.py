@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
 from stream_masker.core.mechanisms.transport.disclosure import (
@@ -19,17 +19,23 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     joint_of_first,
     joint_of_second,
 )
+from stream_masker.core.mechanisms.transport.field.channel import FieldChannel, draw_records
+from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
+from stream_masker.core.mechanisms.transport.field.links import Field
+from stream_masker.core.mechanisms.transport.field.records import TreeRecords
+from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, Solution, solution_of
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
+from stream_masker.core.mechanisms.transport.tree.cores import epsilons_of, joints_of
 from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     LEFT_OUT,
-    EdgeRisk,
     conditional_epsilon,
     edge_risks,
     joint_of_child,
 )
-from stream_masker.core.mechanisms.transport.tree.structure import Edge, energy, flipped, roots_of
+from stream_masker.core.mechanisms.transport.tree.groups import extra_exponents
+from stream_masker.core.mechanisms.transport.tree.structure import Edge, flipped
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.sampling import RecordRisk
@@ -47,7 +53,8 @@ class PreparedTransport:
 
     * ``values``, ``distances``: by attribute. ``fits``: the transport of each attribute alone.
     * ``pair``: the transport of pairs; None for one or for more than two attributes.
-    * ``roots``: the factor of the additional exponents of each root of the tree. ``edges``: the tree, parents first.
+    * ``roots``: the factor of the additional exponents of each scalar with arrays. ``edges``: from scalars to arrays.
+    * ``fields``: the scalars that are masked together.
     * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
     * ``first_elements``: whether the first element of an array is masked as the second value of a pair, if there is a
       ``pair``, which is calibrated on events with one element at most; otherwise all elements are masked given the
@@ -62,6 +69,7 @@ class PreparedTransport:
     pair: Fit | None
     roots: Mapping[int, float]
     edges: tuple[Edge, ...]
+    fields: tuple[Field, ...]
     least: int
     power: float
     first_elements: bool
@@ -83,12 +91,14 @@ class PreparedTransport:
         others."""
         for values in self.values:
             values.locate_all()
-        if not self.edges and self.pair is not None:
+        if self.pair is not None:
             _ = self.pair_channel
-        children = {edge.child for edge in self.edges}
+        masked_with_others = {edge.child for edge in self.edges} | self._in_fields.keys()
         for j in range(len(self.values)):
-            if j not in children and (self.edges or self.pair is None):
+            if j not in masked_with_others and self.pair is None:
                 self._channel(j)
+        for field in self.fields:
+            self._field_channel(field)
         for edge in self.edges:
             self._conditional(edge)
         _ = self.squares32
@@ -105,12 +115,13 @@ class PreparedTransport:
             after = [np.full(indices.size, -1, np.int32) for indices in before]
         if self.first_elements and len(arrays) == 1:
             self._draw_first_elements(arrays[0], batch, before, after, words)
+        for field in self.fields:
+            self._draw_field(field, batch, before, after, words)
         edges = self._edges_for(batch)
-        for j in roots_of(edges):
+        for j in {edge.parent for edge in edges}:
             self._draw_alone(j, before, after, words)
         for edge in edges:
             self._draw_given(edge, batch, before, after, words)
-            self._draw_alone(edge.child, before, after, words)
         for j in range(len(before)):
             self._draw_alone(j, before, after, words)
         return after
@@ -127,6 +138,26 @@ class PreparedTransport:
         drawn = draw_pairs(self.pair_channel, before[0][first], before[1][second], words[0][first], words[1][second])
         after[0][first], after[1][second] = drawn
 
+    def _draw_field(
+        self, field: Field, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
+    ) -> None:
+        """Draw the scalars of a field together. Arrays that the window knows with single elements only count as absent
+        where they have several."""
+        nodes = field.links.attributes
+        places = [_single_places(batch.columns[j], before[j]) for j in nodes]
+        records = np.empty((batch.size, len(nodes)), np.int32)
+        chosen = np.zeros((batch.size, len(nodes)), np.uint64)
+        for node, (j, place) in enumerate(zip(nodes, places, strict=True)):
+            present = np.flatnonzero(place >= 0)
+            records[:, node] = len(self.values[j])
+            values = before[j][place[present]]
+            records[present, node] = np.where(values >= 0, values, len(self.values[j]))
+            chosen[present, node] = words[j][place[present]]
+        drawn = draw_records(self._field_channel(field), records, chosen)
+        for node, (j, place) in enumerate(zip(nodes, places, strict=True)):
+            rows = np.flatnonzero((records[:, node] < len(self.values[j])) & (drawn[:, node] >= 0))
+            after[j][place[rows]] = drawn[rows, node]
+
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
         if after[j].min(initial=0) >= 0:
@@ -140,7 +171,7 @@ class PreparedTransport:
     ) -> None:
         """Draw the values of an edge's child whose parent has a value.
 
-        A parent that is an array is one of single elements in the window. Records with several have no context.
+        A parent that is an array is one of single elements in the window. TreeRecords with several have no context.
         """
         offsets = batch.columns[edge.child].offsets
         a, new_a = (_single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
@@ -191,10 +222,8 @@ class PreparedTransport:
         """Return what masked records tell an attacker; ``names``: the attributes."""
         if self.pair is not None or len(names) == 1:
             return Disclosure.of(names, *self.solution(), self.epsilon_of_values())
-        risks = self.edge_risks(0.0)
-        joints = {edge.child: risk.joint for edge, risk in zip(self.edges, risks, strict=True)}
-        given = [joints[j] if j in joints else self.alone(j) for j in range(len(names))]
-        return Disclosure.of_tree(names, given, self.squares, self._by_attributes(risks), self.epsilon_of_values())
+        given = [self.joint(j) for j in range(len(names))]
+        return Disclosure.of_tree(names, given, self.squares, self._record_risks(0.0), self.epsilon_of_values())
 
     @cached_property
     def joints(self) -> tuple[Float64Matrix, ...]:
@@ -209,43 +238,68 @@ class PreparedTransport:
 
     def _alone(self, j: int) -> tuple[Problem, Scaling]:
         squares = (self.squares[j], np.zeros((1, 1)))
-        return self.fits[j].solution(squares, self.least, self.power, self.root_exponents(j))
+        return self.fits[j].solution(squares, self.least, self.power, self.alone_exponents(j))
 
     def joint(self, j: int) -> Float64Matrix:
-        """Return (k, k) float64: P(a, a*) of an attribute.
+        """Return (k, k) float64: P(a, a*) of an attribute, over the records that have it.
 
-        For a value that is masked given another one it is a sum over all pairs of values of the parent.
+        For an array it is a sum over all pairs of values of its scalar, without masks that have no written partner.
         """
+        if j in self._in_fields:
+            return self._field_laws[j]
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
             return joint_of_child(self._laws_of(above), self.joint(above.parent))
-        return self.alone(j) if self.edges or self.pair is None else self.joints[j]
+        return self.alone(j) if self.pair is None else self.joints[j]
 
-    def edge_risks(self, left_out: float) -> tuple[EdgeRisk, ...]:
-        """Return what the masks of each edge of the tree tell; for ``left_out`` see ``transport.tree.edge_risk``."""
-        joints = {j: self.alone(j) for j in roots_of(self.edges)}
-        return edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
+    @cached_property
+    def _in_fields(self) -> Mapping[int, Field]:
+        """The field of each attribute that is masked together with others."""
+        return {j: field for field in self.fields for j in field.links.attributes}
+
+    @cached_property
+    def _field_problems(self) -> tuple[tuple[FieldProblem, Solution], ...]:
+        """What each field solves, and its solution."""
+        found = []
+        for field in self.fields:
+            nodes = field.links.attributes
+            squares = tuple(self.squares32[j] for j in nodes)
+            extra = tuple(self.root_exponents(j) for j in nodes)
+            problem = FieldProblem(field.links, TreeRecords.of(field.links), squares, extra, self.power, self.least)
+            found.append((problem, solution_of(problem, field)))
+        return tuple(found)
+
+    @cached_property
+    def _field_laws(self) -> Mapping[int, Float64Matrix]:
+        """P(a, a*) of the attributes of fields."""
+        return {j: joint for found in self._field_problems for j, joint in joints_of(*found).items()}
 
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
-        """The risk of records of both attributes of an edge, by these attributes, ascending."""
-        return self._by_attributes(self.edge_risks(LEFT_OUT))
+        """The risk of records of both attributes of a link or of an edge, by these attributes, ascending."""
+        return self._record_risks(LEFT_OUT)
 
-    def _by_attributes(self, risks: Sequence[EdgeRisk]) -> dict[tuple[int, int], RecordRisk]:
-        found = {}
+    def _record_risks(self, left_out: float) -> dict[tuple[int, int], RecordRisk]:
+        """``left_out``: see ``transport.tree.edge_risk``."""
+        found: dict[tuple[int, int], RecordRisk] = {}
+        for field, (problem, solution) in zip(self.fields, self._field_problems, strict=True):
+            told = FieldRisk.of(self._field_channel(field), field.links, problem.records, solution.totals)
+            found |= told.of_records(field.links)
+        joints = {edge.parent: self.joint(edge.parent) for edge in self.edges}
+        risks = edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
         for edge, risk in zip(self.edges, risks, strict=True):
             pair = (min(edge.parent, edge.child), max(edge.parent, edge.child))
             found[pair] = risk.of_record(parent_first=edge.parent < edge.child)
         return found
 
     def epsilon_of_values(self) -> list[float]:
-        """Return for each attribute the greatest ln ratio of its channel, alone or given its parent.
-
-        See ``transport.tree.targets``. It takes one coupling for each pair of a parent's values.
-        """
+        """Return what each attribute adds at most to the ε of a record. See ``transport.tree.targets``."""
         alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
         for edge, laws in zip(self.edges, self._laws(), strict=True):
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(laws))
+        for field, (problem, _) in zip(self.fields, self._field_problems, strict=True):
+            for j, epsilon in epsilons_of(problem, field.sharpness).items():
+                alone[j] = max(alone[j], epsilon)
         return alone
 
     def _laws(self) -> list[Conditional]:
@@ -260,9 +314,12 @@ class PreparedTransport:
         It is the share itself, unless a value is masked given another attribute's mask: then it is the change with the
         most probable pairs of that one's values.
         """
+        if j in self._in_fields:
+            field = self._in_fields[j]
+            return float(field.changed[field.links.attributes.index(j)])
         edge = next((edge for edge in self.edges if edge.child == j), None)
         if edge is None:
-            return float(self.fits[j].changed[0] if self.edges or self.pair is None else self.pair.changed[j])
+            return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
         law = self.joint(edge.parent)
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
@@ -298,24 +355,44 @@ class PreparedTransport:
         if j not in self._channels:
             fit = self.fits[j]
             psi = np.where(fit.written(self.least), fit.phi, 0.0)
-            kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.root_exponents(j))
+            kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.alone_exponents(j))
             positions = (self.values[j].positions, ONE_PLACE)
             nothing = np.ones((1, 1), np.float32)
             squares = self.squares32[j]
             self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, squares, positions, ONE_PLACE)
         return self._channels[j]
 
+    def alone_exponents(self, j: int) -> Float64Matrix | None:
+        """Return the additional exponents of an attribute that is masked alone; None for none."""
+        return None if j in self._in_fields else self.root_exponents(j)
+
     def root_exponents(self, j: int) -> Float64Matrix | None:
-        """Return the additional exponents of a root's kernel; None for other attributes."""
+        """Return the additional exponents of a scalar with arrays; None for other attributes."""
         factor = self.roots.get(j, 0.0)
-        children = [edge for edge in self.edges if edge.parent == j]
-        if factor == 0.0 or not children:
-            return None
-        total = np.zeros_like(self.squares[j])
-        for edge in children:
-            costs = self.squares[edge.child] ** (self.power / 2.0)
-            total += factor * float(self.fits[edge.child].sharpness[0]) * energy(edge.table, edge.counts, costs)
-        return total
+        arrays = [
+            replace(edge, sharpness=float(self.fits[edge.child].sharpness[0]))
+            for edge in self.edges
+            if edge.parent == j
+        ]
+        return factor * extra_exponents(arrays, self.squares, self.power)[j] if factor and arrays else None
+
+    @cached_property
+    def _field_channels(self) -> dict[tuple[int, ...], FieldChannel]:
+        return {}
+
+    def _field_channel(self, field: Field) -> FieldChannel:
+        nodes = field.links.attributes
+        if nodes not in self._field_channels:
+            self._field_channels[nodes] = FieldChannel.of(
+                field,
+                [self.squares32[j] for j in nodes],
+                [self.values[j].positions for j in nodes],
+                [self.distances[j].preorder for j in nodes],
+                [self.root_exponents(j) for j in nodes],
+                self.power,
+                self.least,
+            )
+        return self._field_channels[nodes]
 
     def _conditional(self, edge: Edge) -> ConditionalChannel:
         key = (edge.parent, edge.child)
@@ -324,11 +401,14 @@ class PreparedTransport:
         return self._conditionals[key]
 
 
+def _single_places(column: Column, indices: Int32Array) -> Int64Array:
+    """Return (n,) int64: the place of the value of each of n records; −1 where an array has no element, or several."""
+    if column.offsets is None:
+        return np.arange(indices.size)
+    return np.where(np.diff(column.offsets) == 1, column.offsets[:-1], -1)
+
+
 def _single_values(column: Column, indices: Int32Array) -> Int32Array:
     """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
-    if column.offsets is None:
-        return indices
-    single = np.flatnonzero(np.diff(column.offsets) == 1)
-    values = np.full(column.offsets.size - 1, -1, np.int32)
-    values[single] = indices[column.offsets[single]]
-    return values
+    places = _single_places(column, indices)
+    return np.where(places >= 0, indices[np.minimum(places, indices.size - 1)], -1).astype(np.int32)

@@ -29,12 +29,12 @@ from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.random.draws import accepts, salts_of
 
-PREFETCHED_PAIRS = 4
+PREFETCHED_PAIRS = 8
 """How many pairs ahead of their use arrays are prefetched. The data that locate them are prefetched twice as far
 ahead."""
 PREFETCHED_DISTANCES = 24
 """Distances are prefetched this many values ahead of their use."""
-PREFETCHED_CANDIDATES = 8
+PREFETCHED_CANDIDATES = 4
 """The number of candidates of a pair whose contexts are prefetched."""
 PLACE_RANGES = 64
 """The number of ranges of places by which a partner is found."""

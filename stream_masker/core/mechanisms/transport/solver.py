@@ -162,7 +162,7 @@ def _balanced(
 ) -> tuple[Float64Array, Float64Array, float]:
     """Return φ, Kφ and the error of the best step."""
     x = np.log(np.sqrt(problem.law) if start is None else start)
-    accelerator = _Anderson(problem.law)
+    accelerator = Anderson(problem.law)
     best = (np.exp(x), x, np.inf)
     for _ in range(MAX_BALANCE_STEPS):
         phi = np.exp(x)
@@ -178,7 +178,7 @@ def _balanced(
     return best
 
 
-class _Anderson:
+class Anderson:
     """Anderson's acceleration of x ← x + residual(x), with residuals weighted by a law."""
 
     def __init__(self, weights: Float64Array) -> None:

@@ -209,36 +209,44 @@ def test_arrays_keep_the_law_of_their_rows(tau):
 
 
 def test_the_bound_of_what_changes_holds_for_every_attribute(tau, codes, monkeypatch):
-    columns = [*codes, np.roll(codes[1], 1)]
-    batch = Batch(len(codes[0]), tuple(Column(np.ascontiguousarray(column)) for column in columns))
+    """Of two scalars it is the share itself; of an array, it is that of its scalar's most probable pairs."""
+    scalars = [*codes, np.roll(codes[1], 1)]
+    elements = Column(scalars[2], np.arange(0, scalars[2].size + 1, 2))
+    columns = (*(Column(np.ascontiguousarray(column[::2])) for column in scalars[:2]), elements)
+    batch = Batch(len(codes[0]) // 2, columns)
     counts = count_batch(batch, [len(tau)] * 3)
     made = calibrated(tau, batch).with_statistics(calibrated(tau, batch).statistics, counts)
     unchanged = made.risk(draws=10).unchanged
     bounds = [made.changed_at_least(j, counts) for j in range(3)]
     for bound, share in zip(bounds, unchanged.values(), strict=True):
-        assert 0.02 < bound <= 1.0 - share + 1e-9
+        assert 0.02 < bound <= 1.0 - share + 1e-6
+    assert bounds[:2] == pytest.approx([1.0 - share for share in unchanged.values()][:2], abs=1e-6)
     monkeypatch.setattr(prepared_module, "BOUND_PAIRS", 50)
-    children = [edge.child for edge in made._prepared_statistics().edges]
-    assert all(made.changed_at_least(j, counts) < bounds[j] for j in children)
+    assert made.changed_at_least(2, counts) < bounds[2]
 
 
-def test_three_attributes_keep_the_law_of_the_edges_of_their_tree(tau, codes):
+@pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0])
+def test_three_attributes_keep_the_law_of_the_links_of_their_tree(tau, codes, alpha):
     rng = np.random.default_rng(9)
     a, b = codes % 8
     c = np.where(rng.random(a.size) < 0.5, a, rng.integers(0, 8, a.size)).astype(np.int32)
     batch = Batch(a.size, (*as_batch(np.array([a, b])).columns, Column(c)))
-    made = calibrated(tau, batch)
-    tree = made.statistics.model["tree"]["edges"]
-    edges = [(made.attributes.index(e["parent"]), made.attributes.index(e["child"])) for e in tree]
+    made = calibrated(tau, batch, target={"alpha": alpha})
+    ((root, *children),) = (field["nodes"] for field in made.statistics.model["tree"]["fields"])
+    place = made.attributes.index
+    links = [tuple(sorted((place(child["parent"]), place(child["attribute"])))) for child in children]
+    assert {place(root["attribute"]), *(j for link in links for j in link)} == {0, 1, 2}
     found = masked(made, batch, 10)
     after = [statistics_of(made, Batch(batch.size, m.columns)) for m in found]
-    assert len(edges) == 2
-    for edge in edges:
-        assert np.mean([s.correlation[edge] for s in after]) == pytest.approx(
-            made.statistics.correlation[edge], abs=0.01
+    for link in links:
+        assert np.mean([s.correlation[link] for s in after]) == pytest.approx(
+            made.statistics.correlation[link], abs=0.01
         )
     for j in range(3):
         assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
+        assert np.mean([s.variance[made.attributes[j]] for s in after]) == pytest.approx(
+            made.statistics.variance[made.attributes[j]], rel=0.01
+        )
 
 
 def test_values_that_the_window_lacks_are_masked(tau, codes):

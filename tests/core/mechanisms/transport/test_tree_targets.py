@@ -86,18 +86,28 @@ def window(request):
 
 
 def check_met(made, target):
-    """The target is met by an enumeration of the channel, from below, and by the figures that are reported."""
-    found = Enumeration(made)
+    """The target is met by an enumeration of the channel, from below, and by the figures that are reported.
+
+    The chances of fields are estimates, whose bound is part of what must not exceed the target.
+    """
+    found, figures = Enumeration(made), made.disclosure()
     ((kind, wanted),) = target.items()
     if kind == "vulnerability":
-        greatest = found.edge_vulnerability()
-        assert wanted - VULNERABILITY_SHORTFALL - 2 * LEFT_OUT - 1e-4 <= greatest <= wanted + 1e-4
-        assert max(made.disclosure().given_record.values()) == pytest.approx(greatest, abs=1e-4)
+        bound = bound_of(made)
+        greatest = max(found.chances())
+        assert wanted - VULNERABILITY_SHORTFALL - 2 * LEFT_OUT - 2 * bound - 1e-4 <= greatest <= wanted + 1e-4
+        assert max(figures.given_record.values()) == pytest.approx(greatest, abs=bound + 1e-4)
     else:
         total = sum(found.epsilon_of_values())
         assert (1.0 - EPSILON_SHORTFALL - 1e-3) * wanted <= total <= wanted * (1.0 + 1e-5)
-        assert made.disclosure().epsilon_of_record == pytest.approx(total, rel=1e-4)
-        assert list(made.disclosure().epsilon_of_value.values()) == pytest.approx(found.epsilon_of_values(), rel=1e-4)
+        assert figures.epsilon_of_record == pytest.approx(total, rel=1e-4)
+        assert list(figures.epsilon_of_value.values()) == pytest.approx(found.epsilon_of_values(), rel=1e-4)
+
+
+def bound_of(made):
+    """The greatest bound of the figures of records: 0 without fields."""
+    risks = made._prepared_statistics().record_risks.values()
+    return max((risk.bound for risk in risks if risk.bound > LEFT_OUT), default=0.0)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=str)
@@ -114,52 +124,62 @@ def test_the_target_is_met_without_rare_tuples(target):
 
 
 def test_the_target_is_met_where_masks_have_no_written_partner():
-    """The value 4 of the first column is frequent, but all of its pairs are rare: its children are masked alone."""
+    """The value 4 of the middle column is frequent, but all of its pairs are rare: it always moves."""
     rng = np.random.default_rng(7)
     middle = rng.choice(5, 1500, p=[0.4, 0.3, 0.15, 0.1, 0.05])
     others = [np.where(middle == 4, rng.integers(0, 5, 1500), related(rng, middle, 0.2)) for _ in range(2)]
     batch = batch_of([others[0], middle, others[1]])
     for target in ({"vulnerability": 0.75}, {"epsilon": 9.0}):
         made = calibrated(batch, target=target, least=30)
-        edge = made._prepared_statistics().edges[0]
-        assert not edge.laws(made._prepared_statistics().squares[edge.child], 4.0, 30).writes().all()
+        links = made._prepared_statistics().fields[0].links
+        assert not all(links.written(node, 30).all() for node in (1, 2))
         check_met(made, target)
 
 
 def test_the_dashboard_shows_the_vulnerability_that_was_targeted(window):
-    risk = calibrated(window, target={"vulnerability": 0.5}).risk()
+    made = calibrated(window, target={"vulnerability": 0.5})
+    risk, bound = made.risk(), bound_of(made)
     greatest = max(*risk.given_record.values(), *risk.vulnerability.values())
-    assert 0.5 - VULNERABILITY_SHORTFALL <= greatest <= 0.5 + 1e-4
-    assert risk.bound_of_record <= LEFT_OUT
+    assert 0.5 - VULNERABILITY_SHORTFALL - bound <= greatest <= 0.5 + 1e-4
+    assert risk.bound_of_record <= max(LEFT_OUT, bound)
     assert risk.vulnerability_of_record <= greatest + LEFT_OUT
     assert 0.0 < risk.unchanged_of_record < min(risk.unchanged.values())
 
 
 @pytest.mark.parametrize("target", [{"vulnerability": 0.5}, {"alpha": 0.5}, {"rmse": 0.3}], ids=str)
-def test_figures_of_records_are_those_of_an_enumeration(target):
-    made = calibrated(WINDOWS["chain"](), target=target)
+@pytest.mark.parametrize("name", ["star", "chain", "array"])
+def test_figures_of_records_are_those_of_an_enumeration(name, target):
+    made = calibrated(WINDOWS[name](), target=target)
     found, figures = Enumeration(made), made.disclosure()
-    law = found.markov_law()
-    given = [max(found.best_guesses(law, edge)[j] for edge in found.edges if j in edge) for j in range(3)]
-    assert list(figures.given_record.values()) == pytest.approx(given, abs=1e-5)
-    own = [found.best_guesses(law, (j,))[j] for j in range(3)]
-    assert list(figures.vulnerability.values()) == pytest.approx(own, abs=1e-3)
+    bound = bound_of(made)
+    assert 0.001 < bound < 0.01
+    assert list(figures.given_record.values()) == pytest.approx(found.chances(), abs=bound)
+    own = [found.best_guesses(found.law(), (j,))[j] for j in range(3)]
+    assert list(figures.vulnerability.values()) == pytest.approx(own, abs=2e-3)
 
 
-@pytest.mark.parametrize("name", ["star", "chain"])
-def test_all_masks_of_a_markov_record_tell_no_more_than_those_of_an_edge(name):
-    """The root's own mask tells all; another value is guessed as well from its own mask and its parent's."""
-    found = Enumeration(calibrated(WINDOWS[name](), target={"vulnerability": 0.5}))
-    law = found.markov_law()
-    whole = found.best_guesses(law, (0, 1, 2))
-    for j in found.roots:
-        assert whole[j] == pytest.approx(found.best_guesses(law, (j,))[j], abs=1e-9)
-    for edge in found.edges:
-        assert whole[edge[1]] == pytest.approx(found.best_guesses(law, edge)[edge[1]], abs=1e-9)
+def test_absent_values_do_not_count_as_guessed():
+    """A third of the records lack the last value: its chance is over the others."""
+    columns = star(np.random.default_rng(10))
+    batch = batch_of(columns)
+    lacking = np.where(np.arange(batch.size) % 3 == 0, -1, batch.columns[2].codes).astype(np.int32)
+    made = calibrated(Batch(batch.size, (*batch.columns[:2], Column(lacking))), target={"alpha": 0.5})
+    field, (problem, _) = made._prepared_statistics().fields[0], made._prepared_statistics()._field_problems[0]
+    found, nodes = Enumeration(made), problem.links.attributes
+    joint = [np.zeros((size, *problem.links.sizes)) for size in problem.links.sizes]
+    for record, weight in zip(problem.records.indices, problem.records.weights, strict=True):
+        masks = weight * found.field_masks(field, record)
+        for node, value in enumerate(record):
+            joint[node][value] += masks
+    for node, j in enumerate(nodes):
+        present = joint[node][:-1]
+        given = made.disclosure().given_record[made.attributes[j]]
+        assert given == pytest.approx(present.max(axis=0).sum() / present.sum(), abs=bound_of(made))
 
 
 def test_functions_of_two_attributes_tell_more_than_the_pairs():
-    """C1, C2 and C3 say whether A1, A2 and A3 equal B. All pairs are independent, so no edge shows what they tell."""
+    """C1, C2 and C3 say whether A1, A2 and A3 equal B. All pairs are independent, so the window's pairs do not show
+    what their masks tell together."""
     a1, a2, a3, b = (x.ravel() for x in np.indices((2, 2, 2, 2)))
     bits = np.array([b, a1, a2, a3, a1 == b, a2 == b, a3 == b]).astype(np.int32)
     columns = tuple(Column(np.tile(1 + x, 25)) for x in bits)
@@ -167,9 +187,16 @@ def test_functions_of_two_attributes_tell_more_than_the_pairs():
     assert max(made.disclosure().given_record.values()) <= 0.8
     law = np.zeros((2,) * 7)
     law[tuple(bits)] = 1 / 16
-    found = Enumeration(made)
-    assert max(found.best_guesses(law, (0, 1))) <= 0.8 + 1e-6
-    assert found.best_guesses(law, tuple(range(7)))[0] == pytest.approx(0.835, abs=0.005)
+    assert Enumeration(made).best_guesses(law, tuple(range(7)))[0] > 0.82
+
+
+def test_masks_of_other_scalars_tell_little_more_about_an_element_of_an_array():
+    """The target is for the masks of the element and of its scalar. Other scalars tell about the scalar."""
+    found = Enumeration(calibrated(WINDOWS["array"](), target={"vulnerability": 0.45}))
+    ((scalar, array),) = found.edges
+    law = found.law((scalar, array))
+    own, every = (found.best_guesses(law, seen)[array] for seen in ((scalar, array), (0, 1, 2)))
+    assert own < every < own + 0.005
 
 
 def chapters():
@@ -186,7 +213,7 @@ def chapters():
 
 @pytest.mark.parametrize("level", [0.4, 0.5, 0.6])
 def test_real_records_tell_hardly_more_than_their_pairs(level):
-    """All masks of a record give at most 0.002 more than those of an edge, though real records are not Markov."""
+    """The target holds for the law of the real records, though that is not Markov, but for 0.005."""
     tau, codes = icd9cm().taxonomy(), chapters()
     batch = Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column)) for column in codes))
     made = calibrated(batch, [tau] * 3, target={"vulnerability": level})
@@ -194,16 +221,13 @@ def test_real_records_tell_hardly_more_than_their_pairs(level):
     law = np.zeros(found.sizes)
     places = [v.indices(column) for v, column in zip(made._prepared_statistics().values, codes, strict=True)]
     np.add.at(law, tuple(places), 1.0 / codes.shape[1])
-    pairs = max(found.best_guesses(law, edge)[j] for edge in found.edges for j in edge)
-    whole = max(found.best_guesses(law, (0, 1, 2)))
-    assert level - 0.005 <= pairs <= level
-    assert pairs < whole < pairs + 0.002
+    assert level - 0.02 <= max(found.best_guesses(law, (0, 1, 2))) <= level + 0.005
 
 
 @pytest.mark.parametrize("name", ["star", "chain"])
 def test_the_epsilon_of_whole_records_is_at_most_the_sum(name):
     found = Enumeration(calibrated(WINDOWS[name](), target={"epsilon": 8.0}))
-    exact = found.epsilon_of_records(found.markov_law())
+    exact = found.epsilon_of_records(np.ones(found.sizes))
     assert 0.5 * 8.0 < exact <= 8.0
 
 
@@ -241,7 +265,8 @@ def test_the_law_is_preserved(window, target):
     counts = count_batch(Batch(20 * size, masked.columns), [len(TAU)] * len(window.columns))
     after = compute_statistics(counts, made.attributes, made.distances, version=1)
     before = made.statistics
-    for edge in Enumeration(made).edges:
+    found = Enumeration(made)
+    for edge in [*found.links, *found.edges]:
         assert after.correlation[edge] == pytest.approx(before.correlation[edge], abs=0.015)
     for name in made.attributes:
         assert after.variance[name] == pytest.approx(before.variance[name], rel=0.02)
@@ -262,6 +287,7 @@ def test_attributes_without_common_records_meet_the_target(target):
     columns = tuple(Column(np.ascontiguousarray(VALUES[x]), offsets) for x in (first, second))
     made = calibrated(Batch(500, columns), target=target)
     assert not made._prepared_statistics().edges
+    assert not made._prepared_statistics().fields
     check_met(made, target)
     masked = made.mask_batch(Batch(500, columns), PositionKeys(b"sixteen bytes, more", "t", 0, np.arange(500)))
     assert all((column.codes >= 0).all() for column in masked.columns)
@@ -298,7 +324,7 @@ def test_an_array_of_single_elements_is_the_context_of_other_attributes(target):
     """The window tells no array from a scalar if no event has two elements, so it may be the root of the tree."""
     first, middle, last = star(np.random.default_rng(9), 4000)
     made = calibrated(batch_of([first, middle, last]), target=target)
-    assert set(Enumeration(made).edges) == {(1, 0), (1, 2)}
+    assert set(Enumeration(made).links) == {(1, 0), (1, 2)}
     array = Column(np.ascontiguousarray(VALUES[middle]), np.arange(4001))
     keys = PositionKeys(b"sixteen bytes, more", "t", 0, np.arange(4000))
     found = made.mask_batch(Batch(4000, (scalars_of(first), array, scalars_of(last))), keys).columns

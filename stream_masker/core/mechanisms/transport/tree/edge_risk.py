@@ -118,21 +118,20 @@ class _AloneGuesses:
 def edge_risks(
     edges: Sequence[Edge],
     laws: Sequence[Conditional],
-    roots: Mapping[int, Float64Matrix],
+    joints: Mapping[int, Float64Matrix],
     alone: Callable[[int], Float64Matrix],
     left_out: float,
 ) -> tuple[EdgeRisk, ...]:
-    """Return the figures of each edge, parents first; exact if ``left_out`` is 0 and the tree is Markov.
+    """Return the figures of each edge; exact if ``left_out`` is 0 and an array depends on its scalar only.
 
-    * ``laws``: of each edge. ``roots``: (k, k) P(a, a*) of each root. ``alone``: returns M(b* | b) of an attribute that
+    * ``laws``: of each edge. ``joints``: (k, k) P(a, a*) of each scalar. ``alone``: returns M(b* | b) of an array that
       is masked alone. ``left_out``: the probability that each edge may leave out.
     """
-    joints = {j: (joint, joint.sum(axis=1)) for j, joint in roots.items()}
     found = []
     for edge, given in zip(edges, laws, strict=True):
-        law = rows_with_both(edge, *joints[edge.parent])
+        joint = joints[edge.parent]
+        law = rows_with_both(edge, joint, joint.sum(axis=1))
         found.append(EdgeRisk.of(edge, given, law, partial(alone, edge.child), left_out))
-        joints[edge.child] = (found[-1].joint, found[-1].prior)
     return tuple(found)
 
 

@@ -1,12 +1,11 @@
-"""The tree of attributes along which records with arrays, or with more than two attributes, are masked.
+"""How attributes depend on each other, and the edge from a scalar to an array.
 
-The root is masked alone; each other attribute is masked given its parent's original and masked value
-(``transport.conditional``). The tree is the spanning tree of the greatest correlations (Chow and Liu 1968 use mutual
-information), whose root is the attribute with the most neighbours. An array is always a leaf, because the elements of
-one array cannot be the context of another value.
+Scalars form the spanning tree of the greatest correlations (Chow and Liu 1968 use mutual information), and are masked
+together (``transport.field``). An array is masked element by element, given its scalar's original and masked value
+(``transport.conditional``).
 
-A root that moves to a value with other partners forces its children to move. Its kernel has the additional exponent
-Σ λ·(m(a, a*) − m(a, a) / 2 − m(a*, a*) / 2) over its children B, where m(a, a*) is the mean of sd^γ between a draw from
+A scalar that moves to a value with other partners forces its arrays to move. Its kernel has the additional exponent
+Σ λ·(m(a, a*) − m(a, a) / 2 − m(a*, a*) / 2) over its arrays B, where m(a, a*) is the mean of sd^γ between a draw from
 P(b | a) and one from P(b | a*): the energy distance of the two laws. Any kernel preserves the law; this one needs less
 noise.
 """
@@ -19,23 +18,20 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field
 from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
 from stream_masker.core.mechanisms.transport.fit import read_tuples
-from stream_masker.core.mechanisms.transport.products import FloatMatrix
 from stream_masker.core.mechanisms.transport.solver import gibbs
 from stream_masker.core.mechanisms.transport.table import Table
-from stream_masker.core.random.draws import salts_of
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 TREE_SAMPLES = 800
-"""The number of pairs (a, a*) on which the λ of an attribute's children is found."""
-TREE_SEED = 7
+"""The number of pairs (a, a*) on which λ of an array is found."""
 MAX_CHILD_SEARCHES = 30
 FIRST_GAIN = 1.5
 """The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
@@ -55,42 +51,56 @@ def array_attributes(counts: Counts) -> list[int]:
     return [j for j, more in enumerate(repeated) if not more] if any(repeated) else []
 
 
-def spanning_tree(statistics: Statistics, counts: Counts) -> list[tuple[int, int]]:
-    """Return the edges (parent, child) of the tree, parents first.
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """How attributes depend on each other.
 
-    Attributes without a common row are not connected.
+    * ``fields``: the trees of two or more scalars, each as its links (parent, child), parents first.
+    * ``arrays``: pairs (scalar, array): the array is masked given the scalar.
     """
-    arrays = array_attributes(counts)
-    candidates = sorted(
-        (pair for pair, column in counts.pairs.items() if column.keys.size),
-        key=lambda pair: (-statistics.correlation[pair], pair),
-    )
-    scalars = [pair for pair in candidates if pair[0] not in arrays and pair[1] not in arrays]
-    mixed = [pair for pair in candidates if (pair[0] in arrays) != (pair[1] in arrays)]
-    links: list[tuple[int, int]] = []
-    group = list(range(len(counts.values)))
-    for first, second in [*scalars, *mixed]:
-        leaf = first if first in arrays else second
-        taken = leaf in arrays and any(leaf in link for link in links)
-        if group[first] != group[second] and not taken:
-            links.append((first, second))
-            old, new = group[first], group[second]
-            group = [new if g == old else g for g in group]
-    return _directed(links, arrays)
+
+    fields: tuple[tuple[tuple[int, int], ...], ...]
+    arrays: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, statistics: Statistics, counts: Counts) -> Tree:
+        """Return the spanning forest of the greatest correlations; attributes without a common row are not linked.
+
+        An array has at most one neighbour, because the elements of one array cannot be the context of another value.
+        """
+        arrays = array_attributes(counts)
+        candidates = sorted(
+            (pair for pair, column in counts.pairs.items() if column.keys.size),
+            key=lambda pair: (-statistics.correlation[pair], pair),
+        )
+        links: list[tuple[int, int]] = []
+        group = list(range(len(counts.values)))
+        for first, second in (pair for pair in candidates if not set(pair) & set(arrays)):
+            if group[first] != group[second]:
+                links.append((first, second))
+                old, new = group[first], group[second]
+                group = [new if g == old else g for g in group]
+        found: dict[int, int] = {}
+        for first, second in (pair for pair in candidates if (pair[0] in arrays) != (pair[1] in arrays)):
+            scalar, array = (second, first) if first in arrays else (first, second)
+            found.setdefault(array, scalar)
+        return cls(_directed(links), tuple((scalar, array) for array, scalar in found.items()))
 
 
-def _directed(links: Sequence[tuple[int, int]], arrays: Sequence[int]) -> list[tuple[int, int]]:
-    """Direct links away from the attribute with the most links, component by component."""
-    left, edges = list(links), []
+def _directed(links: Sequence[tuple[int, int]]) -> tuple[tuple[tuple[int, int], ...], ...]:
+    """Direct the links of each tree away from the attribute with the most links."""
+    left, trees = list(links), []
     while left:
-        nodes = sorted({j for link in left for j in link} - set(arrays))
+        nodes = sorted({j for link in left for j in link})
         reached = [max(nodes, key=lambda j: (sum(j in link for link in left), -j))]
+        edges = []
         while step := next((link for link in left if (link[0] in reached) != (link[1] in reached)), None):
             parent, child = step if step[0] in reached else step[::-1]
             edges.append((parent, child))
             reached.append(child)
             left.remove(step)
-    return edges
+        trees.append(tuple(edges))
+    return tuple(trees)
 
 
 def flipped(table: Table, counts: Int64Array) -> tuple[Table, Int64Array]:
@@ -144,21 +154,6 @@ class Edge:
         return cls(*edge, *read_tuples(model, shapes[edge]), sharpness)
 
 
-def roots_of(edges: Sequence[Edge]) -> set[int]:
-    """Return the attributes that have children and no parent."""
-    return {edge.parent for edge in edges} - {edge.child for edge in edges}
-
-
-def component_of(root: int, edges: Sequence[Edge]) -> list[Edge]:
-    """Return the edges below a root, parents first."""
-    reached, found = {root}, []
-    for edge in edges:
-        if edge.parent in reached:
-            reached.add(edge.child)
-            found.append(edge)
-    return found
-
-
 def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Matrix:
     """Return (k_A, k_A) float64 ≥ 0: the energy distance of the laws of B given a and given a*; 0 where one has no
     partner."""
@@ -174,33 +169,12 @@ def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Mat
     return np.asarray((result + result.T) / 2.0)
 
 
-def sample_joint(law: Float64Array, channel: FloatMatrix, psi: Float64Array) -> tuple[Int32Array, Int32Array]:
-    """Return (n,) int32 each: pairs (a, a*) at equal steps of their cumulative probability.
-
-    * ``law``: (k,) P(a). ``channel``: (k, k), and ``psi``: (k,): P(a* | a) is proportional to their products.
-    """
-    cumulative = np.cumsum(law)
+def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
+    """Return (n,) int32 each: pairs (a, a*) at equal steps of the cumulative probability; ``joint``: (k, k)."""
+    cumulative = np.cumsum(joint)
     places = (np.arange(TREE_SAMPLES) + 0.5) / TREE_SAMPLES * cumulative[-1]
-    a = np.minimum(np.searchsorted(cumulative, places), law.size - 1)
-    rows = np.cumsum(channel[a] * psi, axis=1)
-    shares = np.clip(1.0 - (cumulative[a] - places) / law[a], 0.0, 1.0)
-    new_a = np.count_nonzero(rows < (shares * rows[:, -1])[:, None], axis=1)
-    return a.astype(np.int32), new_a.astype(np.int32)
-
-
-def sample_child(laws: Conditional, a: Int32Array, new_a: Int32Array) -> tuple[Int32Array, Int32Array]:
-    """Return (n,) int32 each: one pair (b, b*) for each pair (a, a*) that has partners."""
-    rng = np.random.default_rng(TREE_SEED)
-    channel = ConditionalChannel(laws)
-    covered = channel.covers(a, new_a)
-    a, new_a = a[covered], new_a[covered]
-    cumulative = np.cumsum(laws.source)
-    start = laws.offsets[a]
-    below = np.where(start > 0, cumulative[np.maximum(start, 1) - 1], 0.0)
-    places = np.searchsorted(cumulative, below + rng.random(a.size), side="right")
-    b = laws.partners[np.clip(places, start, laws.offsets[a + 1] - 1)]
-    words = rng.integers(0, 2**64, a.size, dtype=np.uint64)
-    return b, channel.draw(a, new_a, b, words, salts_of(np.arange(laws.kernel.shape[0], dtype=np.int32)))
+    found = np.searchsorted(cumulative, places)
+    return (found // joint.shape[1]).astype(np.int32), (found % joint.shape[1]).astype(np.int32)
 
 
 def fit_child(

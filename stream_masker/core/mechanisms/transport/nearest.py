@@ -18,7 +18,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import WU_PALMER, wu_palmer
 from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import int32, kernel
+from stream_masker.core.kernels.jit import int32, int64, kernel
 
 COMPARED_AT_ONCE = 512
 """The number of concepts that are compared with all values at once."""
@@ -99,3 +99,27 @@ def least_bounds(
                     bounds[i] = bound
                     nearest[i] = below.position[u]
     return nearest, bounds
+
+
+@kernel
+def locate_in_tree(parent: Int32Array, depth: Int32Array, below: ValuesBelow, index_of: Int32Array) -> None:
+    """Set ``index_of`` of each concept of a tree that is no value, −1 so far, to that of its nearest value (Wu–Palmer).
+
+    In a tree the least bound is the distance of its value. A concept's search ends at the ancestor above which even a
+    value without links below it would be farther.
+    """
+    for c in range(parent.size):
+        if index_of[c] < 0:
+            nearest = int32(0)
+            least = np.inf
+            links = int64(0)
+            u = int64(c)
+            while u >= 0 and wu_palmer(depth[u], links) <= least:
+                if below.links[u] != NOTHING_BELOW:
+                    bound = wu_palmer(depth[u], links + below.links[u])
+                    if bound < least or (bound == least and below.position[u] < nearest):
+                        least = bound
+                        nearest = below.position[u]
+                u = int64(parent[u])
+                links += 1
+            index_of[c] = index_of[nearest]

@@ -12,7 +12,7 @@ from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel
-from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, nearest_values, values_below
+from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, locate_in_tree, nearest_values, values_below
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
@@ -122,7 +122,8 @@ class Values:
         In a directed acyclic graph, or with another distance than Wu–Palmer's, a search costs too much to do this.
         """
         if self.distance.kind == WU_PALMER and self.distance.taxonomy.is_tree:
-            self.indices(np.arange(self.index_of.size, dtype=np.int32))
+            tau = self.distance.taxonomy
+            locate_in_tree(tau.tree.parent, tau.depth, self._below, self.index_of)
 
     @cached_property
     def _below(self) -> ValuesBelow:

@@ -1,8 +1,8 @@
 """Utility and disclosure of every mechanism, compared with semantic transport of the same RMSE, on the real discharges.
 
 ``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--three] [--array]``. Needs the data files
-of ``tests/support/data.py``. The attributes are the principal and the first secondary diagnosis; the figures of disclosure
-are of the principal one.
+of ``tests/support/data.py``. The attributes are the principal and the first secondary diagnosis; the figures of
+disclosure are of the principal one.
 
 * ``Δ sdCor``, ``sVar* ÷ sVar``: the change of the correlation, and the ratio of the semantic variances after and before
   masking, over ``REPEATS`` maskings together.
@@ -97,7 +97,8 @@ def several_diagnoses(sample: int | None, *, array: bool) -> None:
 
 def rows(tau: Taxonomy, batch: Batch, settings: list[tuple[str, dict[str, Any]]]) -> Iterator[list[object]]:
     for name, parameters in settings:
-        made, risk = assessed(mechanism(name)(dict.fromkeys(NAMES, tau), seed=SEED, **parameters), batch)
+        given = {**parameters, "group_records": GROUP} if MECHANISMS[name].needs_group else parameters
+        made, risk = assessed(mechanism(name)(dict.fromkeys(NAMES, tau), seed=SEED, **given), batch)
         yield figures(", ".join([name, *map(str, parameters.values())]), made, risk, batch)
         try:
             yield figures("transport", *assessed(transport(tau, risk.rmse), batch), batch)

@@ -64,7 +64,7 @@ def configured(topics: Setting, name: str, **sections: Any) -> Configuration:
 
 
 def value(number: int) -> bytes:
-    made = {**event(number), "age": number * 7919 % 100}
+    made = {**event(number), "third": event(number, seed=2)["second"], "age": number * 7919 % 100}
     return orjson.dumps({**made, "first": "nothing"} if number % BAD == 0 else made)
 
 
@@ -88,7 +88,21 @@ def group_of(record: Record) -> range:
 
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_masks_reproducibly(name: str, topics: Setting) -> None:
-    configuration = configured(topics, name)
+    check_mechanism(topics, configured(topics, name))
+
+
+def test_three_attributes_are_masked_reproducibly(topics: Setting) -> None:
+    """Transport masks them together, along their tree."""
+    topics.data["attributes"]["third"] = {**topics.data["attributes"]["second"], "path": "third"}
+    configuration = configured(topics, "semantic_transport")
+    check_mechanism(topics, configuration)
+    newest = max(versions(topics).values(), key=lambda message: message.version)
+    (field,) = newest.snapshot["statistics"]["model"]["tree"]["fields"]
+    assert {node["attribute"] for node in field["nodes"]} == {"first", "second", "third"}
+
+
+def check_mechanism(topics: Setting, configuration: Configuration) -> None:
+    """Run a calibrator and a worker, and reproduce every outcome from what they published."""
     warm_up(configuration)
     produce(topics, range(FIRST))
     with calibrating(configuration), running(configuration) as worker:

@@ -133,11 +133,12 @@ def _greatest_noise(problem: Problem) -> Float64Array:
 
 
 def greatest_noise(before: Float64Array, after: Float64Array, squares: Float64Matrix) -> float:
-    """Return the mean squared distance of independent values, times ``MAX_NOISE``.
+    """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
 
     * ``before``, ``after``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
     """
-    return MAX_NOISE * float(before @ squares @ after / after.sum())
+    masks = after.sum()
+    return MAX_NOISE * float(before @ squares @ after / masks) if masks > 0.0 else 0.0
 
 
 def _check_reach(goal: Goal, problem: Problem, wanted: Float64Array) -> None:

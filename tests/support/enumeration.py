@@ -173,7 +173,7 @@ class Enumeration:
         for j in self.lone:
             counts = self._prepared.fits[j].counts
             result = result * self._along(counts / counts.sum(), j)
-        for problem, _ in self._prepared._field_problems:
+        for problem in (prepared.problem for prepared in self._prepared.prepared_fields):
             nodes, records = problem.links.attributes, problem.records
             table = np.zeros(problem.links.sizes)
             table[tuple(records.indices.T)] = records.weights

@@ -20,13 +20,13 @@ from stream_masker.core.mechanisms.transport.disclosure import channel_rows, joi
 from stream_masker.core.mechanisms.transport.field.fitting import FieldStart, check_written, meet_distance
 from stream_masker.core.mechanisms.transport.field.links import Field, Links, start_for
 from stream_masker.core.mechanisms.transport.field.records import TreeRecords
-from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, field_of
+from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, field_of, joints_of
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
 from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise, problem_of
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.solver import Scaling
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree.cores import Core, FieldCore, SingleCore, joints_of
+from stream_masker.core.mechanisms.transport.tree.cores import Core, FieldCore, SingleCore
 from stream_masker.core.mechanisms.transport.tree.groups import (
     FACTOR_STEP,
     FIRST_FACTOR,

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
 from stream_masker.core.mechanisms.transport.disclosure import (
@@ -19,15 +19,12 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     joint_of_first,
     joint_of_second,
 )
-from stream_masker.core.mechanisms.transport.field.channel import FieldChannel, draw_records
-from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
 from stream_masker.core.mechanisms.transport.field.links import Field
-from stream_masker.core.mechanisms.transport.field.records import TreeRecords
-from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, Solution, solution_of
+from stream_masker.core.mechanisms.transport.field.prepared import PreparedField
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
-from stream_masker.core.mechanisms.transport.tree.cores import epsilons_of, joints_of
+from stream_masker.core.mechanisms.transport.tree.cores import epsilons_of
 from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     LEFT_OUT,
     conditional_epsilon,
@@ -36,7 +33,7 @@ from stream_masker.core.mechanisms.transport.tree.edge_risk import (
 )
 from stream_masker.core.mechanisms.transport.tree.groups import extra_exponents
 from stream_masker.core.mechanisms.transport.tree.structure import Edge, flipped
-from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
+from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, single_places
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.sampling import RecordRisk
 
@@ -97,8 +94,8 @@ class PreparedTransport:
         for j in range(len(self.values)):
             if j not in masked_with_others and self.pair is None:
                 self._channel(j)
-        for field in self.fields:
-            self._field_channel(field)
+        for field in self.prepared_fields:
+            _ = field.channel
         for edge in self.edges:
             self._conditional(edge)
         _ = self.squares32
@@ -115,8 +112,8 @@ class PreparedTransport:
             after = [np.full(indices.size, -1, np.int32) for indices in before]
         if self.first_elements and len(arrays) == 1:
             self._draw_first_elements(arrays[0], batch, before, after, words)
-        for field in self.fields:
-            self._draw_field(field, batch, before, after, words)
+        for field in self.prepared_fields:
+            field.draw(batch, before, after, words)
         edges = self._edges_for(batch)
         for j in {edge.parent for edge in edges}:
             self._draw_alone(j, before, after, words)
@@ -138,26 +135,6 @@ class PreparedTransport:
         drawn = draw_pairs(self.pair_channel, before[0][first], before[1][second], words[0][first], words[1][second])
         after[0][first], after[1][second] = drawn
 
-    def _draw_field(
-        self, field: Field, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
-    ) -> None:
-        """Draw the scalars of a field together. Arrays that the window knows with single elements only count as absent
-        where they have several."""
-        nodes = field.links.attributes
-        places = [_single_places(batch.columns[j], before[j]) for j in nodes]
-        records = np.empty((batch.size, len(nodes)), np.int32)
-        chosen = np.zeros((batch.size, len(nodes)), np.uint64)
-        for node, (j, place) in enumerate(zip(nodes, places, strict=True)):
-            present = np.flatnonzero(place >= 0)
-            records[:, node] = len(self.values[j])
-            values = before[j][place[present]]
-            records[present, node] = np.where(values >= 0, values, len(self.values[j]))
-            chosen[present, node] = words[j][place[present]]
-        drawn = draw_records(self._field_channel(field), records, chosen)
-        for node, (j, place) in enumerate(zip(nodes, places, strict=True)):
-            rows = np.flatnonzero((records[:, node] < len(self.values[j])) & (drawn[:, node] >= 0))
-            after[j][place[rows]] = drawn[rows, node]
-
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
         if after[j].min(initial=0) >= 0:
@@ -171,7 +148,7 @@ class PreparedTransport:
     ) -> None:
         """Draw the values of an edge's child whose parent has a value.
 
-        A parent that is an array is one of single elements in the window. TreeRecords with several have no context.
+        A parent that is an array is one of single elements in the window. Records with several have no context.
         """
         offsets = batch.columns[edge.child].offsets
         a, new_a = (_single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
@@ -246,33 +223,32 @@ class PreparedTransport:
         For an array it is a sum over all pairs of values of its scalar, without masks that have no written partner.
         """
         if j in self._in_fields:
-            return self._field_laws[j]
+            return self._in_fields[j].joints[j]
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
             return joint_of_child(self._laws_of(above), self.joint(above.parent))
         return self.alone(j) if self.pair is None else self.joints[j]
 
     @cached_property
-    def _in_fields(self) -> Mapping[int, Field]:
+    def prepared_fields(self) -> tuple[PreparedField, ...]:
+        """The fields with what they need of their attributes."""
+        return tuple(
+            PreparedField(
+                field,
+                tuple(self.squares32[j] for j in field.links.attributes),
+                tuple(self.values[j].positions for j in field.links.attributes),
+                tuple(self.distances[j].preorder for j in field.links.attributes),
+                tuple(self.root_exponents(j) for j in field.links.attributes),
+                self.power,
+                self.least,
+            )
+            for field in self.fields
+        )
+
+    @cached_property
+    def _in_fields(self) -> Mapping[int, PreparedField]:
         """The field of each attribute that is masked together with others."""
-        return {j: field for field in self.fields for j in field.links.attributes}
-
-    @cached_property
-    def _field_problems(self) -> tuple[tuple[FieldProblem, Solution], ...]:
-        """What each field solves, and its solution."""
-        found = []
-        for field in self.fields:
-            nodes = field.links.attributes
-            squares = tuple(self.squares32[j] for j in nodes)
-            extra = tuple(self.root_exponents(j) for j in nodes)
-            problem = FieldProblem(field.links, TreeRecords.of(field.links), squares, extra, self.power, self.least)
-            found.append((problem, solution_of(problem, field)))
-        return tuple(found)
-
-    @cached_property
-    def _field_laws(self) -> Mapping[int, Float64Matrix]:
-        """P(a, a*) of the attributes of fields."""
-        return {j: joint for found in self._field_problems for j, joint in joints_of(*found).items()}
+        return {j: prepared for prepared in self.prepared_fields for j in prepared.field.links.attributes}
 
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
@@ -282,9 +258,8 @@ class PreparedTransport:
     def _record_risks(self, left_out: float) -> dict[tuple[int, int], RecordRisk]:
         """``left_out``: see ``transport.tree.edge_risk``."""
         found: dict[tuple[int, int], RecordRisk] = {}
-        for field, (problem, solution) in zip(self.fields, self._field_problems, strict=True):
-            told = FieldRisk.of(self._field_channel(field), field.links, problem.records, solution.totals)
-            found |= told.of_records(field.links)
+        for prepared in self.prepared_fields:
+            found |= prepared.risk().of_records(prepared.field.links)
         joints = {edge.parent: self.joint(edge.parent) for edge in self.edges}
         risks = edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
         for edge, risk in zip(self.edges, risks, strict=True):
@@ -297,8 +272,8 @@ class PreparedTransport:
         alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
         for edge, laws in zip(self.edges, self._laws(), strict=True):
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(laws))
-        for field, (problem, _) in zip(self.fields, self._field_problems, strict=True):
-            for j, epsilon in epsilons_of(problem, field.sharpness).items():
+        for prepared in self.prepared_fields:
+            for j, epsilon in epsilons_of(prepared.problem, prepared.field.sharpness).items():
                 alone[j] = max(alone[j], epsilon)
         return alone
 
@@ -315,8 +290,7 @@ class PreparedTransport:
         most probable pairs of that one's values.
         """
         if j in self._in_fields:
-            field = self._in_fields[j]
-            return float(field.changed[field.links.attributes.index(j)])
+            return self._in_fields[j].changed(j)
         edge = next((edge for edge in self.edges if edge.child == j), None)
         if edge is None:
             return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
@@ -376,24 +350,6 @@ class PreparedTransport:
         ]
         return factor * extra_exponents(arrays, self.squares, self.power)[j] if factor and arrays else None
 
-    @cached_property
-    def _field_channels(self) -> dict[tuple[int, ...], FieldChannel]:
-        return {}
-
-    def _field_channel(self, field: Field) -> FieldChannel:
-        nodes = field.links.attributes
-        if nodes not in self._field_channels:
-            self._field_channels[nodes] = FieldChannel.of(
-                field,
-                [self.squares32[j] for j in nodes],
-                [self.values[j].positions for j in nodes],
-                [self.distances[j].preorder for j in nodes],
-                [self.root_exponents(j) for j in nodes],
-                self.power,
-                self.least,
-            )
-        return self._field_channels[nodes]
-
     def _conditional(self, edge: Edge) -> ConditionalChannel:
         key = (edge.parent, edge.child)
         if key not in self._conditionals:
@@ -401,14 +357,7 @@ class PreparedTransport:
         return self._conditionals[key]
 
 
-def _single_places(column: Column, indices: Int32Array) -> Int64Array:
-    """Return (n,) int64: the place of the value of each of n records; −1 where an array has no element, or several."""
-    if column.offsets is None:
-        return np.arange(indices.size)
-    return np.where(np.diff(column.offsets) == 1, column.offsets[:-1], -1)
-
-
 def _single_values(column: Column, indices: Int32Array) -> Int32Array:
     """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
-    places = _single_places(column, indices)
+    places = single_places(column, indices)
     return np.where(places >= 0, indices[np.minimum(places, indices.size - 1)], -1).astype(np.int32)

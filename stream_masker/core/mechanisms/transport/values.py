@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_masker.core.batch import Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
@@ -157,3 +158,10 @@ def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table
 def single_table(values: Values) -> tuple[Table, Int64Array]:
     """Return the table of one attribute, with a second one of a single value."""
     return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1)), values.counts
+
+
+def single_places(column: Column, indices: Int32Array) -> Int64Array:
+    """Return (n,) int64: the place of the value of each of n records; −1 where an array has no element, or several."""
+    if column.offsets is None:
+        return np.arange(indices.size)
+    return np.where(np.diff(column.offsets) == 1, column.offsets[:-1], -1)

@@ -54,7 +54,7 @@ def noise(batch):
 def share_of_right_guesses(made, batch):
     """(3,): the shares of values that are the most probable ones given all masks; the prior is the window itself."""
     prepared = made._prepared_statistics()
-    (field,), ((problem, _),) = prepared.fields, prepared._field_problems
+    (field,), (problem,) = prepared.fields, [f.problem for f in prepared.prepared_fields]
     nodes = field.links.attributes
     indices = np.stack([prepared.values[j].indices(batch.columns[j].codes) for j in nodes], axis=1)
     window = TreeRecords._distinct(np.ascontiguousarray(indices.T), np.ones(batch.size), field.links.sizes[0])

@@ -76,7 +76,7 @@ def test_every_window_allows_every_alpha(seed, attributes, size, kinds, determin
     for before, after in zip(codes, masked.columns, strict=True):
         np.testing.assert_array_equal(after.codes < 0, before < 0)
         assert set(after.codes.tolist()) <= set(before.tolist())
-    for problem, solution in made._prepared_statistics()._field_problems:
+    for problem, solution in ((f.problem, f.solution) for f in made._prepared_statistics().prepared_fields):
         for node, law in enumerate(solution.pairs, start=1):
             # contradictory distances of few records may need more than MAX_STEPS
             assert np.abs(law - problem.links.law(node)).sum() <= 1.5 * LAW_ERROR
@@ -154,7 +154,7 @@ def test_a_window_that_slid_finds_the_same_channel_in_fewer_steps(kind, target, 
     (one,), (two,) = (prepared.fields for prepared in fields)
     assert one.links.attributes == two.links.attributes
     np.testing.assert_allclose(one.sharpness, two.sharpness, rtol=0.02)
-    problem = fields[0]._field_problems[0][0]
+    problem = fields[0].prepared_fields[0].problem
     masks = [Enumerated.of(problem, field, problem.records) for field in (one, two)]
     weights = problem.records.weights.reshape(-1, *(1 for _ in one.links.sizes))
     assert (weights * np.abs(masks[0].masks - masks[1].masks)).sum() / 2.0 < 0.01

@@ -64,7 +64,7 @@ def exact(made, field, codes):
     distinct, counts = np.unique(np.stack(rows, axis=1), axis=0, return_counts=True)
     starts = offsets_from_lengths(np.bincount(distinct[:, 0], minlength=field.links.sizes[0]))
     records = TreeRecords(np.ascontiguousarray(distinct, np.int32), counts / counts.sum(), starts)
-    problem = replace(prepared._field_problems[0][0], records=records)
+    problem = replace(prepared.prepared_fields[0].problem, records=records)
     return problem, solution_of(problem, field)
 
 
@@ -108,7 +108,7 @@ def test_linked_pairs_keep_their_law(field, exact):
 
 
 def test_linked_pairs_of_a_markov_law_keep_their_law(made, field):
-    solution = made._prepared_statistics()._field_problems[0][1]
+    solution = made._prepared_statistics().prepared_fields[0].solution
     for node in (1, 2):
         assert np.abs(solution.pairs[node - 1] - field.links.law(node)).sum() <= LAW_ERROR
 
@@ -151,7 +151,7 @@ def test_every_diagnosis_is_guessed_right_less_often_than_with_noise_of_the_same
 def test_all_masks_of_real_records_tell_hardly_more_than_the_figures_say(made, field, exact):
     """The figures are those of a Markov law. The real records have other combinations of values with the same pairs."""
     problem, solution = exact
-    channel = made._prepared_statistics()._field_channel(field)
+    channel = made._prepared_statistics().prepared_fields[0].channel
     real = FieldRisk.of(channel, field.links, problem.records, solution.totals)
     figures = made.disclosure().given_record
     stated = np.array([figures[NAMES[j]] for j in field.links.attributes])

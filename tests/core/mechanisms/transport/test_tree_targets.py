@@ -164,7 +164,8 @@ def test_absent_values_do_not_count_as_guessed():
     batch = batch_of(columns)
     lacking = np.where(np.arange(batch.size) % 3 == 0, -1, batch.columns[2].codes).astype(np.int32)
     made = calibrated(Batch(batch.size, (*batch.columns[:2], Column(lacking))), target={"alpha": 0.5})
-    field, (problem, _) = made._prepared_statistics().fields[0], made._prepared_statistics()._field_problems[0]
+    (prepared,) = made._prepared_statistics().prepared_fields
+    field, problem = prepared.field, prepared.problem
     found, nodes = Enumeration(made), problem.links.attributes
     joint = [np.zeros((size, *problem.links.sizes)) for size in problem.links.sizes]
     for record, weight in zip(problem.records.indices, problem.records.weights, strict=True):

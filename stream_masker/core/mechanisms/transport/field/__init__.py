@@ -20,5 +20,5 @@ records have the laws of its pairs approximately.
 
 * ``records``: these records. ``links``: the tree with its pairs, and the fitted field.
 * ``messages``: the sums over a record's field. ``solver``: the fit of ρ, ψ and λ.
-* ``channel``: the field in a form that masks. ``disclosure``: what masked records tell.
+* ``channel``: the field in a form that masks. ``disclosure``: what masked records tell. ``prepared``: a field in use.
 """

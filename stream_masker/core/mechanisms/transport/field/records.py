@@ -1,4 +1,4 @@
-"""TreeRecords that have the window's pairs along a tree, and are otherwise independent."""
+"""Records that have the window's pairs along a tree, and are otherwise independent."""
 
 from __future__ import annotations
 

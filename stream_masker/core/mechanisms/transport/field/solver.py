@@ -308,6 +308,12 @@ def evaluate(
     return Solution(sharpness, root_scale, scales, joints[0].sum(axis=0), pairs, totals, joints)
 
 
+def joints_of(problem: FieldProblem, solution: Solution) -> dict[int, Float64Matrix]:
+    """Return (k, k) float64 for each attribute: the law of its value and its mask, over records that have a value."""
+    present = [joint[:-1, :-1] / joint[:-1, :-1].sum() for joint in solution.joints]
+    return dict(zip(problem.links.attributes, present, strict=True))
+
+
 def solution_of(problem: FieldProblem, field: Field) -> Solution:
     """Return the solution that a field holds."""
     kernels, scales = problem.kernels(field.sharpness), list(field.scales)

@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.field.channel import FieldChannel
 from stream_masker.core.mechanisms.transport.field.disclosure import DRAWS, ROUGH_DRAWS, FieldRisk
 from stream_masker.core.mechanisms.transport.field.links import Field, Start
-from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, Solution, field_of, solve
+from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, Solution, field_of, joints_of, solve
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.solver import (
     MARGINAL_ERROR,
@@ -134,12 +134,6 @@ class FieldCore:
 
     def epsilons(self, factor: float) -> Mapping[int, float]:
         return epsilons_of(self.problem, factor * self.ratios)
-
-
-def joints_of(problem: FieldProblem, solution: Solution) -> dict[int, Float64Matrix]:
-    """Return (k, k) float64 for each attribute: the law of its value and its mask, over records that have a value."""
-    present = [joint[:-1, :-1] / joint[:-1, :-1].sum() for joint in solution.joints]
-    return dict(zip(problem.links.attributes, present, strict=True))
 
 
 def epsilons_of(problem: FieldProblem, sharpness: Float64Array) -> dict[int, float]:

@@ -50,7 +50,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
       tree of their strongest correlations (``transport.field``). The laws of the pairs that are linked in the tree are
       preserved if the law of records is Markov along the tree, otherwise approximately; those of other pairs as far as
       the tree explains them. An absent value stays absent, and records keep the law of which linked values are absent
-      together. Records of a pattern of absent values that the window does not have are masked value by value, alone.
+      together. Records of a pattern of absent values that the window does not have are masked value by value, alone;
+      their pairs can be rarer than ``least``.
     * Arrays: each element is masked given its scalar's value and mask (``transport.conditional``). The law of their
       pairs is preserved exactly if the scalar is masked alone, or the array is independent of the other scalars given
       it. P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows. An

@@ -85,10 +85,8 @@ class Fit:
 
     def to_model(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
-        keys = self.table.rows * self.table.shape[1] + self.table.columns
         return {
-            "tuples": pack_array(np.diff(keys, prepend=0)),
-            "counts": pack_array(self.counts),
+            **pack_tuples(self.table, self.counts),
             "sharpness": self.sharpness.tolist(),
             "changed": self.changed.tolist(),
             "scale": pack_array(np.log(self.phi).astype(np.float32)),
@@ -103,6 +101,11 @@ class Fit:
             raise StatisticsError("a scale of the model is not allowed")
         sharpness, changed = (_two_numbers(model, name) for name in ("sharpness", "changed"))
         return cls(table, counts, sharpness, np.exp(scale), changed)
+
+
+def pack_tuples(table: Table, counts: Int64Array) -> dict[str, Any]:
+    """Return what ``read_tuples`` reads."""
+    return {"tuples": pack_array(np.diff(table.keys, prepend=0)), "counts": pack_array(counts)}
 
 
 def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Array]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.risk.records import Tuples
 
@@ -34,8 +34,7 @@ class TransportedPairs:
         values = prepared.values
         a, b = (v.indices(codes) for v, codes in zip(values, tuples.codes, strict=True))
         columns = problem.table.shape[1]
-        keys: Int64Array = problem.table.rows * columns + problem.table.columns
-        place = np.searchsorted(keys, a.astype(np.int64) * columns + b)
+        place = np.searchsorted(problem.table.keys, a.astype(np.int64) * columns + b)
         return cls(
             *problem.kernels(scaling.sharpness),
             a,

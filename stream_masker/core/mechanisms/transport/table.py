@@ -60,6 +60,11 @@ class Table:
     by_column: Entries
     order: Int64Array
 
+    @property
+    def keys(self) -> Int64Array:
+        """(m,) int64: row · k_B + column of each entry, ascending."""
+        return np.asarray(self.rows * self.shape[1] + self.columns)
+
     @classmethod
     def of(cls, rows: Int64Array, columns: Int64Array, shape: tuple[int, int]) -> Table:
         """Create the table of distinct entries, ordered by row, then by column."""

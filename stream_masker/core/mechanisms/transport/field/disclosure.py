@@ -121,9 +121,8 @@ class Posteriors(NamedTuple):
         shares = np.where(totals > 0.0, records.weights / np.where(totals > 0.0, totals, 1.0), 0.0)
         pairs = np.zeros(records.indices.shape, np.int64)
         for node, table in enumerate(links.tables, start=1):
-            keys = table.rows * table.shape[1] + table.columns
             above = records.indices[:, links.parents[node]].astype(np.int64)
-            pairs[:, node] = np.searchsorted(keys, above * table.shape[1] + records.indices[:, node])
+            pairs[:, node] = np.searchsorted(table.keys, above * table.shape[1] + records.indices[:, node])
         first = links.tables[0]
         in_pair = np.bincount(pairs[:, 1], shares, minlength=first.rows.size).astype(np.float64)
         in_value = np.bincount(first.rows, in_pair, minlength=first.shape[0]).astype(np.float64)

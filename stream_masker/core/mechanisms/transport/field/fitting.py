@@ -73,12 +73,9 @@ def _greatest_noise(problem: FieldProblem) -> Float64Array:
     """Return (q,) the greatest noise of a given α for each attribute (``fitting.greatest_noise``)."""
     links, found = problem.links, []
     for node, squares in enumerate(problem.squares):
-        link = max(node, 1)
-        table, written = links.tables[link - 1], links.written(link, problem.least)
-        places = table.columns if node else table.rows
-        given = (links.law(link), np.where(written, links.law(link), 0.0))
-        laws = [np.bincount(places, law, len(squares) + 1)[:-1].astype(np.float64) for law in given]
-        found.append(greatest_noise(laws[0] / laws[0].sum(), laws[1], squares.astype(np.float64)))
+        law, written = links.law(max(node, 1)), links.written(max(node, 1), problem.least)
+        before, after = (links.value_sums(node, each) for each in (law, np.where(written, law, 0.0)))
+        found.append(greatest_noise(before / before.sum(), after, squares.astype(np.float64)))
     return np.array(found)
 
 

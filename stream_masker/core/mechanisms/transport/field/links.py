@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.fit import MAX_LOG_SCALE, read_tuples
+from stream_masker.core.mechanisms.transport.fit import MAX_LOG_SCALE, pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.mechanisms.transport.values import Values, pair_table
 from stream_masker.core.statistics.counts import Counts
@@ -63,6 +63,15 @@ class Links:
     def law(self, node: int) -> Float64Array:
         """Return (m,) float64: the law of the pairs of a node and its parent."""
         return np.asarray(self.counts[node - 1] / self.counts[node - 1].sum())
+
+    def value_sums(self, node: int, numbers: Float64Array) -> Float64Array:
+        """Return (k,) float64: the sums of numbers over the pairs of a node's link, by the node's present values.
+
+        The pairs of the root are those of node 1.
+        """
+        table = self.tables[max(node, 1) - 1]
+        places = table.columns if node else table.rows
+        return np.bincount(places, numbers, minlength=self.sizes[node])[:-1].astype(np.float64)
 
     def written(self, node: int, least: int) -> BoolArray:
         """Return (m,) whether each pair of a node and its parent may be written: pairs of at least ``least`` rows, and
@@ -139,12 +148,9 @@ class Field:
             if node == 0:
                 model["scale"] = _packed_logs(self.root_scale)
             else:
-                table = self.links.tables[node - 1]
-                keys = table.rows * table.shape[1] + table.columns
                 model |= {
                     "parent": names[self.links.attributes[self.links.parents[node]]],
-                    "tuples": pack_array(np.diff(keys, prepend=0)),
-                    "counts": pack_array(self.links.counts[node - 1]),
+                    **pack_tuples(self.links.tables[node - 1], self.links.counts[node - 1]),
                     "scale": _packed_logs(self.scales[node - 1]),
                 }
             nodes.append(model)

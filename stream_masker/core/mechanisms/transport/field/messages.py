@@ -25,6 +25,7 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.jit import kernel, part, reduction
 from stream_masker.core.mechanisms.transport.field.links import Links
+from stream_masker.core.mechanisms.transport.products import FloatArray
 from stream_masker.core.mechanisms.transport.sampling import fill_contexts
 from stream_masker.core.mechanisms.transport.solver import gibbs
 
@@ -174,22 +175,21 @@ def receive(
             continue
         if layout.leaves[child]:
             start = layout.messages[child] + record[child] * found.size
-            sent = weights.messages[start : start + found.size]
-            if first:
-                for t in range(found.size):
-                    found[t] = np.float64(row[t]) * np.float64(sent[t])
-            else:
-                for t in range(found.size):
-                    found[t] *= np.float64(sent[t])
+            receive_one(row, weights.messages[start : start + found.size], first, found)
         else:
-            message = inner[layout.inner[child] : layout.inner[child + 1]]
-            if first:
-                for t in range(found.size):
-                    found[t] = np.float64(row[t]) * message[t]
-            else:
-                for t in range(found.size):
-                    found[t] *= message[t]
+            receive_one(row, inner[layout.inner[child] : layout.inner[child + 1]], first, found)
         first = False
+
+
+@part
+def receive_one(row: Float32Array, sent: FloatArray, first: bool, found: Float64Array) -> None:
+    """Multiply ``found`` by a message; the first one sets it to the row times the message."""
+    if first:
+        for t in range(found.size):
+            found[t] = np.float64(row[t]) * np.float64(sent[t])
+    else:
+        for t in range(found.size):
+            found[t] *= np.float64(sent[t])
 
 
 @part

@@ -78,7 +78,7 @@ def _sampled(links: Links, columns: list[Int32Array], rng: np.random.Generator) 
     places = []
     for node, table in enumerate(links.tables, start=1):
         keys = columns[links.parents[node]].astype(np.int64) * table.shape[1] + columns[node]
-        places.append(np.searchsorted(table.rows * table.shape[1] + table.columns, keys))
+        places.append(np.searchsorted(table.keys, keys))
     firsts = [np.unique(each, return_index=True)[1] for each in places]
     kept = np.unique(np.concatenate([chosen, *firsts]))
     weights = np.full(kept.size, size / kept.size)

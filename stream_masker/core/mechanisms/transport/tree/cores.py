@@ -97,9 +97,7 @@ class FieldCore:
     @property
     def laws(self) -> Mapping[int, Float64Array]:
         links = self.problem.links
-        tables = [(links.tables[0].rows, links.law(1))]
-        tables += [(table.columns, links.law(node)) for node, table in enumerate(links.tables, start=1)]
-        found = [np.bincount(p, law, n)[:-1] for (p, law), n in zip(tables, links.sizes, strict=True)]
+        found = [links.value_sums(node, links.law(max(node, 1))) for node in range(len(links.attributes))]
         return {j: law / law.sum() for j, law in zip(links.attributes, found, strict=True)}
 
     def solution(self, factor: float) -> Solution:

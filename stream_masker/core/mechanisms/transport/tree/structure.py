@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field
+from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
-from stream_masker.core.mechanisms.transport.fit import read_tuples
+from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.solver import gibbs
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import Counts
@@ -132,12 +132,10 @@ class Edge:
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
-        keys = self.table.rows * self.table.shape[1] + self.table.columns
         return {
             "parent": names[self.parent],
             "child": names[self.child],
-            "tuples": pack_array(np.diff(keys, prepend=0)),
-            "counts": pack_array(self.counts),
+            **pack_tuples(self.table, self.counts),
             "sharpness": self.sharpness,
         }
 

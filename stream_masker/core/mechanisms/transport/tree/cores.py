@@ -52,6 +52,7 @@ class SingleCore:
 
     def __post_init__(self) -> None:
         self._last: tuple[float, Scaling] | None = None
+        self._last_joint: tuple[float, Float64Matrix] | None = None
 
     @property
     def laws(self) -> Mapping[int, Float64Array]:
@@ -68,7 +69,9 @@ class SingleCore:
         return Fit.of(self.problem, self.counts, self.scaling(factor))
 
     def joints(self, factor: float) -> Mapping[int, Float64Matrix]:
-        return {self.attribute: disclosure.joint_of_first(self.problem, self.scaling(factor))}
+        if self._last_joint is None or self._last_joint[0] != factor:
+            self._last_joint = factor, disclosure.joint_of_first(self.problem, self.scaling(factor))
+        return {self.attribute: self._last_joint[1]}
 
     def chance(self, factor: float, *, rough: bool) -> float:
         return float(self.joints(factor)[self.attribute].max(axis=0).sum())

@@ -78,7 +78,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 3
+    snapshot_format: ClassVar[int] = 4
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",

@@ -171,7 +171,16 @@ class ModelBuilder:
         known = {} if self._previous is None else self._previous.roots
         factors = [known[j] for j in group.core if known.get(j)]
         first = (factors[0], NEXT_FACTOR_STEP) if factors else (FIRST_FACTOR, FACTOR_STEP)
-        return GroupProblem(self._settings.attributes, self._squares, self._wanted, target, least, edges, first)
+        return GroupProblem(
+            self._settings.attributes,
+            self._squares,
+            self._wanted,
+            target,
+            least,
+            edges,
+            first,
+            lambda j: self._rows_alone(j, singles[j]),
+        )
 
     def _core_fitter(self, group: Group) -> FitCore:
         """Return the function that fits the scalars of a group to their distances."""
@@ -308,7 +317,7 @@ class ModelBuilder:
         table, counts = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
         if parent > child:
             table, counts = flipped(table, counts)
-        return Edge(parent, child, table, counts, sharpness)
+        return Edge(parent, child, table, counts, sharpness, self._settings.target.array_power)
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
@@ -345,7 +354,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         Fit.from_model(read_model_field(single, name), (len(v), 1)) for name, v in zip(names, values, strict=True)
     )
     pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
-    roots, edges, fields = _read_tree(model.get("tree"), names, values)
+    roots, edges, fields = _read_tree(model.get("tree"), names, values, settings.target.array_power)
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
     return PreparedTransport(
         values,
@@ -370,7 +379,7 @@ def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
 
 
 def _read_tree(
-    model: object, names: Sequence[str], values: Sequence[Values]
+    model: object, names: Sequence[str], values: Sequence[Values], array_power: float
 ) -> tuple[Mapping[int, float], tuple[Edge, ...], tuple[Field, ...]]:
     if model is None:
         return {}, (), ()
@@ -381,7 +390,7 @@ def _read_tree(
         raise StatisticsError("the model's tree has other attributes")
     sizes = [len(v) for v in values]
     shapes = {(a, b): (sizes[a], sizes[b]) for a, b in product(range(len(names)), repeat=2)}
-    read = tuple(Edge.from_model(edge, names, shapes) for edge in edges)
+    read = tuple(Edge.from_model(edge, names, shapes, array_power) for edge in edges)
     factors = {names.index(name): factor for name, factor in roots.items()}
     if not all(isinstance(factor, float) and 0.0 <= factor < np.inf for factor in factors.values()):
         raise StatisticsError("a factor of the model's tree is not a number from 0")

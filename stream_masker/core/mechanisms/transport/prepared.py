@@ -176,7 +176,7 @@ class PreparedTransport:
         assert self.pair is not None
         table, counts = self.pair.table, self.pair.counts
         first, second = self.pair.sharpness.tolist()
-        return Edge(1, 0, *flipped(table, counts), first), Edge(0, 1, table, counts, second)
+        return Edge(1, 0, *flipped(table, counts), first, self.power), Edge(0, 1, table, counts, second, self.power)
 
     @cached_property
     def pair_channel(self) -> PairChannel:
@@ -281,7 +281,7 @@ class PreparedTransport:
         return [self._laws_of(edge) for edge in self.edges]
 
     def _laws_of(self, edge: Edge) -> Conditional:
-        return edge.laws(self.squares[edge.child], self.power, self.least)
+        return edge.laws(self.squares[edge.child], self.least)
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change.
@@ -353,7 +353,7 @@ class PreparedTransport:
     def _conditional(self, edge: Edge) -> ConditionalChannel:
         key = (edge.parent, edge.child)
         if key not in self._conditionals:
-            self._conditionals[key] = edge.channel(self.squares[edge.child], self.power, self.least)
+            self._conditionals[key] = edge.channel(self.squares[edge.child], self.least)
         return self._conditionals[key]
 
 

@@ -11,8 +11,9 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
+from stream_masker.core.mechanisms.transport.reading import read_model
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
 from stream_masker.core.mechanisms.transport.sampling import masked_sums
 from stream_masker.core.mechanisms.transport.target import Target

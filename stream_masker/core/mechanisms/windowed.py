@@ -261,8 +261,11 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
-    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
-        """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it."""
+    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
+        """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it.
+
+        ``draws``: the number of records to draw, if any. ``repeats``: how often a record's masks were seen.
+        """
         return None
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:

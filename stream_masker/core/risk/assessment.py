@@ -51,8 +51,8 @@ class ChannelSource(MaskedSource, Protocol):
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of the masks of the given attributes, or None if it cannot be computed."""
 
-    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
-        """Return the risk of records of the given attributes, or None if it is not computed in closed form."""
+    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
+        """Return the risk of records of the given attributes, or None if the mechanism does not compute it."""
 
     def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
         """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
@@ -67,20 +67,30 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
     names = source.attributes
     channels = tuple(source.attribute_channel(j, value_law(counts.values[j])[0], counts) for j in range(len(names)))
     attributes = {name: _attribute_risk(source, j, channels[j], counts) for j, name in enumerate(names)}
-    alone = {name: risk.vulnerability for name, risk in attributes.items()}
+    if repeats == 1:
+        alone = {name: risk.vulnerability for name, risk in attributes.items()}
+    else:
+        alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
     return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
 
 
 def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
     """Return the vulnerability after ``repeats`` masks with independent random words; otherwise as ``assess``."""
-    laws = [value_law(column) for column in counts.values]
-    channels = tuple(source.attribute_channel(j, values, counts) for j, (values, _) in enumerate(laws))
-    given_value = {}
-    for j, (name, (_, prior)) in enumerate(zip(source.attributes, laws, strict=True)):
-        rows = source.trial_rows(j, channels[j], counts)
-        given_value[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
+    channels = tuple(source.attribute_channel(j, value_law(c)[0], counts) for j, c in enumerate(counts.values))
+    given_value = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
     figures = _record_figures(source, channels, given_value, counts, draws=draws, repeats=repeats)
     return RepeatedRisk(given_value, figures.get("given_record"), hoeffding_bound(draws))
+
+
+def _after_repeats(
+    source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
+) -> dict[str, float]:
+    """Return the chance of the best guess of each attribute's value from ``repeats`` masks of it."""
+    found = {}
+    for j, name in enumerate(source.attributes):
+        prior, rows = value_law(counts.values[j])[1], source.trial_rows(j, channels[j], counts)
+        found[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
+    return found
 
 
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
@@ -99,14 +109,14 @@ def _record_figures(
 ) -> dict[str, Any]:
     """Return the figures of records under the names of ``Risk``: the highest over all pairs of attributes.
 
-    ``alone``: by attribute, the chance of the best guess from its own mask. It is that of attributes in no pair.
+    ``alone``: by attribute, the chance of the best guess from its own masks. It is that of attributes in no pair.
     """
     sizes = tuple(len(d.taxonomy) for d in source.distances)
     given: dict[str, float] = {}
     found: list[tuple[RecordRisk, float]] = []
     for chosen in _combinations(counts):
         tuples = Tuples.of(counts, chosen, sizes)
-        risk = source.record_risk(tuples) if repeats == 1 else None
+        risk = source.record_risk(tuples, draws=draws, repeats=repeats)
         law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
         if law is not None:
             risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)

@@ -37,8 +37,9 @@ class TrialRows:
 class RepeatedRisk:
     """The chance that the best guess of an attribute's value is right after repeats, by attribute.
 
-    * ``given_value``: from the value's own masks. ``given_record``: from all masks of the records, which have equal
-      values; None if the law of all masks is not known.
+    * ``given_value``: from the value's own masks, in records whose other values are independent.
+    * ``given_record``: from all masks of the records, which have equal values (``Risk.given_record``); None if the law
+      of all masks is not known.
     * ``bound``: with confidence 0.95, the error of each figure by drawing, which is smaller for ``given_value``.
     """
 

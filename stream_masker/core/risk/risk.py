@@ -83,8 +83,8 @@ class Risk:
     figures of records are those of the pair of attributes for which they are highest, because the counts of a window
     hold no larger combinations. For semantic transport of arrays, or of more than two attributes, the pairs are those
     of its tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of
-    arrays are given their own mask and their scalar's, and are upper bounds. All figures are None for mechanisms that
-    mask groups of records.
+    arrays are given their own mask and their scalar's, and are upper bounds; after repeats, given their own masks. All
+    figures are None for mechanisms that mask groups of records, and for repeats of a transport without linked scalars.
     """
 
     prior: Mapping[str, float]

@@ -170,10 +170,16 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
             return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
-    def record_risk(self, tuples: Tuples) -> RecordRisk | None:
-        """Return the risk of records of both attributes of a link of scalars, or of a scalar and an array."""
-        risks = self._prepared_statistics().record_risks if len(tuples.attributes) == 2 else {}
-        return risks.get((tuples.attributes[0], tuples.attributes[-1]))
+    def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
+        """Return the risk of records of both attributes of a link of scalars, or of a scalar and an array.
+
+        Repeats are those of all scalars that the tree links, and None for a scalar and an array.
+        """
+        if len(tuples.attributes) < 2:
+            return None
+        prepared = self._prepared_statistics()
+        risks = prepared.record_risks if repeats == 1 else prepared.repeated_risks(draws=draws, repeats=repeats)
+        return risks.get((tuples.attributes[0], tuples.attributes[1]))
 
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.

@@ -255,6 +255,18 @@ class PreparedTransport:
         """The risk of records of both attributes of a link or of an edge, by these attributes, ascending."""
         return self._record_risks(LEFT_OUT)
 
+    def repeated_risks(self, *, draws: int, repeats: int) -> Mapping[tuple[int, int], RecordRisk]:
+        """Return the risk of records of both attributes of a link of a field, after several masks of all its values.
+
+        By these attributes, ascending. ``draws``: the number of records drawn.
+        """
+        if (draws, repeats) not in self._repeated:
+            risks = [(field.field.links, field.risk(draws, repeats)) for field in self.prepared_fields]
+            self._repeated[draws, repeats] = {
+                pair: found for links, risk in risks for pair, found in risk.of_records(links).items()
+            }
+        return self._repeated[draws, repeats]
+
     def _record_risks(self, left_out: float) -> dict[tuple[int, int], RecordRisk]:
         """``left_out``: see ``transport.tree.edge_risk``."""
         found: dict[tuple[int, int], RecordRisk] = {}
@@ -315,6 +327,10 @@ class PreparedTransport:
     @cached_property
     def _salts(self) -> tuple[UInt64Array, ...]:
         return tuple(salts_of(values.positions) for values in self.values)
+
+    @cached_property
+    def _repeated(self) -> dict[tuple[int, int], Mapping[tuple[int, int], RecordRisk]]:
+        return {}
 
     @cached_property
     def _channels(self) -> dict[int, PairChannel]:

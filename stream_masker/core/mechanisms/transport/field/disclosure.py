@@ -1,7 +1,8 @@
 """What masked records of a field tell: the best guesses of values and of pairs, given all masks of the record.
 
-The posterior of the records s given masks t is P(s)·Π K_j(s_j, t_j) / Z(s), up to a factor. It is computed exactly,
-over all ``TreeRecords``, for ``DRAWS`` of them with their masks, and its maxima are averaged (Rao–Blackwell).
+The posterior of the records s given masks t is P(s)·Π K_j(s_j, t_j) / Z(s), up to a factor; given n independent masks
+t_r of the whole record it is P(s)·Π_r Π_j K_j(s_j, t_rj) / Z(s)^n. It is computed over all ``TreeRecords``, for
+``DRAWS`` of them with their masks, and its maxima are averaged (Rao–Blackwell).
 """
 
 from __future__ import annotations
@@ -31,14 +32,17 @@ NEGLIGIBLE = 2e-5
 less than this share of it. What they can have at most counts as guessed right."""
 NEGLIGIBLE_PAIR = 3e-6
 """The same for a pair: there are more of them."""
+NEGLIGIBLE_LOG = 40.0
+"""Given several masks, records are left out whose posterior is less than exp(−40) of the greatest: fewer than 10⁶
+records have less than 10⁻¹¹ together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldRisk:
-    """The chances of the best guesses, given all masks of a record.
+    """The chances of the best guesses, given all masks of a record, or several times all of them.
 
     * ``of_nodes``: (q,) of each value. ``of_pairs``: (q − 1,) of both values of each link.
-    * ``unchanged``: (q − 1,) the share of records of which both values stay.
+    * ``unchanged``: (q − 1,) the share of records of which both values stay in all masks.
     * ``bound``: with confidence 0.95, none of the chances differs from its true value by more.
     """
 
@@ -49,25 +53,37 @@ class FieldRisk:
 
     @classmethod
     def of(
-        cls, channel: FieldChannel, links: Links, records: TreeRecords, totals: Float64Array, draws: int = DRAWS
+        cls,
+        channel: FieldChannel,
+        links: Links,
+        records: TreeRecords,
+        totals: Float64Array,
+        draws: int = DRAWS,
+        repeats: int = 1,
     ) -> FieldRisk:
-        """Estimate the chances; ``totals``: (n,) Z of the records. ``draws``: the number of records drawn.
+        """Estimate the chances. Values and pairs that are absent from a record do not count.
 
-        Values and pairs that are absent from a record do not count.
+        ``totals``: (n,) Z of the records. ``draws``: the number of records drawn. ``repeats``: how often each of them
+        is masked, with independent random words.
         """
         rng = np.random.default_rng(DRAWS_SEED)
         places = (np.arange(draws) + rng.random(draws)) / draws
         drawn = np.minimum(np.searchsorted(np.cumsum(records.weights), places), len(records.indices) - 1)
         originals = np.ascontiguousarray(records.indices[drawn])
-        words = rng.integers(0, 2**64, originals.shape, dtype=np.uint64)
-        masks = draw_records(channel, originals, words)
-        explained = masks[:, 0] >= 0
-        best = best_guesses(channel, Posteriors.of(links, records, totals), masks[explained])
+        words = rng.integers(0, 2**64, (repeats, *originals.shape), dtype=np.uint64)
+        masks = np.stack([draw_records(channel, originals, each) for each in words])
+        explained = masks[0, :, 0] >= 0
+        masks = masks[:, explained]
+        given = Posteriors.of(links, records, totals)
+        if repeats == 1:
+            best = best_guesses(channel, given, masks[0])
+        else:
+            best = repeated_guesses(channel, given, records.weights, totals, masks)
         absent = originals[explained] == np.array(links.sizes) - 1
         parents = np.array(links.parents[1:])
         both = ~absent[:, 1:] & ~absent[:, parents]
         counted = np.concatenate([~absent, both], axis=1)
-        stays = originals[explained] == masks[explained]
+        stays = (originals[explained] == masks).all(axis=0)
         means, errors = _means(best, counted)
         q = len(links.attributes)
         return cls(
@@ -227,3 +243,34 @@ def greatest(numbers: Float64Array) -> float:
     for x in numbers:
         found = max(found, x)
     return found
+
+
+def repeated_guesses(
+    channel: FieldChannel, given: Posteriors, weights: Float64Array, totals: Float64Array, masks: Int32Array
+) -> Float64Matrix:
+    """Return (m, 2q − 1) float64: as ``best_guesses``, for m records with n masks each, up to ``NEGLIGIBLE_LOG``.
+
+    ``weights``, ``totals``: of the records P and Z. ``masks``: (n, m, q) int32. Takes O(m·q·(records + n·values)).
+    """
+    repeats, size, q = masks.shape
+    layout, result = channel.layout, np.empty((size, 2 * q - 1))
+    matrices = [
+        channel.weights.kernels[layout.kernels[node] : layout.kernels[node + 1]].reshape(n, n)
+        for node, n in enumerate(layout.sizes)
+    ]
+    matrices[0] = matrices[0].T
+    with np.errstate(divide="ignore"):
+        logs = np.where(totals > 0.0, np.log(weights) - repeats * np.log(totals), -np.inf)
+        for m in range(size):
+            scores = logs.copy()
+            for node, matrix in enumerate(matrices):
+                rows = matrix[masks[:, m, node]].astype(np.float64)
+                scores += np.log(rows).sum(axis=0)[given.records[:, node]]
+            likely = np.flatnonzero(scores > scores.max() - NEGLIGIBLE_LOG)
+            posterior = np.exp(scores[likely] - scores.max())
+            posterior /= posterior.sum()
+            for node in range(q):
+                result[m, node] = np.bincount(given.records[likely, node], posterior).max()
+                if node > 0:
+                    result[m, q - 1 + node] = np.bincount(given.pairs[likely, node], posterior).max()
+    return result

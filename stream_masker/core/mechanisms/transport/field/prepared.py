@@ -11,7 +11,7 @@ import numpy as np
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.field.channel import FieldChannel, draw_records
-from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
+from stream_masker.core.mechanisms.transport.field.disclosure import DRAWS, FieldRisk
 from stream_masker.core.mechanisms.transport.field.links import Field
 from stream_masker.core.mechanisms.transport.field.records import TreeRecords
 from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, Solution, joints_of, solution_of
@@ -63,9 +63,9 @@ class PreparedField:
         """P(a, a*) of each attribute."""
         return joints_of(self.problem, self.solution)
 
-    def risk(self) -> FieldRisk:
-        """Return what masked records tell."""
-        return FieldRisk.of(self.channel, self.field.links, self.problem.records, self.solution.totals)
+    def risk(self, draws: int = DRAWS, repeats: int = 1) -> FieldRisk:
+        """Return what masked records tell, each of them masked ``repeats`` times; ``draws``: the records drawn."""
+        return FieldRisk.of(self.channel, self.field.links, self.problem.records, self.solution.totals, draws, repeats)
 
     def changed(self, attribute: int) -> float:
         """Return the share of an attribute's values that change."""

@@ -32,6 +32,7 @@ from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     conditional_epsilon,
     edge_risks,
     joint_of_child,
+    rows_with_both,
 )
 from stream_masker.core.mechanisms.transport.tree.groups import extra_exponents
 from stream_masker.core.mechanisms.transport.tree.structure import Edge, flipped
@@ -238,7 +239,8 @@ class PreparedTransport:
             return self._in_fields[j].joints[j]
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
-            return joint_of_child(self._laws_of(above), self._joint_of_others(above.parent))
+            law = self._joint_of_others(above.parent)
+            return joint_of_child(self._laws_of(above), rows_with_both(above, law, law.sum(axis=1)))
         return self.alone(j) if self.pair is None else self.joints[j]
 
     @cached_property
@@ -263,10 +265,11 @@ class PreparedTransport:
         found = []
         for events in self.short:
             fields = {n: self._prepared_field(f, [None] * (n + 1)) for n, f in events.fields.items()}
-            squares = (self.squares[events.parent], np.zeros((1, 1)))
-            joint = joint_of_first(*events.alone.solution(squares, self.least, self.power))
             channel = self._channel_of(events.parent, events.alone, None)
-            found.append(PreparedShort(events, fields, channel, joint))
+            squares = (self.squares[events.parent], np.zeros((1, 1)))
+            solution = events.alone.solution(squares, self.least, self.power)
+            edge = next(e for e in self.edges if (e.parent, e.child) == (events.parent, events.child))
+            found.append(PreparedShort(events, edge, fields, channel, solution))
         return tuple(found)
 
     @cached_property
@@ -315,8 +318,12 @@ class PreparedTransport:
         alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
         for edge, laws in zip(self.edges, self._laws(), strict=True):
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(laws))
-        short = [field for each in self.prepared_short for field in each.fields.values()]
-        for prepared in (*self.prepared_fields, *short):
+        fields = list(self.prepared_fields)
+        for short in self.prepared_short:
+            scalar = short.events.parent
+            alone[scalar] = max(alone[scalar], epsilon_of_record(*short.solution_alone))
+            fields += short.fields.values()
+        for prepared in fields:
             for j, epsilon in epsilons_of(prepared.problem, prepared.field.sharpness).items():
                 alone[j] = max(alone[j], epsilon)
         return alone
@@ -343,6 +350,7 @@ class PreparedTransport:
         if edge is None:
             return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
         law = self._joint_of_others(edge.parent)
+        law = rows_with_both(edge, law, law.sum(axis=1))
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
             law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)

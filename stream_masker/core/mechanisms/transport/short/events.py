@@ -62,6 +62,9 @@ class ShortEvents:
         if edge is None:
             raise StatisticsError("the short events of the model have no edge")
         alone = Fit.from_model(read_model_field(model, "alone"), (len(values[edge.parent]), 1))
+        with_elements = np.bincount(edge.table.rows, edge.counts, minlength=len(values[edge.parent]))
+        if alone.counts.size != with_elements.size or (with_elements > alone.counts).any():
+            raise StatisticsError("the scalar of the short events does not have the rows of its pairs")
         rows = unpack_array(read_model_field(model, "rows"), np.int64, MAX_ELEMENTS + 2)
         given = read_model_field(model, "fields")
         if not isinstance(given, list) or len(given) > MAX_ELEMENTS or rows.min() < 0 or not rows.any():

@@ -7,7 +7,8 @@
 * ``records``: the law of masked pairs. ``fit``, ``fitting``: a transport of one attribute or of a pair, fitted to a
   window's counts.
 * ``field``: scalars that are masked together: three or more, or two or more beside arrays.
-* ``couplings``, ``conditional``: arrays, which are masked given a scalar. ``tree``: how attributes depend on each
-  other, and targets of all attributes together.
-* ``model``, ``prepared``: the model that statistics carry, and the form in which it masks. ``sampling``: the draws.
+* ``couplings``, ``conditional``: arrays, which are masked given a scalar. ``short``: those of few elements, which are
+  masked together with it. ``tree``: how attributes depend on each other, and targets of all attributes together.
+* ``model``, ``reading``, ``prepared``: the model that statistics carry, its reading, and the form in which it masks.
+  ``sampling``: the draws.
 """

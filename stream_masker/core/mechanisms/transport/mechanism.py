@@ -56,8 +56,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     * Arrays: each element is masked given its scalar's value and mask (``transport.conditional``). The law of their
       pairs is preserved exactly if the scalar is masked alone, or the array is independent of the other scalars given
       it. Events with at most two elements are masked together with their scalar if the target is a distance, the scalar
-      is linked with no other one, and it has one array (``transport.short``). P counts an event with k elements as k rows, so the law that a scalar preserves is that of the rows. An
-      element whose scalar is absent is masked alone and preserves the law of the array's elements in the window.
+      is linked with no other one, and it has one array (``transport.short``). P counts an event with k elements as k
+      rows, so the law that a scalar preserves is that of the rows. An element whose scalar is absent is masked alone
+      and preserves the law of the array's elements in the window.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
       records is near P but not P. With arrays, or more than two attributes, these are linked pairs.

@@ -181,6 +181,7 @@ class ModelBuilder:
             least,
             edges,
             first,
+            {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges},
             lambda j: self._rows_alone(j, singles[j]),
         )
 

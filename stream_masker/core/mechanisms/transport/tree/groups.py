@@ -82,7 +82,7 @@ class GroupProblem:
 
     * ``names``: of all attributes. ``squares``, ``wanted``: by attribute, (k, k) sd² and the mean to meet.
     * ``edges``: those to arrays, with λ of each array alone.
-    * ``first``: the first factor, and the ratio of the next ones.
+    * ``first``: the first factor, and the ratio of the next ones. ``starts``: by array, the first λ given the scalar.
     * ``alone``: returns (k, k) M(b* | b) of an array that is masked alone.
     """
 
@@ -93,6 +93,7 @@ class GroupProblem:
     least: int
     edges: tuple[Edge, ...]
     first: tuple[float, float]
+    starts: Mapping[int, float]
     alone: Callable[[int], Float64Matrix]
 
     def fit(self, fit_core: FitCore) -> GroupFit:
@@ -158,6 +159,7 @@ class GroupProblem:
             a,
             new_a,
             wanted,
+            self.starts.get(edge.child, edge.sharpness / 2.0),
             truncated=self.target.kind == "alpha",
             raised=raised,
         )

@@ -36,7 +36,7 @@ MAX_CHILD_SEARCHES = 30
 FIRST_GAIN = 1.5
 """The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
 LEAST_LOG = float(np.log(1e-3))
-GREATEST_LOGS = tuple(np.log([1e2, 1e3, 1e4, 1e6]).tolist())
+GREATEST_LOGS = tuple(np.log([1e2, 1e4]).tolist())
 """The greatest ln λ: the one with the least E[sd²]. Kernels have bounded exponents, so that a greater λ no longer tells
 far values apart, and what follows moves farther."""
 MARGIN = 0.05
@@ -192,11 +192,12 @@ def fit_child(
     a: Int32Array,
     new_a: Int32Array,
     wanted: float,
+    start: float,
     *,
     truncated: bool,
     raised: bool,
 ) -> float | str:
-    """Find λ of B with E[sd²] = ``wanted`` over pairs (a, a*).
+    """Find λ of B with E[sd²] = ``wanted`` over pairs (a, a*); ``start``: the first λ.
 
     * ``truncated``, ``raised``: whether a target above the range is lowered to it, and one below it raised.
 
@@ -225,7 +226,7 @@ def fit_child(
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     if not smallest < wanted < greatest:
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
-    point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
+    point, gain, previous = min(float(np.log(start)), high), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):
         miss = np.log(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:

@@ -78,7 +78,10 @@ def _read_tree(
     masked = [j for field in found for j in field.links.attributes] + [edge.child for edge in read]
     if len(set(masked)) < len(masked):
         raise StatisticsError("an attribute of the model has two places in its tree")
-    return factors, read, found, tuple(ShortEvents.from_model(one, names, values, read) for one in short)
+    events = tuple(ShortEvents.from_model(one, names, values, read) for one in short)
+    if len({one.child for one in events}) < len(events):
+        raise StatisticsError("an array of the model has two kinds of short events")
+    return factors, read, found, events
 
 
 def _read_list(model: object, name: str) -> list[object]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from support.chi_squares import assert_drawn_from
 from support.short_events import (
     VALUES,
     EventEnumeration,
@@ -12,10 +13,13 @@ from support.short_events import (
     bound_of,
     calibrated,
     concept_of,
+    masked,
     of_node,
+    repeated,
     window_of,
 )
 
+from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms.transport.field import records
 from stream_masker.core.mechanisms.transport.field.solver import LAW_ERROR
 from stream_masker.core.mechanisms.transport.tree.edge_risk import LEFT_OUT
@@ -142,3 +146,42 @@ def test_an_event_without_elements_can_tell_its_scalar():
     share = np.bincount(scalar)[4] / np.maximum(lengths, 1).sum()
     chances = [best_guess(EventEnumeration(made).joint(n), 0) for n in (1, 2, 3)]
     assert made.disclosure().given_record["A"] > share + (1.0 - share) * min(chances) - bound_of(made)
+
+
+def drawn(made, found, batch):
+    """The masks of a batch of events of one length, one text each."""
+    columns = masked(made, batch)
+    scalar, array = columns[found.scalar].codes, columns[found.array].codes
+    return [str(masks) for masks in np.column_stack([scalar, array.reshape(batch.size, -1)]).tolist()]
+
+
+def enumerated(found, record):
+    """The probability of the masks of an event, by the same texts; an index of 5 means absent."""
+    masks = found.masks(record[0], record[1:])
+    codes = np.append(np.sort(VALUES), -1)
+    return {str(codes[list(index)].tolist()): float(masks[index]) for index in zip(*np.nonzero(masks), strict=True)}
+
+
+@pytest.mark.parametrize(
+    "record", [(0,), (3,), (1, 1), (4, 0), (1, 2, 2), (4, 0, 3), (2, 2, 1, 2), (4, 0, 3, 1)], ids=str
+)
+def test_masks_are_drawn_from_the_channel(made, found, record):
+    codes = np.sort(VALUES)[list(record)]
+    batch = repeated(codes, DRAWS)
+    batch = batch if found.scalar == 0 else Batch(DRAWS, batch.columns[::-1])
+    assert_drawn_from(enumerated(found, record), drawn(made, found, batch))
+
+
+@pytest.mark.parametrize("record", [(5, 1), (5, 0, 3), (5, 2, 1, 2)], ids=str)
+def test_elements_of_absent_scalars_are_drawn_from_the_channel(record):
+    made = calibrated(window_of(4, absent=0.2))
+    found = EventEnumeration(made)
+    batch = repeated(np.append(np.sort(VALUES), -1)[list(record)], DRAWS)
+    assert_drawn_from(enumerated(found, record), drawn(made, found, batch))
+
+
+def test_the_masks_of_two_elements_depend_on_each_other_through_the_scalar():
+    """The masks of an event are not those of two events with one element each."""
+    found = EventEnumeration(calibrated(window_of(4)))
+    masks = found.masks(0, (0, 3))[:-1, :-1, :-1].sum(axis=0)
+    assert np.abs(masks - np.outer(masks.sum(axis=1), masks.sum(axis=0))).sum() > 0.01

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.field.links import Field, Links, packed_logs, read_scale
+from stream_masker.core.mechanisms.transport.field.links import MAX_MODEL_ROWS, Field, Links, packed_logs, read_scale
 from stream_masker.core.mechanisms.transport.fit import Fit, two_numbers
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.mechanisms.transport.tree.structure import Edge
@@ -67,9 +67,13 @@ class ShortEvents:
             raise StatisticsError("the scalar of the short events does not have the rows of its pairs")
         rows = unpack_array(read_model_field(model, "rows"), np.int64, MAX_ELEMENTS + 2)
         given = read_model_field(model, "fields")
-        if not isinstance(given, list) or len(given) > MAX_ELEMENTS or rows.min() < 0 or not rows.any():
-            raise StatisticsError("the short events of the model do not have the expected fields and rows")
+        if rows.min() < 0 or not 0.0 < rows.sum(dtype=np.float64) <= MAX_MODEL_ROWS:
+            raise StatisticsError("the short events of the model have no rows, or too many")
+        if not isinstance(given, list) or len(given) > MAX_ELEMENTS:
+            raise StatisticsError("the short events of the model do not have the expected fields")
         fields = dict(_field_from_model(one, edge, values) for one in given)
+        if len(fields) < len(given):
+            raise StatisticsError("the short events of the model have two fields of a number of elements")
         return cls(edge.parent, edge.child, alone, rows, fields)
 
 

@@ -133,6 +133,8 @@ class GroupProblem:
             factor = low * step if high == math.inf else math.sqrt(max(low, high / step**2) * high)
         if best is not None:
             return best[1]
+        if self.first != (FIRST_FACTOR, FACTOR_STEP):  # the factor in force is too far from those that meet the target
+            return replace(self, first=(FIRST_FACTOR, FACTOR_STEP)).fit(fit_core)
         if self.target.kind != "alpha" or held is None:
             raise failures.get("array") or failures["scalar"]
         return GroupFit(held, self._fitted_edges(held, raised=True), low)

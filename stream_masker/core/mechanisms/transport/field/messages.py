@@ -312,7 +312,7 @@ def entry_dots(offsets: Int64Array, columns: Int32Array, left: Float32Matrix, ri
     return result
 
 
-@reduction
+@kernel
 def move_sums(joint: Float64Matrix, squares: Float32Matrix, half: float) -> Float64Array:
     """Return (3,) float64: Σ P, Σ P·sd², and the covariance of sd² and sd^γ given the value, times Σ P.
 

@@ -15,7 +15,7 @@ REFERENCE_WORD = 3
 FIRST_REFERENCE_WORD = TIE_WORD
 """The word that draws the first reference by algorithms 2 and 3, which have no ties in ranks."""
 STAY_BIT = np.uint64(1)
-"""The bit of ``PARTNER_WORD``, which ``draw_below`` does not use, that keeps a value whose swap would be forced."""
+"""The bit of ``PARTNER_WORD``, which ``draw_below`` does not use, that keeps a value whose swap is forced."""
 
 
 @inlined

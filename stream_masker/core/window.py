@@ -13,7 +13,7 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.numeric import Moments
-from stream_masker.core.statistics.counts import Counts, count_batch, merge, subtract
+from stream_masker.core.statistics.counts import Counts, count_batch, count_lengths, merge, subtract
 from stream_masker.errors import ParameterError
 
 PENDING_RECORDS = 16_384
@@ -27,7 +27,8 @@ class SlidingWindow:
     excludes older records only as long as its record is among the last ``records``.
 
     ``counts`` is updated by the records that enter and leave the window. It equals ``count_batch`` over the records in
-    the window exactly. Moments of numeric attributes cannot be subtracted exactly, so they are computed again.
+    the window exactly. Moments of numeric attributes cannot be subtracted exactly, so they are computed again. So are
+    the lengths of arrays, because a batch of records without elements cannot always be told from one of a scalar.
     """
 
     def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
@@ -79,7 +80,8 @@ class SlidingWindow:
             entering, leaving = _select(batch, live & ~was_live), _select(batch, was_live & ~live)
             total = merge([_nominal(self._counts), _nominal(count_batch(entering, self._sizes))])
             remaining = subtract(total, _nominal(count_batch(leaving, self._sizes)))
-            self._counts = replace(remaining, numeric=_moments(batch.numeric, live))
+            lengths = count_lengths(_select(batch, live))
+            self._counts = replace(remaining, numeric=_moments(batch.numeric, live), lengths=lengths)
             self._keep(batch, times, live, last if self._records is not None else live)
 
     def _keep(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
@@ -113,7 +115,7 @@ def _last(
 
 
 def _nominal(counts: Counts) -> Counts:
-    return replace(counts, numeric=None)
+    return replace(counts, numeric=None, lengths={})
 
 
 def _moments(numbers: Float64Array | None, live: NDArray[np.bool_]) -> Moments | None:

@@ -39,7 +39,8 @@ def literal_window(added, records, age):
 
 def plain(counts):
     columns = [*counts.values, *counts.pairs.values()]
-    return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns]
+    lengths = {j: (c.keys.tolist(), c.counts.tolist()) for j, c in counts.lengths.items() if c.keys.size}
+    return counts.records, counts.unknown, [(c.keys.tolist(), c.counts.tolist()) for c in columns], lengths
 
 
 @given(additions=ADDITIONS, records=LIMITS, age=LIMITS, pending=st.sampled_from([1, 5, 1000]))
@@ -122,6 +123,17 @@ def test_a_window_with_an_age_needs_times():
 def test_limits_must_be_positive(limits):
     with pytest.raises(ParameterError, match="not allowed"):
         SlidingWindow([9], **{"records": None, "age": None} | limits)
+
+
+def test_lengths_are_right_after_batches_without_any_array(monkeypatch):
+    """A batch of records that all lack the array looks like one of a scalar."""
+    monkeypatch.setattr(module, "PENDING_RECORDS", 1)
+    window = SlidingWindow(SIZES, records=3, age=None)
+    window.add(Batch(2, (Column(np.array([1, 2], dtype=np.int32)), Column(np.array([-1, -1], dtype=np.int32)))))
+    for added, expected in (([(1, [0, 1])], {0: 2, 2: 1}), ([(2, []), (2, [3])], {0: 1, 1: 1, 2: 1})):
+        window.add(batch_of(added))
+        lengths = window.counts().lengths[1]
+        assert dict(zip(lengths.keys.tolist(), lengths.counts.tolist(), strict=True)) == expected
 
 
 def test_an_attribute_must_be_an_array_in_all_batches_or_in_none():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from prometheus_client import CollectorRegistry
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.pipeline.calibration.history import History
@@ -94,6 +96,16 @@ def block(first: int, codes: list[int] | None = None) -> Block:
     given = counts(codes if codes is not None else [(first + k) % 7 for k in range(10)])
     distortions = (Distortion(10, 2.5, 0.9), Distortion(10, 1.0, 0.4))
     return Block("discharges", 0, first, first + 9, 0, 1, given, given, distortions, {})
+
+
+def array_block(first: int, lengths: Sequence[int]) -> Block:
+    """Return a block of records whose arrays have these lengths. Elements are 0, 1, … in turn, and two records after
+    each other have the same scalar."""
+    elements = Column((np.arange(sum(lengths)) % 7).astype(np.int32), offsets_from_lengths(np.array(lengths)))
+    scalars = Column((np.arange(len(lengths)) // 2 % 7).astype(np.int32))
+    given = count_batch(Batch(len(lengths), (scalars, elements)), (7, 7))
+    distortions = (Distortion(len(lengths), 2.5, 0.9), Distortion(sum(lengths), 1.0, 0.4))
+    return Block("discharges", 0, first, first + len(lengths) - 1, 0, 1, given, given, distortions, {})
 
 
 def published(bench: SessionBench) -> StatisticsMessage:

@@ -16,7 +16,7 @@ def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) 
 
     A probability that is an average over all rows differs by at most this share from the average over the remaining
     rows. With more than two attributes, the counts of each attribute and of each pair are reduced separately, and the
-    share is the largest of them.
+    share is the largest of them. The lengths of arrays stay those of all events.
 
     * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
     """

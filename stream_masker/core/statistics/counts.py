@@ -7,7 +7,7 @@ Every statistic of the papers depends on a window only through how often each va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -54,6 +54,8 @@ class Counts:
       because they caused their record's rejection.
     * ``unknown[j]``: how many of these values were not known concepts, before the policy for unknown codes was applied.
     * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
+    * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
+      are these numbers, 0 included. An event that was counted without lengths, by an older release, is in none of them.
     """
 
     records: int
@@ -62,6 +64,7 @@ class Counts:
     given: tuple[int, ...]
     unknown: tuple[int, ...]
     numeric: Moments | None = None
+    lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
 
 
 def count_batch(
@@ -84,7 +87,13 @@ def count_batch(
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
-    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric)
+    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, count_lengths(batch))
+
+
+def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
+    """Count the numbers of present elements of the records of a batch; see ``Counts.lengths``."""
+    columns = enumerate(batch.columns)
+    return {j: count_keys(_present_elements(column)) for j, column in columns if column.is_array}
 
 
 def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
@@ -186,6 +195,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
     blocks = list(counts)
     _same_attributes(blocks)
     first = blocks[0]
+    arrays = sorted({j for block in blocks for j in block.lengths})
     return Counts(
         records=sum(block.records for block in blocks),
         values=tuple(combine(column) for column in zip(*(block.values for block in blocks), strict=True)),
@@ -193,6 +203,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
         given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         numeric=merge_moments([block.numeric for block in blocks]),
+        lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
     )
 
 
@@ -202,7 +213,7 @@ def subtract(total: Counts, part: Counts) -> Counts:
     Raises StatisticsError if ``part`` is not contained in ``total``.
     """
     left = merge([replace(total, numeric=None), _negated(part)])
-    columns = [*left.values, *left.pairs.values()]
+    columns = [*left.values, *left.pairs.values(), *left.lengths.values()]
     if left.records < 0 or min(left.unknown, default=0) < 0 or any((c.counts < 0).any() for c in columns):
         raise StatisticsError("the counts to subtract are not part of the total")
     return replace(left, numeric=subtract_moments(total.numeric, part.numeric))
@@ -220,6 +231,12 @@ def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.i
 def _elements(column: Column) -> NDArray[np.int32]:
     offsets = _offsets(column)
     return column.codes[offsets[0] : offsets[-1]]
+
+
+def _present_elements(column: Column) -> Int64Array:
+    """Return (n,) int64: the number of present elements of each record."""
+    before = np.concatenate(([0], np.cumsum(column.codes >= 0)))
+    return np.diff(before[_offsets(column)])
 
 
 def _owners(column: Column) -> Int64Array:
@@ -262,11 +279,16 @@ def _collect(keys: Int64Array, counts: Int64Array) -> SparseCounts:
 def _negated(counts: Counts) -> Counts:
     return Counts(
         -counts.records,
-        tuple(SparseCounts(column.keys, -column.counts) for column in counts.values),
-        {key: SparseCounts(column.keys, -column.counts) for key, column in counts.pairs.items()},
+        tuple(map(_negative, counts.values)),
+        {key: _negative(column) for key, column in counts.pairs.items()},
         tuple(-n for n in counts.given),
         tuple(-n for n in counts.unknown),
+        lengths={j: _negative(column) for j, column in counts.lengths.items()},
     )
+
+
+def _negative(column: SparseCounts) -> SparseCounts:
+    return SparseCounts(column.keys, -column.counts)
 
 
 def _same_attributes(blocks: Sequence[Counts]) -> None:

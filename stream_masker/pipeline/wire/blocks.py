@@ -50,8 +50,9 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
     """Return a calibration block as JSON.
 
     configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
-    attributes, if there are any. In the message, ``records`` is the number of records of both sides, and ``first`` and
-    ``second`` of a pair are indices into the concepts of its two attributes on the same side.
+    attributes, if there are any. In the message, ``records`` is the number of records of both sides, ``lengths`` of an
+    array are those of both sides, because masking replaces each element by one, and ``first`` and ``second`` of a pair
+    are indices into the concepts of its two attributes on the same side.
     """
     attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
     message = {
@@ -92,9 +93,16 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
         "truncated": distortion.truncated,
         "unsigned": distortion.unsigned,
         **({"styles": asdict(block.styles[j])} if block.styles else {}),
+        **_lengths(block.original, j),
         "original": _concepts(block.original.values[j], taxonomy),
         "masked": _concepts(block.masked.values[j], taxonomy),
     }
+
+
+def _lengths(counts: Counts, j: int) -> JsonObject:
+    if j not in counts.lengths:
+        return {}
+    return {"lengths": {"elements": counts.lengths[j].keys, "counts": counts.lengths[j].counts}}
 
 
 def _concepts(counts: SparseCounts, taxonomy: Taxonomy) -> JsonObject:
@@ -143,8 +151,9 @@ def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()
 def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> Block:
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
+    lengths = _read_lengths(attributes)
     original, masked = (
-        replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric))
+        replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric), lengths=lengths)
         for side in SIDES
     )
     return Block(
@@ -195,6 +204,12 @@ def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments 
     return moments
 
 
+def _read_lengths(attributes: Sequence[MessageReader]) -> dict[int, SparseCounts]:
+    """Return the lengths of the arrays; blocks of older releases have none."""
+    readers = enumerate(attribute.optional("lengths") for attribute in attributes)
+    return {j: _sorted(r, r.integers("elements"), r.integers("counts", least=1)) for j, r in readers if r is not None}
+
+
 def _distortion(attribute: MessageReader) -> Distortion:
     return Distortion(
         values=attribute.integer("values"),
@@ -231,7 +246,7 @@ def _sorted(side: MessageReader, keys: NDArray[np.int64], counts: NDArray[np.int
     order = np.argsort(keys, kind="stable")
     ascending = keys[order]
     if (ascending[1:] == ascending[:-1]).any():
-        side.fail("counts", "counts of distinct concepts")
+        side.fail("counts", "counts of distinct keys")
     return SparseCounts(ascending, counts[order])
 
 

@@ -2,11 +2,15 @@
 
 A block is authentic, but a defective worker may have written it. A single block must not outweigh all others of its
 window, overflow a sum, or have statistics that contradict each other.
+
+A block has the lengths of its arrays once, for both sides: masking replaces each element by one, so that a record has
+as many elements after it as before. Values that are suppressed or rejected are on neither side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from operator import mul
 from typing import Final
 
 import numpy as np
@@ -46,6 +50,7 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
         yield from _too_many_rows(name, counts)
     if [c.rows for c in original.values] != [c.rows for c in masked.values]:
         yield "attributes", "counts of equally many values before and after masking"
+    yield from _wrong_lengths(original)
     if _rows(original.pairs) != _rows(masked.pairs):
         yield "pairs", "counts of equally many pairs before and after masking"
     for name, counts in (("original", original), ("masked", masked)):
@@ -71,6 +76,19 @@ def _too_many_rows(name: str, counts: Counts) -> Iterator[tuple[str, str]]:
     for column in (*counts.values, *counts.pairs.values()):
         if float(column.counts.sum(dtype=np.float64)) > most:
             yield f"{name} counts", f"at most {rows} for each record"
+
+
+def _wrong_lengths(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Each record has one number of elements, and each element is a value. The sums are those of Python's integers,
+    which cannot overflow."""
+    for j, column in counts.lengths.items():
+        elements, records = column.keys.tolist(), column.counts.tolist()
+        if max(elements, default=0) > MAX_COUNTED_ELEMENTS:
+            yield "lengths", f"numbers of at most {MAX_COUNTED_ELEMENTS} elements"
+        if sum(records) != counts.records:
+            yield "lengths", "one for each record"
+        if sum(map(mul, elements, records)) != counts.values[j].rows:
+            yield "lengths", "counts of as many elements as the array has values"
 
 
 def _rows(pairs: Mapping[tuple[int, int], SparseCounts]) -> list[int]:

@@ -1,7 +1,8 @@
 """Counts of batches against literal counting row by row; merging and subtracting counts."""
 
 from collections import Counter
-from itertools import combinations
+from dataclasses import replace
+from itertools import combinations, pairwise
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def batches(draw, shapes=SHAPES, most=12):
     columns = []
     for is_array, size in zip(arrays, SIZES, strict=False):
         if is_array:
-            elements = st.lists(st.integers(0, size - 1), max_size=4)
+            elements = st.lists(st.integers(ABSENT, size - 1), max_size=4)
             columns.append(array(*(draw(elements) for _ in range(n))))
         else:
             columns.append(scalar(*(draw(st.integers(ABSENT, size - 1)) for _ in range(n))))
@@ -90,7 +91,18 @@ def plain(counts: Counts):
         [as_dict(column) for column in counts.values],
         {key: as_dict(column) for key, column in counts.pairs.items()},
         counts.unknown,
+        {j: as_dict(column) for j, column in counts.lengths.items()},
     )
+
+
+def literal_lengths(batch):
+    return {
+        j: Counter(
+            sum(code >= 0 for code in column.codes[start:end]) for start, end in pairwise(column.offsets.tolist())
+        )
+        for j, column in enumerate(batch.columns)
+        if column.is_array
+    }
 
 
 def check_form(sparse):
@@ -107,7 +119,8 @@ def test_counts_equal_those_of_the_literal_rows(batch):
     assert [as_dict(column) for column in counts.values] == values
     for (i, j), pair in counts.pairs.items():
         assert {divmod(key, SIZES[j]): n for key, n in as_dict(pair).items()} == pairs[i, j]
-    for sparse in (*counts.values, *counts.pairs.values()):
+    assert {j: as_dict(column) for j, column in counts.lengths.items()} == literal_lengths(batch)
+    for sparse in (*counts.values, *counts.pairs.values(), *counts.lengths.values()):
         check_form(sparse)
         assert sparse.rows == sum(as_dict(sparse).values())
 
@@ -120,6 +133,7 @@ def test_an_event_has_one_row_per_array_element():
         [{1: 2, 2: 1, 3: 1}, {0: 1, 4: 1, 5: 1}],
         {(0, 1): {1 * 6 + 0: 1, 1 * 6 + 5: 1, 3 * 6 + 4: 1}},
         (0, 7),
+        {1: {0: 1, 1: 1, 2: 1}},
     )
 
 
@@ -129,12 +143,27 @@ def test_two_arrays_share_no_row_and_each_repeats_the_scalars():
     assert as_dict(counts.values[0]) == {1: 3, 2: 1}
     assert as_dict(counts.pairs[1, 2]) == {}
     assert as_dict(counts.pairs[0, 2]) == {1 * 5 + 4: 1}
+    assert {j: as_dict(column) for j, column in counts.lengths.items()} == {1: {0: 1, 2: 1}, 2: {0: 1, 1: 1}}
+
+
+def test_absent_elements_do_not_count_towards_lengths():
+    batch = Batch(4, (array([ABSENT, 3, ABSENT], [ABSENT], [], [1, 2]), scalar(1, ABSENT, 2, 3)))
+    counts = count_batch(batch, SIZES[:2])
+    assert list(counts.lengths) == [0]
+    assert as_dict(counts.lengths[0]) == {0: 2, 1: 1, 2: 1}
+
+
+def test_an_array_without_any_record_is_known_as_an_array():
+    counts = count_batch(Batch(0, (array(), scalar())), SIZES[:2])
+    assert {j: as_dict(column) for j, column in counts.lengths.items()} == {0: {}}
 
 
 def test_offsets_need_not_start_at_zero():
     whole = array([1, 2], [3], [4, 5])
     part = Batch(2, (Column(whole.codes, whole.offsets[1:]),))
-    assert as_dict(count_batch(part, [6]).values[0]) == {3: 1, 4: 1, 5: 1}
+    counts = count_batch(part, [6])
+    assert as_dict(counts.values[0]) == {3: 1, 4: 1, 5: 1}
+    assert as_dict(counts.lengths[0]) == {1: 1, 2: 1}
 
 
 @given(parts=st.lists(batches(shapes=st.just([False, True, False])), min_size=1, max_size=5))
@@ -145,8 +174,20 @@ def test_merged_parts_equal_the_whole(parts):
     assert [as_dict(column) for column in merged.values] == values
     assert merged.records == sum(part.size for part in parts)
     assert merged.unknown == (len(parts), 0, 2 * len(parts))
-    for sparse in (*merged.values, *merged.pairs.values()):
+    assert as_dict(merged.lengths[1]) == sum((literal_lengths(part)[1] for part in parts), Counter())
+    for sparse in (*merged.values, *merged.pairs.values(), *merged.lengths.values()):
         check_form(sparse)
+
+
+def test_counts_with_and_without_lengths_are_merged():
+    counts = [
+        count_batch(Batch(2, (array([1, 2], []), array([3], [3, 3, 3]))), SIZES[:2]),
+        replace(count_batch(Batch(1, (array([1]), array([2]))), SIZES[:2]), lengths={}),
+        count_batch(Batch(1, (scalar(ABSENT), array([4]))), SIZES[:2]),
+    ]
+    merged = merge(counts)
+    assert merged.records == 4
+    assert {j: as_dict(column) for j, column in merged.lengths.items()} == {0: {0: 1, 2: 1}, 1: {1: 2, 3: 1}}
 
 
 KEYS = st.lists(st.integers(0, 12), max_size=12)
@@ -171,8 +212,17 @@ def test_subtracting_an_addend_restores_the_rest(first, second):
     a, b = count_batch(first, SIZES[:2], unknown=[1, 2]), count_batch(second, SIZES[:2])
     left = subtract(merge([a, b]), b)
     assert plain(left) == plain(a)
-    for sparse in (*left.values, *left.pairs.values()):
+    for sparse in (*left.values, *left.pairs.values(), *left.lengths.values()):
         check_form(sparse)
+
+
+def test_lengths_that_are_not_in_the_total_cannot_be_subtracted():
+    whole = count_batch(Batch(3, (array([1, 2], [1], [2]),)), SIZES[:1])
+    part = count_batch(Batch(2, (array([1, 2], []),)), SIZES[:1])
+    with pytest.raises(StatisticsError, match="not part of the total"):
+        subtract(whole, part)
+    with pytest.raises(StatisticsError, match="not part of the total"):
+        subtract(replace(whole, lengths={}), whole)
 
 
 def test_only_contained_counts_can_be_subtracted():

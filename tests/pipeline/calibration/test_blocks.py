@@ -97,8 +97,11 @@ def test_only_records_that_do_not_fit_into_one_block_are_split(records, limit):
 
 def check_counts(found, expected):
     assert found.records == expected.records
+    assert list(found.lengths) == list(expected.lengths) == [1]
     for one, other in zip(
-        [*found.values, *found.pairs.values()], [*expected.values, *expected.pairs.values()], strict=True
+        [*found.values, *found.pairs.values(), *found.lengths.values()],
+        [*expected.values, *expected.pairs.values(), *expected.lengths.values()],
+        strict=True,
     ):
         np.testing.assert_array_equal(one.keys, other.keys)
         np.testing.assert_array_equal(one.counts, other.counts)

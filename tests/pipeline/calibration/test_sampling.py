@@ -62,7 +62,7 @@ def test_strata_are_the_records_of_the_levels_from_the_given_one(
 
 
 def same(a: Counts, b: Counts) -> bool:
-    columns = [*zip(a.values, b.values, strict=True), (a.pairs[0, 1], b.pairs[0, 1])]
+    columns = [*zip(a.values, b.values, strict=True), (a.pairs[0, 1], b.pairs[0, 1]), (a.lengths[1], b.lengths[1])]
     return a.records == b.records and all(
         x.keys.tolist() == y.keys.tolist() and x.counts.tolist() == y.counts.tolist() for x, y in columns
     )

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-from calibration_session import SessionBench, block, published
+from calibration_session import SessionBench, array_block, block, published
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
@@ -29,6 +29,10 @@ ANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthChe
 
 def raw_block(components: CalibratorComponents, first: int = 0) -> bytes:
     return encode_block(block(first), components.subject.taxonomies, configuration="0")
+
+
+def raw_array_block(components: CalibratorComponents, first: int = 0) -> bytes:
+    return encode_block(array_block(first, [0, 2, 1, 3, 0, 4]), components.subject.taxonomies, configuration="0")
 
 
 def publishes(bench: SessionBench) -> bool:
@@ -59,7 +63,8 @@ def masking(components: CalibratorComponents, tmp_path: Path) -> Masking:
 def test_a_session_goes_on_after_any_block(components: CalibratorComponents, data: st.DataObject) -> None:
     bench = SessionBench(replace(components, risk_limits=None))
     for offset in range(4):
-        raw = data.draw(mutated(raw_block(components, 10 * offset)))
+        genuine = raw_array_block if offset % 2 else raw_block
+        raw = data.draw(mutated(genuine(components, 10 * offset)))
         bench.session.deliver(offset, 0, b"discharges:0:%d" % (10 * offset), raw)
     while bench.session.pending_windows:
         bench.session.publish_next()
@@ -80,6 +85,14 @@ BAD = {
     "an integer of more than 64 bits": ("attributes.one.given", 2**63),
 }
 
+BAD_LENGTHS = {
+    "more elements than are counted": {"elements": [0, 300], "counts": [5, 1]},
+    "more elements than values": {"elements": [0, 1, 2, 3, 5], "counts": [2, 1, 1, 1, 1]},
+    "more records than the block": {"elements": [0, 1, 2, 3, 4], "counts": [10**15, 1, 1, 1, 1]},
+    "a negative number of elements": {"elements": [-1, 1, 2, 3, 4], "counts": [2, 1, 1, 1, 1]},
+    "a number of elements twice": {"elements": [0, 0, 1, 2, 3, 4], "counts": [1] * 6},
+}
+
 
 @pytest.mark.parametrize("bad", BAD)
 def test_a_block_that_no_records_can_have_is_refused(
@@ -92,10 +105,36 @@ def test_a_block_that_no_records_can_have_is_refused(
     for name in parents:
         place = place[int(name)] if isinstance(place, list) else place[name]
     place[last] = value
+    check_refused(bench, message, caplog)
+
+
+@pytest.mark.parametrize("bad", BAD_LENGTHS)
+def test_lengths_of_arrays_that_no_records_can_have_are_refused(
+    bad: str, bench: SessionBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    message = orjson.loads(raw_array_block(bench.components))
+    message["attributes"]["two"]["lengths"] = BAD_LENGTHS[bad]
+    check_refused(bench, message, caplog)
+
+
+def check_refused(bench: SessionBench, message: object, caplog: pytest.LogCaptureFixture) -> None:
     bench.session.deliver(3, 0, block_key(block(0)), orjson.dumps(message))
     assert bench.metric("blocks_read_total", outcome="refused") == 1
     assert len(caplog.records) == 1
     assert publishes(bench)
+
+
+def test_a_window_of_blocks_with_and_without_lengths_is_published(bench: SessionBench) -> None:
+    """Workers of two releases write to the topic during an update."""
+    message = orjson.loads(raw_array_block(bench.components, 100))
+    del message["attributes"]["two"]["lengths"]
+    bench.deliver(3, array_block(0, [0, 2, 1, 3, 0, 4]))
+    bench.session.deliver(4, 0, block_key(array_block(100, [1])), orjson.dumps(message))
+    window = bench.session._pending[0]
+    assert window.original.records == 12
+    assert window.original.lengths[1].counts.tolist() == [2, 1, 1, 1, 1]
+    bench.session.publish_next()
+    assert len(bench.publisher.published) == 1
 
 
 def test_a_window_with_more_unknown_values_than_values_has_statistics(bench: SessionBench) -> None:

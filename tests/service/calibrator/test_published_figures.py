@@ -6,9 +6,10 @@ import math
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 import yaml
-from calibration_session import ONTOLOGY, SessionBench, block
+from calibration_session import ONTOLOGY, SessionBench, array_block, block
 from prometheus_client import generate_latest
 
 from stream_masker.pipeline.wire.reports import encode_drift
@@ -19,7 +20,7 @@ FAR_FUTURE = 1e12
 """Seconds: any time limit has passed."""
 
 
-def bench_with(folder: Path, **publication: Any) -> SessionBench:
+def bench_with(folder: Path, mechanism: str = "semantic_transport", **publication: Any) -> SessionBench:
     (folder / "ontology.csv").write_text(ONTOLOGY)
     (folder / "secret").write_bytes(b"the secret of all processes")
     (folder / "secret").chmod(0o600)
@@ -30,6 +31,7 @@ def bench_with(folder: Path, **publication: Any) -> SessionBench:
         "noise_key": "position",
         "calibration": {"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
         "secret": {"file": "secret"},
+        "mechanism": {"name": mechanism},
         "publication": publication,
     }
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
@@ -114,3 +116,21 @@ def test_the_risk_that_people_see_is_rounded(bench: SessionBench, caplog: pytest
     for place, value in figures.items():
         assert math.isinf(value) or value == pytest.approx(round(value, 2), abs=1e-12), place
     assert "vulnerability 0." in caplog.text
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_records": 1}, {"epsilon": 1.0}])
+def test_people_do_not_see_how_many_elements_arrays_have(tmp_path: Path, limits: dict[str, float]) -> None:
+    """Windows with the same rows, but other numbers of elements."""
+    found = []
+    for name, lengths in (("equal", [3] * 40), ("unequal", [1, 5] * 20)):
+        (tmp_path / name).mkdir()
+        made = bench_with(tmp_path / name, "semantic_noise", **limits)
+        for number in range(2):
+            made.deliver(number, array_block(40 * number, lengths))
+            publish(made)
+        made.session.assess_risk()
+        reports, metrics = seen(made)
+        assert len(reports) == 2
+        figures = [line for line in metrics if "_seconds" not in line]
+        found.append(([orjson.loads(report) | {"published": 0} for report in reports], figures))
+    assert found[0] == found[1]

@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.ontology import Ontology
+from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.events import LEFT_OUT, MAX_ELEMENTS
 from stream_masker.core.risk.sampling import hoeffding_bound
@@ -166,3 +167,19 @@ def test_without_lengths_or_with_one_element_a_row_is_a_record(reference):
 @pytest.mark.parametrize("name", ["data_swapping", "semantic_transport"])
 def test_mechanisms_with_figures_of_their_own_keep_them(name):
     assert ready({2: 9}, name).risk().given_record == ready(None, name).risk().given_record
+
+
+@pytest.mark.exhaustive
+def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often():
+    tau = icd9cm().taxonomy()
+    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
+    found = [[concepts.resolve(row[f"diag_{k}"])[0] for k in (1, 2, 3)] for row in discharges()]
+    codes = np.array([each for each in found if min(each) >= 0], np.int32)
+    columns = Column(codes[:, 0].copy()), Column(codes[:, 1:].ravel(), np.arange(0, 2 * len(codes) + 1, 2))
+    counts = count_batch(Batch(len(codes), columns), [len(tau)] * 2)
+    made = mechanism("semantic_noise")(dict.fromkeys(NAMES, tau), reference="root", seed=SEED)
+    made = made.with_statistics(made.compute(counts, version=1), counts)
+    for n, right in ((1, 0.78), (2, 0.79), (5, 0.85), (8, 0.89)):
+        events = SparseCounts(np.array([n]), np.array([len(codes)]))
+        risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk()
+        assert risk.given_record["a"] == pytest.approx(right, abs=0.01)

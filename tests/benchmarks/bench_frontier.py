@@ -14,7 +14,8 @@ disclosure are of the principal one.
 ``--three``: instead, semantic noise with three diagnoses, then transport with its RMSE, and with a V of 0.6. V and
 certain are those of each diagnosis from its own mask; the target of 0.6 is for all masks of the record.
 
-``--array``: the same for events with a principal diagnosis and an array of two secondary ones.
+``--array``: the same for events with a principal diagnosis and an array of two secondary ones; and of four, those of
+two discharges with the same principal diagnosis. "V, all masks" is that from all masks of the event.
 """
 
 from __future__ import annotations
@@ -63,8 +64,13 @@ def main() -> None:
     parser.add_argument("--three", action="store_true", help="three diagnoses, semantic noise and transport only")
     parser.add_argument("--array", action="store_true", help="one diagnosis and an array, these two only")
     given = parser.parse_args()
-    if given.three or given.array:
-        several_diagnoses(given.sample, array=given.array)
+    if given.three:
+        compare("three diagnoses", three_diagnoses(given.sample), ("diag_1", "diag_2", "diag_3"))
+        return
+    if given.array:
+        one = three_diagnoses(given.sample)
+        for label, batch in (("two", with_array(one)), ("four", with_longer_array(one))):
+            compare(f"a diagnosis and an array of {label}", batch, NAMES)
         return
     tau, codes = icd9cm().taxonomy(), real_pairs()
     batch = as_batch(codes[:, : given.sample])
@@ -73,26 +79,46 @@ def main() -> None:
     table(f"every mechanism, {batch.size:,} discharges, prior V {prior:.3f}", HEAD, rows(tau, batch, chosen))
 
 
-def several_diagnoses(sample: int | None, *, array: bool) -> None:
-    """Compare semantic noise with transport of the same RMSE, for three diagnoses or for one and an array of two."""
-    names, batch = ("diag_1", "diag_2", "diag_3"), as_batch(real_codes(("diag_1", "diag_2", "diag_3"))[:, :sample])
-    if array:
-        names, elements = ("principal", "secondary"), np.stack([column.codes for column in batch.columns[1:]], axis=1)
-        offsets = np.arange(0, elements.size + 1, 2)
-        batch = Batch(batch.size, (batch.columns[0], Column(elements.ravel(), offsets)))
+def three_diagnoses(sample: int | None) -> Batch:
+    return as_batch(real_codes(("diag_1", "diag_2", "diag_3"))[:, :sample])
+
+
+def with_array(batch: Batch) -> Batch:
+    """Return events with an array of the second and the third diagnosis."""
+    elements = np.stack([column.codes for column in batch.columns[1:]], axis=1)
+    offsets = np.arange(0, elements.size + 1, elements.shape[1])
+    return Batch(batch.size, (batch.columns[0], Column(elements.ravel(), offsets)))
+
+
+def with_longer_array(batch: Batch) -> Batch:
+    """Return events with an array of the second and third diagnoses of two discharges with the same first one."""
+    order = np.lexsort((np.random.default_rng(1).random(batch.size), batch.columns[0].codes))
+    first, *others = (column.codes[order] for column in batch.columns)
+    starts = np.flatnonzero(np.concatenate([[True], first[1:] != first[:-1]]))
+    place = np.arange(first.size) - np.repeat(starts, np.diff(np.append(starts, first.size)))
+    one = np.flatnonzero((place[:-1] % 2 == 0) & (first[1:] == first[:-1]))
+    columns = [codes[rows] for rows in (one, one + 1) for codes in others]
+    return with_array(Batch(one.size, tuple(Column(codes) for codes in (first[one], *columns))))
+
+
+def compare(label: str, batch: Batch, names: tuple[str, ...]) -> None:
+    """Compare semantic noise with transport of the same RMSE, and with transport of a given V."""
     taxonomies = dict.fromkeys(names, icd9cm().taxonomy())
-    noise = mechanism("semantic_noise")(taxonomies, reference="root", seed=SEED)
-    risks = {"semantic_noise, root": assessed(noise, batch)[1]}
-    same = {"rmse": dict(risks["semantic_noise, root"].rmse)}
+    risks = {}
+    for candidates in ("all", "observed"):
+        noise = mechanism("semantic_noise")(taxonomies, reference="root", candidates=candidates, seed=SEED)
+        risks[f"semantic_noise, root, {candidates}"] = assessed(noise, batch)[1]
+    same = {"rmse": dict(risks["semantic_noise, root, all"].rmse)}
     targets: dict[str, Any] = {"the same RMSE": same, "V of 0.6": {"vulnerability": 0.6}}
-    for label, target in targets.items():
-        risks[f"transport, {label}"] = assessed(SemanticTransport(taxonomies, target=target, seed=SEED), batch)[1]
-    head = ["mechanism", *(f"{figure} of {name}" for figure in ("RMSE", "V", "certain") for name in names)]
+    for name, target in targets.items():
+        risks[f"transport, {name}"] = assessed(SemanticTransport(taxonomies, target=target, seed=SEED), batch)[1]
+    figures_of = {"RMSE": "rmse", "V": "vulnerability", "V, all masks": "given_record", "certain": "certain"}
+    head = ["mechanism", *(f"{figure} of {name}" for figure in figures_of for name in names)]
     found = [
-        [label, *(each[name] for each in (risk.rmse, risk.vulnerability, risk.certain) for name in names)]
-        for label, risk in risks.items()
+        [mechanism_name, *(getattr(risk, field)[name] for field in figures_of.values() for name in names)]
+        for mechanism_name, risk in risks.items()
     ]
-    table(f"{', '.join(names)}, {batch.size:,} discharges", head, found)
+    table(f"{label}, {batch.size:,} events", head, found)
 
 
 def rows(tau: Taxonomy, batch: Batch, settings: list[tuple[str, dict[str, Any]]]) -> Iterator[list[object]]:

@@ -76,8 +76,9 @@ def check_turns(records, between, k, swaps, owners):
                 if v[1:] == value[1:] and between[turn, v[0]] <= bound + CLOSE and owners[v[0]] != owners[turn]
             }
             other = partner[value]
-            assert (other == value) == (not candidates)
-            if candidates:
+            own, *others = (records[i][j][t] for i, j, t in [value, *candidates])
+            assert (other == value) == (not candidates) or (other == value and is_forced(own, others))
+            if other != value:
                 assert other in candidates
                 assert partner[other] == value
                 unswapped.discard(other)
@@ -119,6 +120,16 @@ def test_every_turn_of_algorithm_2_over_arrays(tau, data):
     check_turns(records, distances_of(records, [WuPalmer(tau).matrix(np.arange(len(tau)))]), k, swaps, owners)
 
 
+def is_forced(own, others):
+    """Whether all values that a value could be swapped with are equal, and differ from it."""
+    return len(set(others)) == 1 and own not in others
+
+
+def stays(rng, own, others):
+    """Whether a value keeps its place although it could be swapped: with probability 1/2 if its swap is forced."""
+    return is_forced(own, others) and rng.random() < 0.5
+
+
 def draw_best(rng, scores, among):
     """Draw one index among those of the largest score."""
     best = max(scores[i] for i in among)
@@ -132,7 +143,7 @@ def ranked(rng, between, reference, last=()):
     return sorted(others, key=lambda i: (round(between[reference, i], 9), i in last))
 
 
-def algorithm_1(between, k, rng):
+def algorithm_1(codes, between, k, rng):
     n = len(between)
     reference = draw_best(rng, between.sum(axis=1), range(n))
     order = [reference, *ranked(rng, between, reference)]
@@ -145,7 +156,7 @@ def algorithm_1(between, k, rng):
         if i in swapped:
             continue
         interval = [x for x in order[at + 1 : at + k + 1] if x not in swapped]
-        if interval:
+        if interval and not stays(rng, codes[i], codes[interval].tolist()):
             partner = rng.choice(interval)
             result[i], result[partner] = partner, i
             swapped.add(partner)
@@ -154,7 +165,7 @@ def algorithm_1(between, k, rng):
 
 
 def algorithm_3(records, between, k, rng):
-    """Algorithm 3 for scalars; with one attribute it is Algorithm 2."""
+    """Algorithm 3 for scalars, with forced swaps only half of the time; with one attribute it is Algorithm 2."""
     n, m = len(records), len(records[0])
     result, unswapped = [list(range(n)) for _ in range(m)], [set(range(n)) for _ in range(m)]
     reference = draw_best(rng, between.sum(axis=1), range(n))
@@ -164,7 +175,7 @@ def algorithm_3(records, between, k, rng):
                 continue
             swapped = set(range(n)) - unswapped[j]
             interval = [x for x in ranked(rng, between, reference, swapped)[:k] if x in unswapped[j]]
-            if interval:
+            if interval and not stays(rng, records[reference][j][0], [records[x][j][0] for x in interval]):
                 partner = rng.choice(interval)
                 result[j][reference], result[j][partner] = partner, reference
                 unswapped[j].discard(partner)
@@ -214,8 +225,8 @@ def test_outcomes_of_algorithm_1(tau, k):
     for _ in range(RUNS):
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
         order = np.lexsort((words[:, 2], ranks))
-        ours[tuple(swap_in_range(order, np.arange(codes.size), k, words).tolist())] += 1
-        literal[algorithm_1(between, k, random)] += 1
+        ours[tuple(swap_in_range(order, codes, np.arange(codes.size), k, words).tolist())] += 1
+        literal[algorithm_1(codes, between, k, random)] += 1
     assert_similar(ours, literal)
 
 

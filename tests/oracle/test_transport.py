@@ -215,8 +215,8 @@ def dense_coupling(source, target, kernel, squares):
 
 
 def conditional(table, counts, given, sharpness, least=1):
-    edge = Edge(0, 1, table, counts, sharpness)
-    return edge.laws(given.squares[1], 2.0, least)
+    edge = Edge(0, 1, table, counts, sharpness, 2.0)
+    return edge.laws(given.squares[1], least)
 
 
 @pytest.mark.parametrize("least", [1, 4])

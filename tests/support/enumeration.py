@@ -115,9 +115,11 @@ class Enumeration:
         written = np.where(counts[new_a] >= self._prepared.least, counts[new_a], 0.0)
         if not counts[a].any() or not written.any():
             return self.alone(child)
-        sharpness = next(e.sharpness for e in self._prepared.edges if (e.parent, e.child) == edge)
+        found = next(e for e in self._prepared.edges if (e.parent, e.child) == edge)
         own, new = np.flatnonzero(counts[a]), np.flatnonzero(counts[new_a])
-        kernel = np.exp(-np.minimum(MAX_EXPONENT, sharpness * self._powers[child]))[np.ix_(own, new)]
+        kernel = np.exp(
+            -np.minimum(MAX_EXPONENT, found.sharpness * self._prepared.squares[child] ** (found.power / 2.0))
+        )[np.ix_(own, new)]
         result = np.full((self.sizes[child],) * 2, np.nan)
         result[own] = 0.0
         result[np.ix_(own, new)] = rounded_coupling(

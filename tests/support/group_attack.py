@@ -15,9 +15,10 @@ TRIALS = 40
 
 
 def masked_group(made: WindowedMechanism[Any], codes: np.ndarray, secret: bytes) -> np.ndarray:
-    """(n,) int32: the masks of a group of one attribute."""
+    """(n,) int32: the masks of the first attribute of a group of records whose attributes are all equal."""
     keys = PositionKeys(secret, "group", 0, np.arange(codes.size, dtype=np.int64))
-    return made.mask_batch(Batch(codes.size, (Column(codes),)), keys).columns[0].codes
+    columns = tuple(Column(codes.copy()) for _ in made.attributes)
+    return made.mask_batch(Batch(codes.size, columns), keys).columns[0].codes
 
 
 def undone_share(made: WindowedMechanism[Any], groups: list[np.ndarray]) -> float:

@@ -17,7 +17,8 @@ WU_PALMER = 0
 LOG_TAXONOMIC = 1
 
 PREFETCH_TARGETS = 8
-"""The ancestors of a pair are prefetched this many pairs ahead of their use, and their offsets twice as many."""
+"""The ancestors of a pair are prefetched this many pairs ahead of their use (in a tree the first links up to them), and
+their offsets twice as many."""
 
 
 @inlined
@@ -51,15 +52,22 @@ def tree_pairs(
     depth: Int32Array,
     result: Float64Array,
 ) -> None:
-    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``."""
-    for i in chosen:
+    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``.
+
+    Which of two positions is the greater one is not a branch: it would be mispredicted at every other step.
+    """
+    for k in range(chosen.size):
+        ahead = chosen[min(k + PREFETCH_TARGETS, chosen.size - 1)]
+        for position in (a[ahead], b[ahead]):
+            prefetch(parent, int64(position))
+            prefetch(depth, int64(position))
+        i = chosen[k]
         lcs = a[i]
         other = b[i]
         while lcs != other:
-            if lcs > other:
-                lcs = parent[lcs]
-            else:
-                other = parent[other]
+            greater = max(lcs, other)
+            other = min(lcs, other)
+            lcs = parent[greater]
         result[i] = tree_distance(kind, depth[lcs], depth[a[i]], depth[b[i]])
 
 

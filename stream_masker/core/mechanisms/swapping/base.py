@@ -90,6 +90,9 @@ class Swapping(GroupMechanism[Prepared]):
     elements of an array attribute are values of that attribute. Two elements of one record are never exchanged, which
     would mask nothing. Each array keeps its length.
 
+    Everyone who sees the masks of a group knows its values. A swap is *forced* if all values that a value could be
+    swapped with are equal, and differ from it: everyone could undo it, so it takes place with probability 1/2 only.
+
     All randomness comes from the random words of the group's records. A value without a partner stays unchanged and is
     counted as ``truncated`` in the distortion. There is no noise: ``squared_noise`` is 0.
 
@@ -148,12 +151,12 @@ class Swapping(GroupMechanism[Prepared]):
 
 
 def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int64Array:
-    """Return (n,) int64 partners: each value swaps with one of the next k in ascending rank.
+    """Return (n,) int64 partners: each value swaps with one of the next k in ascending rank (``swap_in_range``).
 
     This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
     """
     order = np.lexsort((values.words[:, TIE_WORD], ranks))
-    return np.asarray(swap_in_range(order, values.owners, k, values.words))
+    return np.asarray(swap_in_range(order, values.codes, values.owners, k, values.words))
 
 
 def _masked_batch(batch: Batch, swapped: Sequence[SwappedColumn], distances: Sequence[Distance]) -> MaskedBatch:

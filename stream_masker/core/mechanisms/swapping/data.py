@@ -10,7 +10,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
-from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, TIE_WORD, swap_in_order
+from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, STAY_BIT, TIE_WORD, swap_in_order
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
@@ -18,9 +18,6 @@ from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-
-STAY_BIT = np.uint64(63)
-"""The bit of a random word that decides whether the only two records keep their values."""
 
 
 class DataSwapping(Swapping[Statistics]):
@@ -52,7 +49,7 @@ class DataSwapping(Swapping[Statistics]):
         return MIN_SWAP_RECORDS
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
-        if values.records == MIN_SWAP_RECORDS and values.words[0, PARTNER_WORD] >> STAY_BIT:
+        if values.records == MIN_SWAP_RECORDS and values.words[0, PARTNER_WORD] & STAY_BIT:
             return np.arange(len(values))
         order = np.argsort(values.words[:, TIE_WORD], kind="stable")
         return np.asarray(swap_in_order(order, values.owners))

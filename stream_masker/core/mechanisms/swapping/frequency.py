@@ -17,7 +17,8 @@ class DistributionalRankSwapping(IntervalSwapping[Statistics]):
     """Ranks values by their frequency in the group, and swaps each with one of the next k (2019: section 4.2).
 
     Common values are exchanged with common ones and rare values with rare ones, regardless of their meaning. Values of
-    equal frequency have equal rank; random words of the records order them.
+    equal frequency have equal rank; random words of the records order them. Forced swaps take place with probability
+    1/2.
     """
 
     name: ClassVar[str] = "distributional_rank_swapping"

@@ -29,8 +29,8 @@ IntervalShares: TypeAlias = float | Mapping[str, float] | None
 class SwapInterval:
     """The length of one attribute's swapping intervals: ``k``, or ⌊p·n/100⌋ of n values (2019: section 3.3).
 
-    It is at least ``MIN_LENGTH``. With an interval of one value, the values of a group decide who swaps with whom. A
-    swap keeps them, so that everyone could undo it.
+    It is at least ``MIN_LENGTH``. With an interval of one value, the values of a group, which swaps keep, decide who
+    swaps with whom: every swap would be forced (``base.Swapping``).
     """
 
     k: int | None = None

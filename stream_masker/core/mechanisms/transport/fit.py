@@ -99,7 +99,7 @@ class Fit:
         scale = unpack_array(read_model_field(model, "scale"), np.float32, counts.size).astype(np.float64)
         if not (np.abs(scale) <= MAX_LOG_SCALE).all():
             raise StatisticsError("a scale of the model is not allowed")
-        sharpness, changed = (_two_numbers(model, name) for name in ("sharpness", "changed"))
+        sharpness, changed = (two_numbers(model, name) for name in ("sharpness", "changed"))
         return cls(table, counts, sharpness, np.exp(scale), changed)
 
 
@@ -118,7 +118,8 @@ def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Arra
     return Table.of(*np.divmod(keys, shape[1]), shape), counts
 
 
-def _two_numbers(model: object, name: str) -> Float64Array:
+def two_numbers(model: object, name: str) -> Float64Array:
+    """Return (2,) float64 from 0 of a model's field. Raises StatisticsError."""
     try:
         numbers = np.array(read_model_field(model, name), np.float64)
     except (TypeError, ValueError):

@@ -11,8 +11,9 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
+from stream_masker.core.mechanisms.transport.reading import read_model
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
 from stream_masker.core.mechanisms.transport.sampling import masked_sums
 from stream_masker.core.mechanisms.transport.target import Target
@@ -78,7 +79,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 3
+    snapshot_format: ClassVar[int] = 4
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",

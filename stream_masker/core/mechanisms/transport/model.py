@@ -9,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
 from typing import Any
 
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.disclosure import channel_rows, joint_of_first
 from stream_masker.core.mechanisms.transport.field.fitting import FieldStart, check_written, meet_distance
 from stream_masker.core.mechanisms.transport.field.links import Field, Links, start_for
 from stream_masker.core.mechanisms.transport.field.records import TreeRecords
 from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, field_of, joints_of
-from stream_masker.core.mechanisms.transport.fit import Fit, pack_values, read_values
+from stream_masker.core.mechanisms.transport.fit import Fit, pack_values
 from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise, problem_of
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
+from stream_masker.core.mechanisms.transport.short.events import NO_LENGTHS, ShortEvents, rows_by_elements
+from stream_masker.core.mechanisms.transport.short.fitting import ShortProblem, starts_from
 from stream_masker.core.mechanisms.transport.solver import Scaling
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.tree.cores import Core, FieldCore, SingleCore
@@ -153,9 +153,11 @@ class ModelBuilder:
         factors: dict[int, float] = {}
         edges: list[Edge] = []
         fields: list[Field] = []
+        short: list[ShortEvents] = []
         for group in self._groups():
             if group.links is None and not group.arrays:
                 continue
+            short += self._short_events(group, singles)
             fitted = self._group_problem(group, singles).fit(self._core_fitter(group))
             edges += fitted.edges
             factors |= dict.fromkeys((edge.parent for edge in fitted.edges), fitted.factor)
@@ -163,7 +165,7 @@ class ModelBuilder:
                 fields.append(fitted.core.field)
             if fitted.core.single is not None:
                 singles[group.core[0]] = fitted.core.single
-        return singles, self._tree_model(factors, edges, fields)
+        return singles, self._tree_model(factors, edges, fields, short)
 
     def _group_problem(self, group: Group, singles: Sequence[Fit]) -> GroupProblem:
         target, least = self._settings.target, self._settings.least
@@ -171,7 +173,42 @@ class ModelBuilder:
         known = {} if self._previous is None else self._previous.roots
         factors = [known[j] for j in group.core if known.get(j)]
         first = (factors[0], NEXT_FACTOR_STEP) if factors else (FIRST_FACTOR, FACTOR_STEP)
-        return GroupProblem(self._settings.attributes, self._squares, self._wanted, target, least, edges, first)
+        return GroupProblem(
+            self._settings.attributes,
+            self._squares,
+            self._wanted,
+            target,
+            least,
+            edges,
+            first,
+            lambda j: self._rows_alone(j, singles[j]),
+        )
+
+    def _short_events(self, group: Group, singles: Sequence[Fit]) -> list[ShortEvents]:
+        """Return how events with few elements are masked: of a scalar without others that has one array."""
+        if group.links is not None or len(group.arrays) != 1:
+            return []
+        ((parent, child),) = group.arrays
+        rows = rows_by_elements(self._counts.lengths.get(child, NO_LENGTHS))
+        if not rows[1:].any():
+            return []
+        edge, previous, ratios = self._edge(parent, child, 1.0), None, np.ones(2)
+        before: Sequence[Values] = self._values
+        if self._previous is not None:
+            before = self._previous.values
+            ratios = np.array([self._ratios(self._previous, j)[0] for j in (parent, child)])
+            previous = next((s for s in self._previous.short if (s.parent, s.child) == (parent, child)), None)
+        problem = ShortProblem(
+            edge,
+            (self._settings.attributes[parent], self._settings.attributes[child]),
+            self._values,
+            (self._squares[parent].astype(np.float32), self._squares[child].astype(np.float32)),
+            self._settings.target,
+            self._wanted[[parent, child]],
+            self._settings.least,
+        )
+        fields = problem.fields(rows, starts_from(previous, edge, self._values, before, ratios))
+        return [ShortEvents(parent, child, singles[parent], rows, fields)]
 
     def _core_fitter(self, group: Group) -> FitCore:
         """Return the function that fits the scalars of a group to their distances."""
@@ -197,13 +234,14 @@ class ModelBuilder:
         return CoreFit(None, field_of(problem, found), joints_of(problem, found), (found, found.sharpness))
 
     def _tree_model(
-        self, factors: Mapping[int, float], edges: Sequence[Edge], fields: Sequence[Field]
+        self, factors: Mapping[int, float], edges: Sequence[Edge], fields: Sequence[Field], short: Sequence[ShortEvents]
     ) -> dict[str, Any]:
         names = self._settings.attributes
         return {
             "roots": {names[root]: factor for root, factor in sorted(factors.items())},
             "edges": [edge.to_model(names) for edge in edges],
             "fields": [field.to_model(names) for field in fields],
+            "short": [events.to_model(names) for events in short],
         }
 
     def _measured_tree(self) -> tuple[list[Fit], dict[str, Any]]:
@@ -226,7 +264,7 @@ class ModelBuilder:
             if isinstance(component.core, FieldCore):
                 fields.append(component.core.field(factor))
         roots = dict.fromkeys((edge.parent for edge in edges), 0.0)
-        return singles, self._tree_model(roots, edges, fields)
+        return singles, self._tree_model(roots, edges, fields, [])
 
     def _vulnerable(self, group: Group, component: Component, singles: list[Fit], edges: list[Edge]) -> float:
         """Fit a group to a vulnerability: return the factor of λ, add its edges, and replace the fit of one scalar."""
@@ -308,7 +346,7 @@ class ModelBuilder:
         table, counts = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
         if parent > child:
             table, counts = flipped(table, counts)
-        return Edge(parent, child, table, counts, sharpness)
+        return Edge(parent, child, table, counts, sharpness, self._settings.target.array_power)
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
@@ -330,63 +368,3 @@ def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Value
     """Return (m,) int64 ascending: keys of tuples that do not depend on the window."""
     first, second = (v.positions.astype(np.int64) for v in values)
     return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
-
-
-def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedTransport:
-    """Return what masking needs. Raises StatisticsError if the model is invalid."""
-    model = statistics.model
-    names = settings.attributes
-    packed, single = read_model_field(model, "values"), read_model_field(model, "single")
-    values = tuple(
-        Values.of(d.distance, *read_values(read_model_field(packed, name), len(d.distance.taxonomy)))
-        for name, d in zip(names, settings.distances, strict=True)
-    )
-    fits = tuple(
-        Fit.from_model(read_model_field(single, name), (len(v), 1)) for name, v in zip(names, values, strict=True)
-    )
-    pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
-    roots, edges, fields = _read_tree(model.get("tree"), names, values)
-    noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
-    return PreparedTransport(
-        values,
-        settings.distances,
-        fits,
-        pair,
-        roots,
-        edges,
-        fields,
-        settings.least,
-        settings.target.power,
-        pair is not None and not settings.target.by_distance,
-        tuple(noise.tolist()),
-        _read_truncated(model.get("truncated", []), names),
-    )
-
-
-def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
-    if not isinstance(model, list) or not set(map(str, model)) <= set(names):
-        raise StatisticsError("the model's truncated attributes are not a list of attributes")
-    return tuple(name in model for name in names)
-
-
-def _read_tree(
-    model: object, names: Sequence[str], values: Sequence[Values]
-) -> tuple[Mapping[int, float], tuple[Edge, ...], tuple[Field, ...]]:
-    if model is None:
-        return {}, (), ()
-    roots, edges, fields = (read_model_field(model, name) for name in ("roots", "edges", "fields"))
-    if not isinstance(roots, Mapping) or not isinstance(edges, list) or not isinstance(fields, list):
-        raise StatisticsError("the model's tree does not have the expected format")
-    if not set(roots) <= set(names):
-        raise StatisticsError("the model's tree has other attributes")
-    sizes = [len(v) for v in values]
-    shapes = {(a, b): (sizes[a], sizes[b]) for a, b in product(range(len(names)), repeat=2)}
-    read = tuple(Edge.from_model(edge, names, shapes) for edge in edges)
-    factors = {names.index(name): factor for name, factor in roots.items()}
-    if not all(isinstance(factor, float) and 0.0 <= factor < np.inf for factor in factors.values()):
-        raise StatisticsError("a factor of the model's tree is not a number from 0")
-    found = tuple(Field.from_model(field, names, values) for field in fields)
-    masked = [j for field in found for j in field.links.attributes] + [edge.child for edge in read]
-    if len(set(masked)) < len(masked):
-        raise StatisticsError("an attribute of the model has two places in its tree")
-    return factors, read, found

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
@@ -23,6 +23,8 @@ from stream_masker.core.mechanisms.transport.field.links import Field
 from stream_masker.core.mechanisms.transport.field.prepared import PreparedField
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
+from stream_masker.core.mechanisms.transport.short.events import ShortEvents
+from stream_masker.core.mechanisms.transport.short.prepared import PreparedShort
 from stream_masker.core.mechanisms.transport.solver import Problem, Scaling, gibbs
 from stream_masker.core.mechanisms.transport.tree.cores import epsilons_of
 from stream_masker.core.mechanisms.transport.tree.edge_risk import (
@@ -30,10 +32,11 @@ from stream_masker.core.mechanisms.transport.tree.edge_risk import (
     conditional_epsilon,
     edge_risks,
     joint_of_child,
+    rows_with_both,
 )
 from stream_masker.core.mechanisms.transport.tree.groups import extra_exponents
 from stream_masker.core.mechanisms.transport.tree.structure import Edge, flipped
-from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, single_places
+from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, single_values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.sampling import RecordRisk
 
@@ -51,7 +54,7 @@ class PreparedTransport:
     * ``values``, ``distances``: by attribute. ``fits``: the transport of each attribute alone.
     * ``pair``: the transport of pairs; None for one or for more than two attributes.
     * ``roots``: the factor of the additional exponents of each scalar with arrays. ``edges``: from scalars to arrays.
-    * ``fields``: the scalars that are masked together.
+    * ``fields``: the scalars that are masked together. ``short``: events of a scalar with few elements of its array.
     * ``least``: the least count of a tuple that is written. ``power``: γ of the kernel.
     * ``first_elements``: whether the first element of an array is masked as the second value of a pair, if there is a
       ``pair``, which is calibrated on events with one element at most; otherwise all elements are masked given the
@@ -67,6 +70,7 @@ class PreparedTransport:
     roots: Mapping[int, float]
     edges: tuple[Edge, ...]
     fields: tuple[Field, ...]
+    short: tuple[ShortEvents, ...]
     least: int
     power: float
     first_elements: bool
@@ -96,6 +100,8 @@ class PreparedTransport:
                 self._channel(j)
         for field in self.prepared_fields:
             _ = field.channel
+        for short in self.prepared_short:
+            short.make_channels()
         for edge in self.edges:
             self._conditional(edge)
         _ = self.squares32
@@ -114,6 +120,8 @@ class PreparedTransport:
             self._draw_first_elements(arrays[0], batch, before, after, words)
         for field in self.prepared_fields:
             field.draw(batch, before, after, words)
+        for short in self.prepared_short:
+            short.draw(batch, before, after, words)
         edges = self._edges_for(batch)
         for j in {edge.parent for edge in edges}:
             self._draw_alone(j, before, after, words)
@@ -151,7 +159,7 @@ class PreparedTransport:
         A parent that is an array is one of single elements in the window. Records with several have no context.
         """
         offsets = batch.columns[edge.child].offsets
-        a, new_a = (_single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
+        a, new_a = (single_values(batch.columns[edge.parent], column[edge.parent]) for column in (before, after))
         if offsets is not None:
             lengths = np.diff(offsets)
             a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
@@ -176,7 +184,7 @@ class PreparedTransport:
         assert self.pair is not None
         table, counts = self.pair.table, self.pair.counts
         first, second = self.pair.sharpness.tolist()
-        return Edge(1, 0, *flipped(table, counts), first), Edge(0, 1, table, counts, second)
+        return Edge(1, 0, *flipped(table, counts), first, self.power), Edge(0, 1, table, counts, second, self.power)
 
     @cached_property
     def pair_channel(self) -> PairChannel:
@@ -222,28 +230,52 @@ class PreparedTransport:
 
         For an array it is a sum over all pairs of values of its scalar, without masks that have no written partner.
         """
+        others = self._joint_of_others(j)
+        return self._short_of[j].mixed(j, others) if j in self._short_of else others
+
+    def _joint_of_others(self, j: int) -> Float64Matrix:
+        """Return P(a, a*) of an attribute in events that are not short."""
         if j in self._in_fields:
             return self._in_fields[j].joints[j]
         above = next((edge for edge in self.edges if edge.child == j), None)
         if above is not None:
-            return joint_of_child(self._laws_of(above), self.joint(above.parent))
+            law = self._joint_of_others(above.parent)
+            return joint_of_child(self._laws_of(above), rows_with_both(above, law, law.sum(axis=1)))
         return self.alone(j) if self.pair is None else self.joints[j]
 
     @cached_property
     def prepared_fields(self) -> tuple[PreparedField, ...]:
         """The fields with what they need of their attributes."""
-        return tuple(
-            PreparedField(
-                field,
-                tuple(self.squares32[j] for j in field.links.attributes),
-                tuple(self.values[j].positions for j in field.links.attributes),
-                tuple(self.distances[j].preorder for j in field.links.attributes),
-                tuple(self.root_exponents(j) for j in field.links.attributes),
-                self.power,
-                self.least,
-            )
-            for field in self.fields
+        return tuple(self._prepared_field(f, [self.root_exponents(j) for j in f.links.attributes]) for f in self.fields)
+
+    def _prepared_field(self, field: Field, extra: Sequence[Float64Matrix | None]) -> PreparedField:
+        return PreparedField(
+            field,
+            tuple(self.squares32[j] for j in field.links.attributes),
+            tuple(self.values[j].positions for j in field.links.attributes),
+            tuple(self.distances[j].preorder for j in field.links.attributes),
+            tuple(extra),
+            self.power,
+            self.least,
         )
+
+    @cached_property
+    def prepared_short(self) -> tuple[PreparedShort, ...]:
+        """The short events with what they need of their attributes."""
+        found = []
+        for events in self.short:
+            fields = {n: self._prepared_field(f, [None] * (n + 1)) for n, f in events.fields.items()}
+            channel = self._channel_of(events.parent, events.alone, None)
+            squares = (self.squares[events.parent], np.zeros((1, 1)))
+            solution = events.alone.solution(squares, self.least, self.power)
+            edge = next(e for e in self.edges if (e.parent, e.child) == (events.parent, events.child))
+            found.append(PreparedShort(events, edge, fields, channel, solution))
+        return tuple(found)
+
+    @cached_property
+    def _short_of(self) -> Mapping[int, PreparedShort]:
+        """The short events of each attribute that has them."""
+        return {j: short for short in self.prepared_short for j in (short.events.parent, short.events.child)}
 
     @cached_property
     def _in_fields(self) -> Mapping[int, PreparedField]:
@@ -272,11 +304,13 @@ class PreparedTransport:
         found: dict[tuple[int, int], RecordRisk] = {}
         for prepared in self.prepared_fields:
             found |= prepared.risk().of_records(prepared.field.links)
-        joints = {edge.parent: self.joint(edge.parent) for edge in self.edges}
+        joints = {edge.parent: self._joint_of_others(edge.parent) for edge in self.edges}
         risks = edge_risks(self.edges, self._laws(), joints, lambda j: channel_rows(self.alone(j)), left_out)
         for edge, risk in zip(self.edges, risks, strict=True):
             pair = (min(edge.parent, edge.child), max(edge.parent, edge.child))
-            found[pair] = risk.of_record(parent_first=edge.parent < edge.child)
+            of_others = risk.of_record(parent_first=edge.parent < edge.child)
+            short = self._short_of.get(edge.child)
+            found[pair] = of_others if short is None else short.mixed_risk(of_others)
         return found
 
     def epsilon_of_values(self) -> list[float]:
@@ -284,7 +318,12 @@ class PreparedTransport:
         alone = [epsilon_of_record(*self._alone(j)) for j in range(len(self.values))]
         for edge, laws in zip(self.edges, self._laws(), strict=True):
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(laws))
-        for prepared in self.prepared_fields:
+        fields = list(self.prepared_fields)
+        for short in self.prepared_short:
+            scalar = short.events.parent
+            alone[scalar] = max(alone[scalar], epsilon_of_record(*short.solution_alone))
+            fields += short.fields.values()
+        for prepared in fields:
             for j, epsilon in epsilons_of(prepared.problem, prepared.field.sharpness).items():
                 alone[j] = max(alone[j], epsilon)
         return alone
@@ -293,7 +332,7 @@ class PreparedTransport:
         return [self._laws_of(edge) for edge in self.edges]
 
     def _laws_of(self, edge: Edge) -> Conditional:
-        return edge.laws(self.squares[edge.child], self.power, self.least)
+        return edge.laws(self.squares[edge.child], self.least)
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change.
@@ -301,12 +340,17 @@ class PreparedTransport:
         It is the share itself, unless a value is masked given another attribute's mask: then it is the change with the
         most probable pairs of that one's values.
         """
+        others = self._changed_of_others(j)
+        return self._short_of[j].changed(j, others) if j in self._short_of else others
+
+    def _changed_of_others(self, j: int) -> float:
         if j in self._in_fields:
             return self._in_fields[j].changed(j)
         edge = next((edge for edge in self.edges if edge.child == j), None)
         if edge is None:
             return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
-        law = self.joint(edge.parent)
+        law = self._joint_of_others(edge.parent)
+        law = rows_with_both(edge, law, law.sum(axis=1))
         if law.size > BOUND_PAIRS:
             least = np.partition(law, law.size - BOUND_PAIRS, axis=None)[law.size - BOUND_PAIRS]
             law = np.where(law >= max(least, np.finfo(np.float64).tiny), law, 0.0)
@@ -343,14 +387,15 @@ class PreparedTransport:
     def _channel(self, j: int) -> PairChannel:
         """Return the channel of one attribute alone."""
         if j not in self._channels:
-            fit = self.fits[j]
-            psi = np.where(fit.written(self.least), fit.phi, 0.0)
-            kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, self.alone_exponents(j))
-            positions = (self.values[j].positions, ONE_PLACE)
-            nothing = np.ones((1, 1), np.float32)
-            squares = self.squares32[j]
-            self._channels[j] = PairChannel.of(fit.table, psi, kernel, nothing, squares, positions, ONE_PLACE)
+            self._channels[j] = self._channel_of(j, self.fits[j], self.alone_exponents(j))
         return self._channels[j]
+
+    def _channel_of(self, j: int, fit: Fit, extra: Float64Matrix | None) -> PairChannel:
+        psi = np.where(fit.written(self.least), fit.phi, 0.0)
+        kernel = gibbs(self.squares32[j], float(fit.sharpness[0]), self.power, extra)
+        positions = (self.values[j].positions, ONE_PLACE)
+        nothing = np.ones((1, 1), np.float32)
+        return PairChannel.of(fit.table, psi, kernel, nothing, self.squares32[j], positions, ONE_PLACE)
 
     def alone_exponents(self, j: int) -> Float64Matrix | None:
         """Return the additional exponents of an attribute that is masked alone; None for none."""
@@ -369,11 +414,5 @@ class PreparedTransport:
     def _conditional(self, edge: Edge) -> ConditionalChannel:
         key = (edge.parent, edge.child)
         if key not in self._conditionals:
-            self._conditionals[key] = edge.channel(self.squares[edge.child], self.power, self.least)
+            self._conditionals[key] = edge.channel(self.squares[edge.child], self.least)
         return self._conditionals[key]
-
-
-def _single_values(column: Column, indices: Int32Array) -> Int32Array:
-    """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
-    places = single_places(column, indices)
-    return np.where(places >= 0, indices[np.minimum(places, indices.size - 1)], -1).astype(np.int32)

@@ -19,7 +19,6 @@ from stream_masker.core.dtypes import (
     Float32Matrix,
     Float64Array,
     Int32Array,
-    Int32Matrix,
     Int64Array,
     UInt16Matrix,
     UInt64Array,
@@ -36,8 +35,6 @@ PREFETCHED_DISTANCES = 24
 """Distances are prefetched this many values ahead of their use."""
 PREFETCHED_CANDIDATES = 4
 """The number of candidates of a pair whose contexts are prefetched."""
-PLACE_RANGES = 64
-"""The number of ranges of places by which a partner is found."""
 CONTEXT_ROWS_AT_ONCE = 32
 """The number of rows of C that are held before they are transposed."""
 DISTANCE_STEPS = 1 << 11
@@ -52,8 +49,9 @@ class PairChannel(NamedTuple):
     * ``partners``: (m,) int32, the tuples as compressed rows. ``places``: (m,) int32, the places of the partners,
       ascending within a row. ``place_of``: (k_B,) int32, those of all values: their indices in a preorder walk of the
       taxonomy, in which values that are near each other have near places.
-    * ``starts``: (k_A, ``PLACE_RANGES`` + 1) int32, for each row the first partner of each range of 2^``shift`` places;
-      the last one is the end of the row.
+    * ``offsets``: (k_A + 1,) int64, the first partner of each row. ``lesser``: (k_A, k_B) uint16, the number of
+      partners of each a* whose places are less than that of each b. So the partners nearest to b are found without a
+      search, whose branches are mispredicted.
     * ``psi``: (m,) float64 ψ, up to a factor. ``totals``: (k_A, k_B) float32 Kψ.
     * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
@@ -64,8 +62,8 @@ class PairChannel(NamedTuple):
     partners: Int32Array
     places: Int32Array
     place_of: Int32Array
-    starts: Int32Matrix
-    shift: int
+    offsets: Int64Array
+    lesser: UInt16Matrix
     psi: Float64Array
     totals: Float32Matrix
     second: Float32Matrix
@@ -99,11 +97,9 @@ class PairChannel(NamedTuple):
         totals: Float32Matrix = first @ context.T
         order, weights = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
         fill_order(first, squares, order, weights)
-        places, shift = place_of[partners], int(place_of.max() // PLACE_RANGES).bit_length()
-        ranges = table.rows * PLACE_RANGES + (places >> shift)
-        bounds = np.arange(table.shape[0])[:, None] * PLACE_RANGES + np.arange(PLACE_RANGES + 1)
-        starts = np.searchsorted(ranges, bounds).astype(np.int32)
-        tuples = (partners, places, place_of, starts, shift, scaled)
+        places, lesser = place_of[partners], np.empty(table.shape, np.uint16)
+        fill_lesser(offsets, places, place_of, np.argsort(place_of), lesser)
+        tuples = (partners, places, place_of, offsets, lesser, scaled)
         return cls(*tuples, totals, second, context, order, weights, *map(salts_of, positions))
 
 
@@ -152,6 +148,20 @@ def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix
             ordered[a, place] = first[a, new]
 
 
+@kernel
+def fill_lesser(
+    offsets: Int64Array, places: Int32Array, place_of: Int32Array, ordered: Int64Array, lesser: UInt16Matrix
+) -> None:
+    """Set ``lesser`` of a channel; ``ordered``: (k_B,), the values of the second attribute in the order of places."""
+    for a in range(lesser.shape[0]):
+        k = offsets[a]
+        row = lesser[a]
+        for b in ordered:
+            while k < offsets[a + 1] and places[k] < place_of[b]:
+                k += 1
+            row[b] = k - offsets[a]
+
+
 @part
 def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
     """Return the index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is
@@ -192,33 +202,13 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 
 
 @part
-def partner_above(channel: PairChannel, new: int, b: int) -> int:
-    """Return the index of the first partner of a* whose place is not less than that of b, or the end of the partners
-    of a*.
-
-    Counting the lesser places of a range has no branch to mispredict, unlike a binary search.
-    """
-    place = channel.place_of[b]
-    starts = channel.starts[new]
-    section = int64(place >> channel.shift)
-    start = int64(starts[section])
-    less = int64(0)
-    for k in range(start, int64(starts[section + 1])):
-        less += int64(channel.places[k] < place)
-    return start + less
-
-
-@part
-def draw_second(channel: PairChannel, new: int, b: int, above: int, word: np.uint64) -> int:
-    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited.
-
-    ``above``: see ``partner_above``.
-    """
+def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
+    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited."""
     weights = channel.second[b]
     left = np.float64(channel.context[b, new])
     place = channel.place_of[b]
-    starts = channel.starts[new]
-    first, end = int64(starts[0]), int64(starts[PLACE_RANGES])
+    first, end = channel.offsets[new], channel.offsets[new + 1]
+    above = first + int64(channel.lesser[new, b])
     below = above - 1
     last = int64(-1)
     while below >= first or above < end:
@@ -254,20 +244,18 @@ def prefetch_first(channel: PairChannel, a: Int32Array, b: Int32Array, i: int) -
 
 
 @part
-def prefetch_range(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
-    """Prefetch what ``partner_above`` reads first: the range of pair i's partners."""
+def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
+    """Prefetch what ``draw_second`` reads first: the entry of ``lesser`` of pair i, and, of a pair before, C(a*, b) and
+    K_B of the two partners of nearest places."""
     if i < new.size and new[i] >= 0:
-        prefetch(channel.starts[new[i]], int64(channel.place_of[b[i]] >> channel.shift))
-
-
-@part
-def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, above: Int32Array, i: int) -> None:
-    """Prefetch what ``draw_second`` reads first: C(a*, b) and K_B of the two partners of nearest places."""
+        prefetch(channel.lesser[new[i]], int64(b[i]))
+    i -= PREFETCHED_PAIRS
     if i < new.size and new[i] >= 0:
         prefetch(channel.context[b[i]], int64(new[i]))
         weights = channel.second[b[i]]
-        prefetch(weights, int64(channel.partners[max(above[i] - 1, 0)]))
-        prefetch(weights, int64(channel.partners[min(above[i], channel.partners.size - 1)]))
+        above = channel.offsets[new[i]] + int64(channel.lesser[new[i], b[i]])
+        prefetch(weights, int64(channel.partners[max(above - 1, 0)]))
+        prefetch(weights, int64(channel.partners[min(above, channel.partners.size - 1)]))
 
 
 @kernel
@@ -277,19 +265,14 @@ def draw_pairs(
     """Return (n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
-    above = np.empty(a.size, np.int32)
     for i in range(a.size):
         prefetch_first(channel, a, b, i + 2 * PREFETCHED_PAIRS)
         if a[i] >= 0 and b[i] >= 0:
             new_a[i] = draw_first(channel, int64(a[i]), int64(b[i]), words_a[i])
     for i in range(a.size):
-        prefetch_range(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
+        prefetch_second(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
         if new_a[i] >= 0:
-            above[i] = partner_above(channel, int64(new_a[i]), int64(b[i]))
-    for i in range(a.size):
-        prefetch_second(channel, new_a, b, above, i + 2 * PREFETCHED_PAIRS)
-        if new_a[i] >= 0:
-            new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), int64(above[i]), words_b[i])
+            new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
     return new_a, new_b
 
 

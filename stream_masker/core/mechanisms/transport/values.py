@@ -165,3 +165,9 @@ def single_places(column: Column, indices: Int32Array) -> Int64Array:
     if column.offsets is None:
         return np.arange(indices.size)
     return np.where(np.diff(column.offsets) == 1, column.offsets[:-1], -1)
+
+
+def single_values(column: Column, indices: Int32Array) -> Int32Array:
+    """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
+    places = single_places(column, indices)
+    return np.where(places >= 0, indices[np.minimum(places, indices.size - 1)], -1).astype(np.int32)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, REFERENCE_WORD, TIED_PARTNER_WORD, draw_below
+from stream_masker.core.mechanisms.swapping.kernels import (
+    PARTNER_WORD,
+    REFERENCE_WORD,
+    STAY_BIT,
+    TIED_PARTNER_WORD,
+    draw_below,
+)
 from stream_masker.core.mechanisms.swapping.rank.search import farthest_unit, nearest_units, sort_groups
 from stream_masker.core.mechanisms.swapping.rank.state import (
     GroupOrder,
@@ -23,6 +29,22 @@ from stream_masker.core.mechanisms.swapping.rank.state import (
 
 
 @part
+def is_forced(
+    types: UnitTypes, state: SwapState, scratch: SearchScratch, interval: NearestUnits, j: int, t: int, own: int
+) -> bool:
+    """Return whether all open values t of attribute j of an interval are equal, and differ from ``own``."""
+    only = int64(own)
+    for c in range(interval.end):
+        q = scratch.types[c]
+        if open_count(types, state, q, j, t) > 0:
+            other = int64(types.values[types.value_starts[q * types.table_starts.size + j] + t])
+            if other == own or only not in (own, other):
+                return False
+            only = other
+    return only != own
+
+
+@part
 def draw_unit(
     types: UnitTypes,
     units: Units,
@@ -32,12 +54,16 @@ def draw_unit(
     j: int,
     t: int,
     value: int,
+    own: int,
 ) -> int:
     """Return a unit of the interval whose value t of attribute j is open, drawn uniformly; −1 if there is none.
 
-    ``value``: the value whose random words are used. Among the units as far away as the last one, only ``tied_units``
+    ``value``: the value whose random words are used. ``own``: the reference's own value. If its swap is forced, −1 is
+    returned with probability 1/2. Among the units as far away as the last one, only ``tied_units``
     belong to the interval; those with an open value come first, and are drawn uniformly.
     """
+    if units.words[value, PARTNER_WORD] & STAY_BIT and is_forced(types, state, scratch, interval, j, t, own):
+        return -1
     inside = int64(0)
     for c in range(interval.nearer_end):
         inside += open_count(types, state, scratch.types[c], j, t)
@@ -82,7 +108,8 @@ def swap_unit(
             value = units.value_starts[i] + slot
             label_swapped(types, units, state, i, slot)
             hide_owner_values(types, units, state, i, slot)
-            partner = draw_unit(types, units, state, scratch, interval, j, t, value)
+            own = int64(types.values[types.value_starts[q * p + j] + t])
+            partner = draw_unit(types, units, state, scratch, interval, j, t, value, own)
             restore_owner_values(types, units, state, i, slot)
             if partner >= 0:
                 slot = value_slot(types, units.type_of[partner], j, t)

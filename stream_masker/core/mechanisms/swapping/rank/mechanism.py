@@ -51,6 +51,8 @@ class RankSwapping(IntervalSwapping[DistanceTables]):
     * The k nearest are taken among all values, including swapped ones (Definition 5), by original values; then one of
       the unswapped ones is drawn. Among values as far away as the last of the k, unswapped ones come first; the paper
       orders tied values arbitrarily. If several values are most distant, one is drawn.
+    * A forced swap (``swapping.base.Swapping``) takes place with probability 1/2, always in the paper. The k values
+      nearest to a rare one can all be equal, or all but one can be swapped already.
     * A value that was swapped as a partner is not swapped again when its record becomes the reference. A record with
       any unswapped value can become the reference. A value without an unswapped partner stays.
     * k counts equal values, too. A value that more than k records share swaps only with its equals (Table 5 shows the

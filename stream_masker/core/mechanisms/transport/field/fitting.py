@@ -89,13 +89,15 @@ def _greatest_squares(problem: FieldProblem) -> Float64Array:
     return np.maximum(squares_of(free, solve(free, None, np.full(q, MIN_SHARPNESS))), LEAST / MAX_NOISE)
 
 
-def _at_least(problem: FieldProblem, wanted: Float64Array) -> Solution | None:
-    """Return the field with the least noise that moves each attribute by ``wanted`` or more; None if none does.
+def _at_least(problem: FieldProblem, wanted: Float64Array) -> Solution:
+    """Return the field with the least noise that moves each attribute by ``wanted`` or more; that with the greatest
+    noise if none does, because ``wanted`` is within the tolerance of the laws.
 
     λ has the ratios of 1 / ``wanted``.
     """
     profile = wanted.min() / wanted
-    found, low, high = None, np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
+    low, high = np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
+    found = solve(problem, None, np.full(wanted.size, MIN_SHARPNESS))
     last: Solution | None = None
     while high - low > LEAST_NOISE_PRECISION:
         point = (low + high) / 2.0

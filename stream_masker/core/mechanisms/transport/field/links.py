@@ -146,12 +146,12 @@ class Field:
                 "changed": float(self.changed[node]),
             }
             if node == 0:
-                model["scale"] = _packed_logs(self.root_scale)
+                model["scale"] = packed_logs(self.root_scale)
             else:
                 model |= {
                     "parent": names[self.links.attributes[self.links.parents[node]]],
                     **pack_tuples(self.links.tables[node - 1], self.links.counts[node - 1]),
-                    "scale": _packed_logs(self.scales[node - 1]),
+                    "scale": packed_logs(self.scales[node - 1]),
                 }
             nodes.append(model)
         return {"nodes": nodes}
@@ -173,9 +173,18 @@ class Field:
         ]
         links = Links(tuple(attributes), places, tuple(table for table, _ in read), tuple(rows for _, rows in read))
         _check_rows(links, values)
-        scales = [_read_scale(node, rows.size) for node, (_, rows) in zip(nodes[1:], read, strict=True)]
+        scales = [
+            read_scale(read_model_field(node, "scale"), rows.size)
+            for node, (_, rows) in zip(nodes[1:], read, strict=True)
+        ]
         numbers = [_numbers(nodes, *given) for given in (("sharpness", np.inf), ("changed", 1.0))]
-        return cls(links, numbers[0], _read_scale(nodes[0], links.sizes[0]), tuple(scales), numbers[1])
+        return cls(
+            links,
+            numbers[0],
+            read_scale(read_model_field(nodes[0], "scale"), links.sizes[0]),
+            tuple(scales),
+            numbers[1],
+        )
 
 
 def _check_rows(links: Links, values: Sequence[Values]) -> None:
@@ -190,13 +199,15 @@ def _check_rows(links: Links, values: Sequence[Values]) -> None:
                 raise StatisticsError("a link of the model does not have the rows of its values")
 
 
-def _packed_logs(scale: Float64Array) -> str:
+def packed_logs(scale: Float64Array) -> str:
+    """Return what ``read_scale`` reads."""
     with np.errstate(divide="ignore"):
         return pack_array(np.log(scale).astype(np.float32))
 
 
-def _read_scale(node: object, size: int) -> Float64Array:
-    logs = unpack_array(read_model_field(node, "scale"), np.float32, size).astype(np.float64)
+def read_scale(packed: object, size: int) -> Float64Array:
+    """Return (size,) float64: ρ or ψ of a model, from 0 to 1. Raises StatisticsError."""
+    logs = unpack_array(packed, np.float32, size).astype(np.float64)
     if not (((logs >= -MAX_LOG_SCALE) & (logs <= GREATEST_LOG)) | (logs == -np.inf)).all():
         raise StatisticsError("a scale of the model is not allowed")
     return np.asarray(np.exp(logs))

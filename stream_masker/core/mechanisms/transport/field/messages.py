@@ -41,7 +41,8 @@ class Layout(NamedTuple):
       messages of inner nodes start. ``kernels``, ``messages``: (q + 1,) where the matrices of each node start;
       ``messages`` is empty for inner nodes and the root.
     * ``rows``: (q + 1,) where the offsets of each link start. ``entries``: (q + 1,) where its pairs start.
-    * ``offsets``, ``partners``: the pairs of each link as compressed rows.
+    * ``offsets``, ``partners``: the pairs of each link as compressed rows. ``originals``: (q,) the first node of the
+      attribute of each node; others are its copies, with equal numbers (``transport.short``).
     """
 
     parents: Int64Array
@@ -55,6 +56,7 @@ class Layout(NamedTuple):
     entries: Int64Array
     offsets: Int64Array
     partners: Int32Array
+    originals: Int64Array
 
     @classmethod
     def of(cls, links: Links) -> Layout:
@@ -75,6 +77,7 @@ class Layout(NamedTuple):
             offsets_from_lengths(np.array(pairs)),
             np.concatenate([table.by_row.offsets for table in links.tables]),
             np.concatenate([table.columns for table in links.tables]).astype(np.int32),
+            np.array([links.attributes.index(j) for j in links.attributes]),
         )
 
 
@@ -106,7 +109,11 @@ class Weights(NamedTuple):
             offsets, partners, weights = link_of(layout, psi, int(node))
             shape = (int(layout.sizes[node]), int(layout.sizes[layout.parents[node]]))
             found = messages[layout.messages[node] : layout.messages[node + 1]].reshape(shape)
-            fill_contexts(offsets, partners, weights, kernels[node], found)
+            first = layout.originals[node]
+            if first < node:
+                found[:] = messages[layout.messages[first] : layout.messages[first + 1]].reshape(shape)
+            else:
+                fill_contexts(offsets, partners, weights, kernels[node], found)
         return cls(np.concatenate([k.ravel() for k in (rooted, *kernels[1:])]), messages, psi)
 
 
@@ -302,4 +309,30 @@ def entry_dots(offsets: Int64Array, columns: Int32Array, left: Float32Matrix, ri
             for v in range(x.size):
                 total += x[v] * y[v]
             result[k] = np.float64(total)
+    return result
+
+
+@reduction
+def move_sums(joint: Float64Matrix, squares: Float32Matrix, half: float) -> Float64Array:
+    """Return (3,) float64: Σ P, Σ P·sd², and the covariance of sd² and sd^γ given the value, times Σ P.
+
+    * ``joint``: (k + 1, k + 1) P of present and absent values and their masks; the sums are over present ones.
+    * ``squares``: (k, k) sd². ``half``: γ / 2, 1 or 2.
+    """
+    result = np.zeros(3, np.float64)
+    for s in range(squares.shape[0]):
+        mass, moved, powers, products = 0.0, 0.0, 0.0, 0.0
+        row, distances = joint[s], squares[s]
+        for t in range(distances.size):
+            square = np.float64(distances[t])
+            power = square * square if half == 2.0 else square
+            weight = row[t]
+            mass += weight
+            moved += weight * square
+            powers += weight * power
+            products += weight * square * power
+        if mass > 0.0:
+            result[0] += mass
+            result[1] += moved
+            result[2] += products - moved * powers / mass
     return result

@@ -24,6 +24,7 @@ from stream_masker.core.mechanisms.transport.field.messages import (
     entry_dots,
     kernel_with_absent,
     link_of,
+    move_sums,
 )
 from stream_masker.core.mechanisms.transport.field.records import TreeRecords
 from stream_masker.core.mechanisms.transport.products import row_products
@@ -59,11 +60,13 @@ class FieldProblem:
     least: int
 
     def kernels(self, sharpness: Float64Array) -> list[Float32Matrix]:
-        """Return K of each node."""
-        return [
-            kernel_with_absent(squares, float(value), self.power, extra)
-            for squares, value, extra in zip(self.squares, sharpness, self.extra, strict=True)
-        ]
+        """Return K of each node; copies share it."""
+        found: dict[int, Float32Matrix] = {}
+        for node, attribute in enumerate(self.links.attributes):
+            if attribute not in found:
+                given = (float(sharpness[node]), self.power, self.extra[node])
+                found[attribute] = kernel_with_absent(self.squares[node], *given)
+        return [found[attribute] for attribute in self.links.attributes]
 
     def written(self, scales: Sequence[Float64Array]) -> list[Float64Array]:
         """Return ψ without the pairs that are not written."""
@@ -104,11 +107,17 @@ def meet_squares(
 
 def squares_of(problem: FieldProblem, solution: Solution) -> Float64Array:
     """Return (q,) float64: E[sd²] of each attribute, over the records that have a value."""
-    found = []
-    for squares, joint in zip(problem.squares, solution.joints, strict=True):
-        present = joint[:-1, :-1]
-        found.append(float((present * squares).sum() / present.sum()))
-    return np.array(found)
+    sums = _moves(problem, solution)
+    return np.asarray(sums[:, 1] / sums[:, 0])
+
+
+def _moves(problem: FieldProblem, solution: Solution) -> Float64Matrix:
+    """Return (q, 3) float64: ``move_sums`` of each node."""
+    half, found = problem.power / 2.0, dict[int, Float64Array]()
+    for attribute, squares, joint in zip(problem.links.attributes, problem.squares, solution.joints, strict=True):
+        if attribute not in found:
+            found[attribute] = move_sums(joint, squares, half)
+    return np.stack([found[attribute] for attribute in problem.links.attributes])
 
 
 class _Iteration:
@@ -217,14 +226,10 @@ class _Iteration:
 
         It is λ·Cov(sd², sd^γ) / E given the record's value; it is great for λ whose values hardly move.
         """
-        found = []
-        for node in range(0 if self._wanted is None else self._wanted.size):
-            joint, squares = written.joints[node][:-1, :-1], self._problem.squares[node].astype(np.float64)
-            exponents, moved = squares ** (self._problem.power / 2.0), joint * squares
-            means = (joint * exponents).sum(axis=1) / np.maximum(joint.sum(axis=1), LEAST)
-            covariance = float((moved * exponents).sum() - moved.sum(axis=1) @ means)
-            found.append(float(written.sharpness[node]) * covariance / max(float(moved.sum()), LEAST))
-        return np.maximum(found, 1.0)
+        if self._wanted is None:
+            return np.empty(0)
+        sums = _moves(self._problem, written)
+        return np.maximum(written.sharpness * sums[:, 2] / np.maximum(sums[:, 1], LEAST), 1.0)
 
     def _residual(self, full: Solution, steps: Float64Array) -> Float64Array:
         """Return the step of all numbers; ``steps``: those of ln λ."""
@@ -296,9 +301,15 @@ def evaluate(
                 pairs.append(inner[layout.entries[node] : layout.entries[node + 1]])
             continue
         assert table is not None
-        place = slice(int(layout.messages[node]), int(layout.messages[node + 1]))
-        sent = weights.messages[place].reshape(size, -1)
-        shares = np.divide(reached[place].reshape(sent.shape), sent, out=np.zeros_like(sent), where=sent > 0.0)
+        if layout.originals[node] < node:
+            joints.append(joints[layout.originals[node]])
+            pairs.append(pairs[layout.originals[node] - 1])
+            continue
+        copies = np.flatnonzero(layout.originals == node)
+        places = [slice(int(layout.messages[each]), int(layout.messages[each + 1])) for each in copies]
+        sent = weights.messages[places[0]].reshape(size, -1)
+        law = np.asarray(sum(reached[place] for place in places) / np.float32(copies.size)).reshape(sent.shape)
+        shares = np.divide(law, sent, out=np.zeros_like(sent), where=sent > 0.0)
         by_parent = np.ascontiguousarray(shares.T)
         offsets, partners, psi = link_of(layout, weights.psi, node)
         pairs.append(psi * entry_dots(offsets, partners, by_parent, kernels[node]))

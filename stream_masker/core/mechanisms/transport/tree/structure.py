@@ -13,7 +13,7 @@ noise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,18 +24,21 @@ from stream_masker.core.mechanisms.transport import products
 from stream_masker.core.mechanisms.transport.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.couplings import Conditional
 from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples
-from stream_masker.core.mechanisms.transport.solver import gibbs
+from stream_masker.core.mechanisms.transport.solver import Matrix, gibbs
 from stream_masker.core.mechanisms.transport.table import Table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
-TREE_SAMPLES = 800
+TREE_SAMPLES = 2000
 """The number of pairs (a, a*) on which λ of an array is found."""
 MAX_CHILD_SEARCHES = 30
 FIRST_GAIN = 1.5
 """The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
-LOG_BOUNDS = (np.log(1e-3), np.log(1e6))
+LEAST_LOG = float(np.log(1e-3))
+GREATEST_LOGS = tuple(np.log([1e2, 1e3, 1e4, 1e6]).tolist())
+"""The greatest ln λ: the one with the least E[sd²]. Kernels have bounded exponents, so that a greater λ no longer tells
+far values apart, and what follows moves farther."""
 MARGIN = 0.05
 """How far a target that is moved into the range lies from its end, as a share of the range."""
 CHILD_TARGET_ERROR = 4e-3
@@ -117,7 +120,7 @@ def flipped(table: Table, counts: Int64Array) -> tuple[Table, Int64Array]:
 class Edge:
     """An attribute B that is masked given its parent A.
 
-    * ``table``, ``counts``: the window's pairs (a, b). ``sharpness``: λ of B.
+    * ``table``, ``counts``: the window's pairs (a, b). ``sharpness``, ``power``: λ and γ of B.
     """
 
     parent: int
@@ -125,14 +128,15 @@ class Edge:
     table: Table
     counts: Int64Array
     sharpness: float
+    power: float
 
-    def channel(self, squares: Float64Matrix, power: float, least: int) -> ConditionalChannel:
+    def channel(self, squares: Matrix, least: int) -> ConditionalChannel:
         """Return the channel of B given (a, a*)."""
-        return ConditionalChannel(self.laws(squares, power, least))
+        return ConditionalChannel(self.laws(squares, least))
 
-    def laws(self, squares: Float64Matrix, power: float, least: int) -> Conditional:
-        """Return the laws of B given A, with its kernel."""
-        return Conditional.of(self.table, self.counts, least, gibbs(squares, self.sharpness, power))
+    def laws(self, squares: Matrix, least: int) -> Conditional:
+        """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""
+        return Conditional.of(self.table, self.counts, least, gibbs(squares, self.sharpness, self.power))
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
@@ -144,8 +148,10 @@ class Edge:
         }
 
     @classmethod
-    def from_model(cls, model: object, names: Sequence[str], shapes: Mapping[tuple[int, int], tuple[int, int]]) -> Edge:
-        """Restore what ``to_model`` returns; ``shapes``: of the tables of each pair of attributes.
+    def from_model(
+        cls, model: object, names: Sequence[str], shapes: Mapping[tuple[int, int], tuple[int, int]], power: float
+    ) -> Edge:
+        """Restore what ``to_model`` returns; ``shapes``: of the tables of each pair of attributes. ``power``: γ of B.
 
         Raises StatisticsError.
         """
@@ -153,7 +159,7 @@ class Edge:
         if parent not in names or child not in names or not isinstance(sharpness, float):
             raise StatisticsError("an edge of the model's tree has other attributes, or no sharpness")
         edge = (names.index(str(parent)), names.index(str(child)))
-        return cls(*edge, *read_tuples(model, shapes[edge]), sharpness)
+        return cls(*edge, *read_tuples(model, shapes[edge]), sharpness, power)
 
 
 def energy(table: Table, counts: Int64Array, costs: Float64Matrix) -> Float64Matrix:
@@ -182,7 +188,6 @@ def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
 def fit_child(
     edge: Edge,
     squares: Float64Matrix,
-    power: float,
     least: int,
     a: Int32Array,
     new_a: Int32Array,
@@ -202,23 +207,23 @@ def fit_child(
     single = squares.astype(np.float32)
 
     def mean(log_sharpness: float) -> float:
-        laws = Conditional.of(edge.table, edge.counts, least, gibbs(single, float(np.exp(log_sharpness)), power))
-        channel = ConditionalChannel(laws)
+        channel = replace(edge, sharpness=float(np.exp(log_sharpness))).channel(single, least)
         covered = channel.covers(a, new_a)
         return channel.mean_square(squares, a[covered], new_a[covered])
 
-    low, high = LOG_BOUNDS
-    smallest = mean(high)
+    low = LEAST_LOG
+    smallest, high = min((mean(point), point) for point in GREATEST_LOGS)
+    greatest = mean(low)
+    determined = greatest - smallest <= CHILD_TARGET_ERROR * smallest  # by the values of A: λ of B changes nothing
+    if determined and (raised or (truncated and smallest <= (1.0 + MARGIN) * wanted)):
+        return edge.sharpness
     if not raised and not smallest < wanted:
         return f"at least {np.sqrt(smallest):.3f}"
-    greatest = mean(low)
     if truncated:
         wanted = min(wanted, (1.0 - MARGIN) * greatest)
     if raised:
         wanted = max(wanted, smallest + MARGIN * (greatest - smallest))
     if not smallest < wanted < greatest:
-        if raised:  # the values of A determine those of B, so λ of B changes nothing
-            return edge.sharpness
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
     point, gain, previous = float(np.log(edge.sharpness)), FIRST_GAIN, 0.0
     for _ in range(MAX_CHILD_SEARCHES):

@@ -73,7 +73,7 @@ class Component:
 
     def laws(self, edge: Edge) -> Conditional:
         """Return the laws of an edge."""
-        return edge.laws(self.squares[edge.child], self.power, self.least)
+        return edge.laws(self.squares[edge.child], self.least)
 
 
 def meet_epsilon(components: Sequence[Component], alone: Mapping[int, Core], target: Target, start: float) -> float:

@@ -1,0 +1,130 @@
+"""The contract of methods that swap values within a group: no mask of a changed value has a single possible original.
+
+The attacker sees the masks of a group, so they know its values. Where these decide a swap, masking them again shows
+which values were exchanged. Such *forced* swaps therefore take place with probability 1/2 only.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.graphs import taxonomies
+from support.group_attack import masked_group, undone_share
+
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms import DistributionalRankSwapping, Microaggregation, RankSwapping
+from stream_masker.core.mechanisms.swapping import base, interval
+from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, STAY_BIT
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import compute_statistics, count_batch
+
+SEED = b"the seed of the swaps"
+METHODS = {
+    "distributional": lambda tau, k: DistributionalRankSwapping({"a": tau}, k=k, seed=SEED),
+    "dynamic": lambda tau, k: RankSwapping({"a": tau}, k=k, seed=SEED),
+    "fixed": lambda tau, k: RankSwapping({"a": tau}, k=k, intervals="fixed", seed=SEED),
+    "multivariate": lambda tau, k: RankSwapping({"a": tau, "b": tau}, k=k, multivariate=True, seed=SEED),
+    "microaggregation": lambda tau, k: Microaggregation({"a": tau}, k=k, seed=SEED),
+    "classic": lambda tau, k: Microaggregation({"a": tau}, k=k, variant="classic", seed=SEED),
+    "hybrid": lambda tau, k: Microaggregation({"a": tau}, k=k, hybrid=True, seed=SEED),
+}
+
+
+def in_force(made):
+    """The mechanism with statistics of every concept, which are not checked."""
+    codes = np.arange(len(made.distances[0].taxonomy), dtype=np.int32)
+    p = len(made.attributes)
+    counts = count_batch(Batch(codes.size, (Column(codes),) * p), [codes.size] * p)
+    statistics = compute_statistics(counts, made.attributes, made.distances, version=1)
+    return made.with_statistics(statistics.with_model(made._model(counts, statistics)), counts)
+
+
+@pytest.fixture
+def always_swapped(monkeypatch):
+    """Forced swaps take place, as in the algorithms of 2019."""
+    drawn = base.draw_words
+
+    def words(*given, **options):
+        found = drawn(*given, **options)
+        for each in found:
+            each[:, PARTNER_WORD] &= ~STAY_BIT
+        return found
+
+    monkeypatch.setattr(base, "draw_words", words)
+
+
+def siblings(pairs, near):
+    """A group of pairs of siblings, each pair deeper than the one before, and values that are near all others.
+
+    The k nearest values of a sibling are the other one and the ``near`` ones. Once these are swapped, the rest of the
+    pairs is decided.
+    """
+    links = [(f"n{i}", "root") for i in range(near - 1)]
+    for i in range(pairs):
+        path = ["root", *(f"p{i}.{depth}" for depth in range(i + 2))]
+        links += [*zip(path[1:], path, strict=False), (f"p{i}.a", path[-1]), (f"p{i}.b", path[-1])]
+    tau = Ontology.from_edges(links).taxonomy()
+    values = ["root", *(f"n{i}" for i in range(near - 1)), *(f"p{i}.{x}" for i in range(pairs) for x in "ab")]
+    return tau, tau.encode(values).astype(np.int32)
+
+
+def parents(kinds, times):
+    """A group in which frequent values have a rare child each, whose nearest values are all its parent."""
+    links = [("other", "root"), *((f"c{i}", "root") for i in range(kinds)), *((f"s{i}", f"c{i}") for i in range(kinds))]
+    tau = Ontology.from_edges(links).taxonomy()
+    values = [f"c{i}" for i in range(kinds)] * times + [f"s{i}" for i in range(kinds)] + ["other"] * 2 * kinds * times
+    return tau, tau.encode(values).astype(np.int32)
+
+
+GROUPS = {
+    "pairs, k = 2": (siblings, 24, 1, 2, 0.8),
+    "pairs, k = 10": (siblings, 60, 9, 10, 0.7),
+    "parents, k = 10": (parents, 10, 40, 10, 0.45),
+}
+
+
+@pytest.mark.parametrize("name", ["dynamic", "multivariate"])
+@pytest.mark.parametrize(("of", "kinds", "times", "k", "share"), GROUPS.values(), ids=GROUPS)
+def test_forced_swaps_could_be_undone(of, kinds, times, k, share, name, always_swapped):
+    tau, group = of(kinds, times)
+    assert undone_share(in_force(METHODS[name](tau, k)), [group] * 3) > share
+
+
+@pytest.mark.parametrize("size", [2, 3, 8])
+@pytest.mark.parametrize("name", ["dynamic", "fixed"])
+def test_all_swaps_within_one_value_could_be_undone(name, size, monkeypatch, always_swapped):
+    """This is why there are no such intervals: half of their values would stay, and the rest would be forced."""
+    monkeypatch.setattr(interval, "MIN_LENGTH", 1)
+    chain = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
+    made, rng = in_force(METHODS[name](chain, 1)), np.random.default_rng(size)
+    assert undone_share(made, [rng.integers(0, len(chain), size).astype(np.int32) for _ in range(30)]) > 0.9
+
+
+@pytest.mark.parametrize("name", ["distributional", "dynamic", "fixed", "multivariate"])
+@pytest.mark.parametrize(("of", "kinds", "times", "k", "share"), GROUPS.values(), ids=GROUPS)
+def test_no_swap_is_forced(of, kinds, times, k, share, name):
+    tau, group = of(kinds, times)
+    made = in_force(METHODS[name](tau, k))
+    again = [np.random.default_rng(i).choice(group, group.size) for i in range(3)]
+    assert undone_share(made, [group, group, *again]) == 0.0
+
+
+@settings(max_examples=60)
+@given(taxonomies(most=8), st.integers(2, 3), st.data())
+@pytest.mark.parametrize("name", sorted(METHODS))
+def test_every_mask_of_a_small_group_has_several_possible_originals(name, tau, k, data):
+    """Of any group, for the masks of changed values. Masks of microaggregation are values that may have stayed."""
+    size = data.draw(st.integers(2 * k, 8))
+    group = np.array(data.draw(st.lists(st.integers(0, len(tau) - 1), min_size=size, max_size=size)), np.int32)
+    made = in_force(METHODS[name](tau, k))
+    originals = defaultdict(set)
+    for trial in range(200):
+        for before, after in zip(group.tolist(), masked_group(made, group, b"trial %d" % trial).tolist(), strict=True):
+            originals[after].add(before)
+    if name in ("microaggregation", "classic", "hybrid"):
+        assert all(found >= {mask} for mask, found in originals.items() if found - {mask})
+    assert all(len(found) > 1 for mask, found in originals.items() if found - {mask})

@@ -26,10 +26,10 @@ from stream_masker.core.risk.records import SelectableLaw, Tuples
 from stream_masker.core.risk.sampling import RecordRisk, hoeffding_bound
 from stream_masker.core.statistics.counts import SparseCounts
 
-MAX_ELEMENTS = 16
+MAX_USED_ELEMENTS = 16
 """The greatest number of elements whose masks are used. The scalar of a longer event counts as known."""
 
-LEFT_OUT = 1e-3
+IMPROBABLE = 1e-3
 """The posterior probability, given the scalar's masks, of its values that are left out. No figure changes by more."""
 
 EventMaskFunction = Callable[[Int32Array, Int32Array, Int64Array, int], tuple[Int32Array, Int32Array]]
@@ -90,7 +90,7 @@ def sample_event_risk(
     generator, own = np.random.default_rng(seed), law.scalars
     scalars = own[law.tuples.draw(generator, draws)]
     of_event, of_element = law.draw_lengths(generator, draws)
-    used = np.minimum(of_element, MAX_ELEMENTS)
+    used = np.minimum(of_element, MAX_USED_ELEMENTS)
     offsets, chosen = offsets_from_lengths(used), generator.integers(0, used)
     drawn = law.draw_elements(generator, np.repeat(scalars, used))
     originals = law.scalar.values[scalars], law.tuples.codes[law.array][drawn]
@@ -99,7 +99,7 @@ def sample_event_risk(
     best = np.zeros((draws, 3))
     for i in range(draws):
         masks = [(int(a[i]), b[offsets[i] : offsets[i + 1]].tolist()) for a, b in seen]
-        known = int(scalars[i]) if of_element[i] > MAX_ELEMENTS else None
+        known = int(scalars[i]) if of_element[i] > MAX_USED_ELEMENTS else None
         best[i] = posterior.best_guesses(masks, int(of_event[i]), int(chosen[i]), known)
     places = offsets[:-1] + chosen
     same = [(a == originals[0]) & (b[places] == originals[1][places]) for a, b in seen]
@@ -108,7 +108,7 @@ def sample_event_risk(
         vulnerability=means[0],
         of_attributes=(means[2], means[1]) if law.array == 0 else (means[1], means[2]),
         unchanged=float(np.logical_and.reduce(same).mean()),
-        bound=hoeffding_bound(draws) + LEFT_OUT,
+        bound=hoeffding_bound(draws) + IMPROBABLE,
     )
 
 
@@ -177,7 +177,7 @@ class _Posterior:
 
 
 def _likely(weights: Float64Array) -> Int64Array:
-    """Return the ascending indices of the fewest probabilities that add up to at least 1 − ``LEFT_OUT``."""
+    """Return the ascending indices of the fewest probabilities that add up to at least 1 − ``IMPROBABLE``."""
     order = np.argsort(-weights, kind="stable")
-    size = int(np.searchsorted(np.cumsum(weights[order]), 1.0 - LEFT_OUT)) + 1
+    size = int(np.searchsorted(np.cumsum(weights[order]), 1.0 - IMPROBABLE)) + 1
     return np.sort(order[:size])

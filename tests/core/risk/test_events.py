@@ -12,7 +12,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.risk.events import LEFT_OUT, MAX_ELEMENTS
+from stream_masker.core.risk.events import IMPROBABLE, MAX_USED_ELEMENTS
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.statistics.counts import SparseCounts, count_batch
 
@@ -107,7 +107,7 @@ def test_the_figures_are_those_of_all_events_and_masks(name, parameters, lengths
     assert risk.given_record[scalar] == pytest.approx(wanted_scalar, abs=tolerance)
     assert risk.given_record[array] == pytest.approx(wanted_element, abs=tolerance)
     assert risk.vulnerability_of_record == pytest.approx(wanted_both, abs=tolerance)
-    assert risk.bound_of_record == hoeffding_bound(DRAWS) + LEFT_OUT
+    assert risk.bound_of_record == hoeffding_bound(DRAWS) + IMPROBABLE
 
 
 def masked_events(made, scalars, elements, n, number):
@@ -145,7 +145,7 @@ def test_more_elements_disclose_more_of_their_scalar():
 
 
 def test_the_scalar_of_a_longer_event_counts_as_known():
-    made = ready({1: 1, MAX_ELEMENTS + 1: 1}, reference="root", correlated=False)
+    made = ready({1: 1, MAX_USED_ELEMENTS + 1: 1}, reference="root", correlated=False)
     one = ready({1: 1}, reference="root", correlated=False).risk(draws=DRAWS).given_record["a"]
     risk = made.risk(draws=DRAWS)
     assert risk.given_record["a"] == pytest.approx(0.5 + 0.5 * one, abs=risk.bound_of_record)

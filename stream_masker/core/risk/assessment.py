@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, Protocol
 
@@ -9,14 +10,15 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.random.keys import FieldKeys, Keys
+from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.records import MaskLaw, Tuples, value_law
+from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
+from stream_masker.core.risk.records import MaskLaw, SelectableLaw, Tuples, value_law
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
 from stream_masker.core.risk.risk import AttributeRisk, Risk
 from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, hoeffding_bound, sample_record_risk
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import Counts, marginals, same_counts
 
 SECRET = b"random words of an assessment"
 """The secret of the random words of an assessment. It needs no protection: the masked records are never published."""
@@ -119,7 +121,11 @@ def _record_figures(
         risk = source.record_risk(tuples, draws=draws, repeats=repeats)
         law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
         if law is not None:
-            risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
+            events = _event_law(source, tuples, law, channels, counts)
+            if events is None:
+                risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
+            else:
+                risk = sample_event_risk(events, _event_masker(source, events), draws=draws, repeats=repeats)
         if risk is None:
             continue
         found.append((risk, float(tuples.prior.max())))
@@ -150,6 +156,40 @@ def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
         keys = FieldKeys(SECRET, [b"%d %d" % (repetition, i) for i in range(size)])
         masked = source.mask_batch(batch_of_values(source, dict(zip(chosen, originals, strict=True)), size), keys)
         return tuple(masked.columns[j].codes for j in chosen)
+
+    return mask
+
+
+def _event_law(
+    source: ChannelSource, tuples: Tuples, law: MaskLaw, channels: tuple[Channel, ...], counts: Counts
+) -> EventLaw | None:
+    """Return the law of events, or None if no event of the window has several values of the attributes."""
+    arrays = [k for k, j in enumerate(tuples.attributes) if j in counts.lengths and max(counts.lengths[j].keys) > 1]
+    if len(tuples.attributes) == 1 or not arrays or not isinstance(law, SelectableLaw):
+        return None
+    array = arrays[0]
+    j, rows = tuples.attributes[1 - array], counts.pairs[tuples.attributes[0], tuples.attributes[1]]
+    column = marginals(rows, len(source.distances[tuples.attributes[1]].taxonomy))[1 - array]
+    scalar = channels[j]
+    if not same_counts(column, counts.values[j]):
+        values = (*counts.values[:j], column, *counts.values[j + 1 :])
+        scalar = source.attribute_channel(j, value_law(column)[0], replace(counts, values=values))
+    return EventLaw(tuples, array, law, scalar, counts.lengths[tuples.attributes[array]])
+
+
+def _event_masker(source: ChannelSource, law: EventLaw) -> EventMaskFunction:
+    """Return the function that masks events with a scalar and an array only, each value with its own words."""
+    scalar, array = law.tuples.attributes[1 - law.array], law.tuples.attributes[law.array]
+
+    def mask(
+        scalars: Int32Array, elements: Int32Array, offsets: Int64Array, repetition: int
+    ) -> tuple[Int32Array, Int32Array]:
+        batch = batch_of_values(source, {scalar: scalars}, scalars.size)
+        columns = list(batch.columns)
+        columns[array] = Column(elements, offsets)
+        keys = PositionKeys(SECRET, "", repetition, np.arange(scalars.size))
+        masked = source.mask_batch(replace(batch, columns=tuple(columns)), keys)
+        return masked.columns[scalar].codes, masked.columns[array].codes
 
     return mask
 

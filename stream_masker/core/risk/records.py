@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
+from typing import Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -55,6 +55,14 @@ class MaskLaw(Protocol):
         """
 
 
+@runtime_checkable
+class SelectableLaw(MaskLaw, Protocol):
+    """A law of masks that can be restricted to some of the combinations."""
+
+    def selected(self, indices: Int64Array) -> Self:
+        """Return the law for these combinations only."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class IndependentMasks:
     """Masks that depend on the value of their own attribute alone; ``indices``: (t,) rows of each channel."""
@@ -76,6 +84,9 @@ class IndependentMasks:
         for channel, rows, position in zip(self.channels, self.indices, masked, strict=True):
             result *= channel.rows[rows, channel.classes.class_of[position]]
         return result
+
+    def selected(self, indices: Int64Array) -> Self:
+        return replace(self, indices=tuple(rows[indices] for rows in self.indices))
 
 
 def value_law(column: SparseCounts) -> tuple[Int32Array, Float64Array]:

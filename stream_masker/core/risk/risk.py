@@ -79,12 +79,18 @@ class Risk:
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
     * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
 
-    A record is a row of the window: an array counts with each of its elements. With more than two attributes, the
-    figures of records are those of the pair of attributes for which they are highest, because the counts of a window
-    hold no larger combinations. For semantic transport of arrays, or of more than two attributes, the pairs are those
-    of its tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of
-    arrays are given their own mask and their scalar's, and are upper bounds; after repeats, given their own masks. All
-    figures are None for mechanisms that mask groups of records, and for repeats of a transport without linked scalars.
+    A record with an array is an event: ``given_record`` of its scalar, an average over events, and of an element, over
+    elements, are given the masks of the scalar and of all elements, as far as ``core.risk.events`` says. The scalar of
+    an event with more than 16 elements counts as known. The other figures of records are those of an element together
+    with its scalar. If the lengths of arrays are not known (``Counts.lengths``), each element is a record of its own,
+    which understates what events with several elements disclose. An array without a scalar counts with each element.
+
+    With more than two attributes, the figures of records are those of the pair of attributes for which they are
+    highest, because the counts of a window hold no larger combinations: an event with several arrays is assessed with
+    each of them alone. For semantic transport of arrays, or of more than two attributes, the pairs are those of its
+    tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of arrays are
+    given their own mask and their scalar's, and are upper bounds; after repeats, given their own masks. All figures are
+    None for mechanisms that mask groups of records, and for repeats of a transport without linked scalars.
     """
 
     prior: Mapping[str, float]

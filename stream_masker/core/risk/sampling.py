@@ -30,6 +30,8 @@ MaskFunction = Callable[[tuple[Int32Array, ...], int], tuple[Int32Array, ...]]
 class RecordRisk:
     """The risk of records with one or two attributes, when the attacker has all of their masks.
 
+    If one of two attributes is an array, its value is one of its elements (``core.risk.events``).
+
     * ``vulnerability``: the chance that the best guess of all values together is right.
     * ``of_attributes``: for each attribute, the chance that the best guess of its value is right.
     * ``unchanged``: the share of records with no value changed, by any of the repetitions.

@@ -6,7 +6,8 @@ Given the values and the noises, both masks are independent. Each has a probabil
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 
@@ -57,6 +58,9 @@ class PairMasks:
             result,
         )
         return result
+
+    def selected(self, indices: Int64Array) -> Self:
+        return replace(self, situations=(self.situations[0][indices], self.situations[1][indices]))
 
 
 @part

@@ -119,7 +119,7 @@ def test_the_risk_that_people_see_is_rounded(bench: SessionBench, caplog: pytest
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_records": 1}, {"epsilon": 1.0}])
-def test_no_figure_but_the_risk_depends_on_how_many_elements_arrays_have(tmp_path: Path, limits: dict[str, float]) -> None:
+def test_only_the_risk_depends_on_how_many_elements_arrays_have(tmp_path: Path, limits: dict[str, float]) -> None:
     """Windows with the same rows, but other numbers of elements."""
     found = []
     for name, lengths in (("equal", [3] * 40), ("unequal", [1, 5] * 20)):

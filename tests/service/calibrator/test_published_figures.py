@@ -119,7 +119,7 @@ def test_the_risk_that_people_see_is_rounded(bench: SessionBench, caplog: pytest
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_records": 1}, {"epsilon": 1.0}])
-def test_people_do_not_see_how_many_elements_arrays_have(tmp_path: Path, limits: dict[str, float]) -> None:
+def test_only_the_risk_depends_on_how_many_elements_arrays_have(tmp_path: Path, limits: dict[str, float]) -> None:
     """Windows with the same rows, but other numbers of elements."""
     found = []
     for name, lengths in (("equal", [3] * 40), ("unequal", [1, 5] * 20)):
@@ -131,6 +131,6 @@ def test_people_do_not_see_how_many_elements_arrays_have(tmp_path: Path, limits:
         made.session.assess_risk()
         reports, metrics = seen(made)
         assert len(reports) == 2
-        figures = [line for line in metrics if "_seconds" not in line]
+        figures = [line for line in metrics if "_seconds" not in line and "stream_masker_risk_" not in line]
         found.append(([orjson.loads(report) | {"published": 0} for report in reports], figures))
     assert found[0] == found[1]

@@ -164,7 +164,9 @@ def _event_law(
     source: ChannelSource, tuples: Tuples, law: MaskLaw, channels: tuple[Channel, ...], counts: Counts
 ) -> EventLaw | None:
     """Return the law of events, or None if no event of the window has several values of the attributes."""
-    arrays = [k for k, j in enumerate(tuples.attributes) if j in counts.lengths and max(counts.lengths[j].keys) > 1]
+    arrays = [
+        k for k, j in enumerate(tuples.attributes) if j in counts.lengths and counts.lengths[j].keys.max(initial=0) > 1
+    ]
     if len(tuples.attributes) == 1 or not arrays or not isinstance(law, SelectableLaw):
         return None
     array = arrays[0]

@@ -89,8 +89,9 @@ class Risk:
     highest, because the counts of a window hold no larger combinations: an event with several arrays is assessed with
     each of them alone. For semantic transport of arrays, or of more than two attributes, the pairs are those of its
     tree. Its chances of scalars are given the masks of all scalars that the tree links. Those of elements of arrays are
-    given their own mask and their scalar's, and are upper bounds; after repeats, given their own masks. All figures are
-    None for mechanisms that mask groups of records, and for repeats of a transport without linked scalars.
+    given their own mask and their scalar's, and are upper bounds; in events that it masks as a whole, given all masks
+    of the event; after repeats, given their own masks. All figures are None for mechanisms that mask groups of records,
+    and for repeats of a transport without linked scalars.
     """
 
     prior: Mapping[str, float]

@@ -157,7 +157,7 @@ def test_the_scalar_of_a_longer_event_counts_as_known():
 @pytest.mark.parametrize("reference", ["root", "pair"])
 def test_without_lengths_or_with_one_element_a_row_is_a_record(reference):
     alone, single = ready(None, reference=reference).risk(), ready({0: 2, 1: 4}, reference=reference).risk()
-    assert alone == single
+    assert alone == single == ready({}, reference=reference).risk()  # no event whose lengths are known
     assert alone.bound_of_record == hoeffding_bound(1_000)
     assert ready({1: 10_000, 2: 1}, reference=reference).risk().given_record == pytest.approx(
         alone.given_record, abs=2 * alone.bound_of_record

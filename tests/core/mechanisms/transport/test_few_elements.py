@@ -13,6 +13,7 @@ from stream_masker.core.mechanisms.transport.short.fitting import ShortProblem
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.core.statistics import count_batch
 
+pytestmark = pytest.mark.scheduled
 NAMES = ("principal", "secondary")
 RMSE = {"principal": 0.2003, "secondary": 0.2185}
 """That of semantic noise with α = 0.3."""

@@ -91,6 +91,7 @@ def masked_of(batch):
     return Masked(batch, made, dict(noise.rmse), dict(noise.vulnerability))
 
 
+pytestmark = pytest.mark.exhaustive
 MARGINS = {"both": 0.05, "mixed": 0.04, "long": 0.0}
 WINDOWS = {"both": both, "mixed": mixed, "long": long}
 

@@ -96,7 +96,10 @@ MARGINS = {"both": 0.05, "mixed": 0.04, "long": 0.0}
 WINDOWS = {"both": both, "mixed": mixed, "long": long}
 
 
-@pytest.fixture(scope="module", params=WINDOWS)
+LARGE = [pytest.param(name, marks=pytest.mark.scheduled) for name in ("both", "long")]
+
+
+@pytest.fixture(scope="module", params=["mixed", *LARGE])
 def window(request):
     return request.param, masked_of(WINDOWS[request.param]())
 

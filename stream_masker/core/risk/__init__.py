@@ -10,6 +10,7 @@ masked records; not the secret.
 * ``sampling``: the measures of whole records, by Rao–Blackwell Monte Carlo with a stated bound.
 * ``groups``: the transition probabilities of mechanisms that mask groups, estimated from random groups.
 * ``repeats``: the vulnerability after several masks of a value.
+* ``sensitive``: sets of concepts whose membership must not be disclosed, built in for ICD-10-CM and ICD-9-CM.
 * ``promise``: what no masked record lets an attacker exceed, if the mechanism promises it.
 * ``risk``: all measures of a mechanism with its statistics.
 """

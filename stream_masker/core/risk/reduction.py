@@ -23,12 +23,12 @@ def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) 
     kept = [_kept(column, limit) for column, limit in zip(counts.values, limits, strict=True)]
     if all(chosen.all() for chosen in kept):
         return counts, 0.0
-    pairs, values = {}, [_selected(column, chosen) for column, chosen in zip(counts.values, kept, strict=True)]
+    pairs, values = {}, [column.select(chosen) for column, chosen in zip(counts.values, kept, strict=True)]
     shares = [1.0 - part.rows / whole.rows for part, whole in zip(values, counts.values, strict=True)]
     for (i, j), pair in counts.pairs.items():
         codes = np.divmod(pair.keys, sizes[j])
         both = np.isin(codes[0], values[i].keys) & np.isin(codes[1], values[j].keys)
-        pairs[i, j] = _selected(pair, both)
+        pairs[i, j] = pair.select(both)
         shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
         if len(values) == 2:
             values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
@@ -41,21 +41,16 @@ def _kept(column: SparseCounts, limit: int) -> BoolArray:
     return chosen
 
 
-def _selected(column: SparseCounts, chosen: BoolArray) -> SparseCounts:
-    return SparseCounts(column.keys[chosen], column.counts[chosen])
-
-
 def _without(column: SparseCounts, keys: Int64Array, counts: Int64Array) -> SparseCounts:
     """Return the counts of a column without the rows that are left out because of their other value."""
     present = np.isin(keys, column.keys)
     left = column.counts.copy()
     np.subtract.at(left, np.searchsorted(column.keys, keys[present]), counts[present])
-    return _selected(SparseCounts(column.keys, left), left > 0)
+    return replace(column, counts=left).select(left > 0)
 
 
 def without_mode(counts: Counts, j: int) -> Counts:
     """Return the counts without the most frequent value of attribute j; its pairs stay as they are."""
     column = counts.values[j]
     kept = np.arange(column.keys.size) != (column.counts.argmax() if column.keys.size else -1)
-    others = SparseCounts(column.keys[kept], column.counts[kept])
-    return replace(counts, values=(*counts.values[:j], others, *counts.values[j + 1 :]))
+    return replace(counts, values=(*counts.values[:j], column.select(kept), *counts.values[j + 1 :]))

@@ -1,6 +1,7 @@
 """Exact statistics of nominal attributes, computed from counts (2017: section 4.3).
 
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up and subtract.
+* ``units``: how many different noise keys, such as patients, the rows of a count have.
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
 * ``window_statistics``: sMean, sdVar, sdCov and sdCor of one window, recomputed or updated incrementally.
 * ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).

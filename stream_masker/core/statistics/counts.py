@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
+from stream_masker.core.statistics.units import grouped_bits, run_units, units_of, with_slots
 from stream_masker.errors import ParameterError, StatisticsError
 
 
@@ -29,15 +30,40 @@ class SparseCounts:
 
     * ``keys``: (m,) int64, ascending and unique.
     * ``counts``: (m,) int64, positive; the rows that hold each key. A *change* of counts may be negative.
+    * ``key_bits``: (m,) uint64, the bits of the noise keys of these rows (``statistics.units``); None if no noise key
+      is known, and for changes.
     """
 
     keys: NDArray[np.int64]
     counts: NDArray[np.int64]
+    key_bits: UInt64Array | None = None
 
     @property
     def rows(self) -> int:
         """The number n of rows that have a value."""
         return int(self.counts.sum())
+
+    @property
+    def units(self) -> Int64Array:
+        """(m,) int64: the number of different noise keys, such as patients, of each key's rows, at least.
+
+        It equals ``counts`` if no noise key is known, and never exceeds them (``statistics.units``).
+        """
+        return units_of(self.counts, self.key_bits)
+
+    def select(self, chosen: BoolArray | Int64Array) -> SparseCounts:
+        """Return the counts of some keys; ``chosen``: (m,) bool, or (k,) ascending indices."""
+        bits = None if self.key_bits is None else self.key_bits[chosen]
+        return SparseCounts(self.keys[chosen], self.counts[chosen], bits)
+
+    def regroup(self, groups: Int64Array, size: int) -> SparseCounts:
+        """Return the counts of ``size`` groups of keys, 0 for a group without any. The groups' numbers are the keys.
+
+        ``groups``: (m,), the group of each key, in [0, size).
+        """
+        counts = np.zeros(size, np.int64)
+        np.add.at(counts, groups, self.counts)
+        return SparseCounts(np.arange(size), counts, grouped_bits(self.key_bits, groups, size))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +94,11 @@ class Counts:
 
 
 def count_batch(
-    batch: Batch, sizes: Sequence[int], unknown: Sequence[int] | None = None, lost: Sequence[int] | None = None
+    batch: Batch,
+    sizes: Sequence[int],
+    unknown: Sequence[int] | None = None,
+    lost: Sequence[int] | None = None,
+    slots: Int64Array | None = None,
 ) -> Counts:
     """Count a batch, in O(rows log rows).
 
@@ -78,12 +108,14 @@ def count_batch(
     * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     * ``unknown[j]``: see ``Counts.unknown``; default 0.
     * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
+    * ``slots``: (n,) int64, the slot of each record's noise key (``statistics.units``); None if none is known.
     """
     p = len(batch.columns)
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
     rows = batch_rows(batch)
-    pairs = {(i, j): count_keys(_pair_keys(rows[i], rows[j], sizes[j])) for i, j in combinations(range(p), 2)}
-    values = tuple(count_keys(codes[codes >= 0].astype(np.int64)) for codes in rows)
+    of_rows = None if slots is None else slots[_row_records(batch)]
+    pairs = {(i, j): _count_pairs(rows[i], rows[j], sizes[j], of_rows) for i, j in combinations(range(p), 2)}
+    values = tuple(_count_values(codes, of_rows) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
@@ -101,17 +133,25 @@ def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
     arrays = [column for column in batch.columns if column.is_array]
     if not arrays:
         return [column.codes for column in batch.columns]
-    owners = [_owners(column) for column in arrays]
-    owners.append(_elementless(batch.size, arrays))
-    starts = np.cumsum([0, *map(len, owners)])
+    starts = np.cumsum([0, *(len(_elements(column)) for column in arrays)])
     segments = {id(column): int(start) for column, start in zip(arrays, starts, strict=False)}
-    record = np.concatenate(owners)
+    record = _row_records(batch)
     return [_column_rows(column, record, segments.get(id(column), 0)) for column in batch.columns]
 
 
-def count_keys(keys: Int64Array) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order."""
-    return SparseCounts(*run_lengths(np.sort(keys)))
+def _row_records(batch: Batch) -> Int64Array:
+    """Return (rows,) int64: the index of the record of each row of a batch."""
+    arrays = [column for column in batch.columns if column.is_array]
+    if not arrays:
+        return np.arange(batch.size)
+    return np.concatenate([*map(_owners, arrays), _elementless(batch.size, arrays)])
+
+
+def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``count_batch``."""
+    if slots is None:
+        return SparseCounts(*run_lengths(np.sort(keys)))
+    return SparseCounts(*run_units(np.sort(with_slots(keys, slots))))
 
 
 @kernel
@@ -166,7 +206,7 @@ def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Spar
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
     """Return the counts of A's and of B's values over the rows of a pair; ``size_b``: see ``pair_counts``."""
     a, b = np.divmod(pair.keys, size_b)
-    return _collect(a, pair.counts), _collect(b, pair.counts)
+    return _collect(a, pair.counts, pair.key_bits), _collect(b, pair.counts, pair.key_bits)
 
 
 def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
@@ -180,11 +220,20 @@ def difference(new: SparseCounts, old: SparseCounts) -> SparseCounts:
 
 
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
-    """Add counts and changes of one attribute, or of one pair of attributes."""
-    if len(parts) == 2:
+    """Add counts and changes of one attribute, or of one pair of attributes. Noise keys of changes are not known."""
+    bits = _united_bits(parts)
+    if len(parts) == 2 and bits is None:
         first, second = parts
         return SparseCounts(*add_counts(first.keys, first.counts, second.keys, second.counts, 1))
-    return _collect(np.concatenate([part.keys for part in parts]), np.concatenate([part.counts for part in parts]))
+    keys, counts = (np.concatenate(each) for each in zip(*((part.keys, part.counts) for part in parts), strict=True))
+    return _collect(keys, counts, bits)
+
+
+def _united_bits(parts: Sequence[SparseCounts]) -> UInt64Array | None:
+    """Return the bits of all parts, one after another; None if no part has any."""
+    if all(part.key_bits is None for part in parts):
+        return None
+    return np.concatenate([np.zeros(p.keys.size, np.uint64) if p.key_bits is None else p.key_bits for p in parts])
 
 
 def merge(counts: Iterable[Counts]) -> Counts:
@@ -210,13 +259,20 @@ def merge(counts: Iterable[Counts]) -> Counts:
 def subtract(total: Counts, part: Counts) -> Counts:
     """Remove ``part`` from ``total``; moments are exact to floating-point precision (see ``Moments``).
 
-    Raises StatisticsError if ``part`` is not contained in ``total``.
+    The noise keys of the rest are not known. Raises StatisticsError if ``part`` is not contained in ``total``.
     """
-    left = merge([replace(total, numeric=None), _negated(part)])
+    left = merge([replace(without_key_bits(total), numeric=None), _negated(part)])
     columns = [*left.values, *left.pairs.values(), *left.lengths.values()]
     if left.records < 0 or min(left.unknown, default=0) < 0 or any((c.counts < 0).any() for c in columns):
         raise StatisticsError("the counts to subtract are not part of the total")
     return replace(left, numeric=subtract_moments(total.numeric, part.numeric))
+
+
+def without_key_bits(counts: Counts) -> Counts:
+    """Return the counts without the bits of noise keys."""
+    pairs = {key: SparseCounts(column.keys, column.counts) for key, column in counts.pairs.items()}
+    values = tuple(SparseCounts(column.keys, column.counts) for column in counts.values)
+    return replace(counts, values=values, pairs=pairs)
 
 
 def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:
@@ -262,18 +318,29 @@ def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Int64
     return a[both].astype(np.int64) * size_b + b[both]
 
 
+def _count_values(codes: NDArray[np.int32], slots: Int64Array | None) -> SparseCounts:
+    present = codes >= 0
+    return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
+
+
+def _count_pairs(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int, slots: Int64Array | None) -> SparseCounts:
+    return count_keys(_pair_keys(a, b, size_b), None if slots is None else slots[(a >= 0) & (b >= 0)])
+
+
 def _run_starts(ordered: Int64Array) -> Int64Array:
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
 
 
-def _collect(keys: Int64Array, counts: Int64Array) -> SparseCounts:
-    """Add the counts of equal keys, and drop the keys whose sum is 0."""
+def _collect(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
+    """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
     starts = _run_starts(ordered)
-    sums = np.add.reduceat(counts[order], starts) if len(starts) else counts[:0]
-    nonzero = sums != 0
-    return SparseCounts(ordered[starts][nonzero], sums[nonzero])
+    if not len(starts):
+        return SparseCounts(ordered, counts, bits)
+    sums = np.add.reduceat(counts[order], starts)
+    united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
+    return SparseCounts(ordered[starts], sums, united).select(sums != 0)
 
 
 def _negated(counts: Counts) -> Counts:

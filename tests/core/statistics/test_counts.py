@@ -1,6 +1,6 @@
 """Counts of batches against literal counting row by row; merging and subtracting counts."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import replace
 from itertools import combinations, pairwise
 
@@ -22,6 +22,7 @@ from stream_masker.core.statistics.counts import (
     pair_counts,
     subtract,
 )
+from stream_masker.core.statistics.units import KEY_SLOTS, MANY_KEYS, NO_SLOT
 from stream_masker.errors import ParameterError, StatisticsError
 
 SIZES = (4, 6, 5)
@@ -254,3 +255,136 @@ def test_marginals_sum_a_pair_over_the_other_attribute():
 def test_empty_counts_have_no_rows():
     empty = np.zeros(0, dtype=np.int64)
     assert SparseCounts(empty, empty).rows == 0
+
+
+def with_patients(batches_of, shapes, **options):
+    """A batch with one slot for each record, which stands for its patient."""
+
+    @st.composite
+    def drawn(draw):
+        batch = draw(batches_of(shapes=shapes, **options))
+        return batch, np.array([draw(st.integers(0, NO_SLOT)) for _ in range(batch.size)], np.int64)
+
+    return drawn()
+
+
+def literal_slots(batch, slots):
+    """The slots of each value's rows, and of each pair's, without those of unknown noise keys."""
+    p = len(batch.columns)
+    values, pairs = [defaultdict(set) for _ in range(p)], defaultdict(lambda: defaultdict(set))
+    for i in range(batch.size):
+        columns = []
+        for c in batch.columns:
+            codes = c.codes[c.offsets[i] : c.offsets[i + 1]] if c.is_array else c.codes[i : i + 1]
+            columns.append(Column(codes, np.array([0, len(codes)]) if c.is_array else None))
+        for row in literal_rows(Batch(1, tuple(columns))):
+            for j, value in enumerate(row):
+                if value is not None:
+                    values[j][value] |= {int(slots[i])} - {NO_SLOT}
+            for j, k in combinations(range(p), 2):
+                if row[j] is not None and row[k] is not None:
+                    pairs[j, k][row[j] * SIZES[k] + row[k]] |= {int(slots[i])} - {NO_SLOT}
+    return values, pairs
+
+
+def slots_of(sparse):
+    bits = [{slot for slot in range(KEY_SLOTS) if int(word) >> slot & 1} for word in sparse.key_bits]
+    return dict(zip(sparse.keys.tolist(), bits, strict=True))
+
+
+SCALARS_AND_ARRAYS = with_patients(batches, SHAPES)
+ONE_SHAPE = with_patients(batches, st.just([False, True, False]))
+
+
+@given(drawn=SCALARS_AND_ARRAYS)
+def test_bits_are_those_of_the_patients_of_the_rows(drawn):
+    batch, slots = drawn
+    counts = count_batch(batch, SIZES[: len(batch.columns)], slots=slots)
+    values, pairs = literal_slots(batch, slots)
+    assert [slots_of(column) for column in counts.values] == values
+    assert {pair: slots_of(column) for pair, column in counts.pairs.items()} == {
+        pair: pairs[pair] for pair in counts.pairs
+    }
+    assert plain(counts) == plain(count_batch(batch, SIZES[: len(batch.columns)]))
+
+
+@given(parts=st.lists(ONE_SHAPE, min_size=1, max_size=4))
+def test_merged_bits_are_those_of_all_parts(parts):
+    counts = [count_batch(batch, SIZES, slots=slots) for batch, slots in parts]
+    merged, literal = merge(counts), [literal_slots(*part)[0] for part in parts]
+    for j, column in enumerate(merged.values):
+        found = slots_of(column)
+        assert found == {key: set().union(*(values[j].get(key, set()) for values in literal)) for key in found}
+    twice = merge([*counts, *counts])
+    for once, again in zip(merged.values, twice.values, strict=True):
+        assert np.array_equal(once.key_bits, again.key_bits)
+
+
+@given(drawn=SCALARS_AND_ARRAYS)
+def test_units_lie_between_the_slots_and_the_rows(drawn):
+    batch, slots = drawn
+    counts = count_batch(batch, SIZES[: len(batch.columns)], slots=slots)
+    for column in (*counts.values, *counts.pairs.values()):
+        assert (column.units <= column.counts).all()
+        assert (column.units >= [max(1, len(found)) for found in slots_of(column).values()]).all()
+
+
+def test_two_rows_of_one_patient_are_one_unit():
+    batch = Batch(5, (scalar(1, 1, 2, 2, 3),))
+    column = count_batch(batch, [4], slots=np.array([7, 7, 7, 9, 0])).values[0]
+    assert column.counts.tolist() == [2, 2, 1]
+    assert column.units.tolist() == [1, 2, 1]
+
+
+def test_without_noise_keys_every_row_is_a_unit():
+    column = count_batch(Batch(3, (scalar(1, 1, 2),)), [4]).values[0]
+    assert column.key_bits is None
+    assert column.units.tolist() == column.counts.tolist() == [2, 1]
+
+
+def test_rows_without_a_noise_key_add_nothing_beside_others():
+    rows = Batch(3, (scalar(1, 1, 2),))
+    known = count_batch(rows, [4], slots=np.array([5, 6, 5]))
+    column = merge([known, count_batch(rows, [4])]).values[0]
+    assert column.counts.tolist() == [4, 2]
+    assert column.units.tolist() == [2, 1]
+    unknown = count_batch(rows, [4], slots=np.full(3, NO_SLOT))
+    assert unknown.values[0].units.tolist() == [1, 1]
+
+
+def test_a_value_of_many_patients_has_as_many_units_as_rows():
+    slots = np.arange(200) % KEY_SLOTS
+    for patients, units in ((MANY_KEYS - 1, MANY_KEYS - 1), (MANY_KEYS, 200)):
+        column = count_batch(Batch(200, (scalar(*[1] * 200),)), [4], slots=slots % patients).values[0]
+        assert column.units.tolist() == [units]
+
+
+def test_groups_of_keys_unite_their_bits():
+    batch = Batch(6, (scalar(0, 1, 1, 2, 3, 3),))
+    column = count_batch(batch, [4], slots=np.array([1, 1, 2, 3, 3, 3])).values[0]
+    grouped = column.regroup(np.array([2, 2, 0, 0]), 3)
+    assert as_dict(grouped) == {0: 3, 1: 0, 2: 3}
+    assert grouped.units.tolist() == [1, 0, 2]
+    assert replace(column, key_bits=None).regroup(np.array([2, 2, 0, 0]), 3).units.tolist() == [3, 0, 3]
+
+
+def test_chosen_keys_keep_their_units():
+    column = count_batch(Batch(4, (scalar(0, 0, 2, 2),)), [4], slots=np.array([1, 1, 1, 2])).values[0]
+    assert column.select(np.array([False, True])).units.tolist() == [2]
+    assert column.select(np.array([0])).units.tolist() == [1]
+
+
+def test_marginals_unite_the_bits_of_their_pairs():
+    batch = Batch(3, (scalar(0, 0, 1), scalar(2, 3, 3)))
+    pair = count_batch(batch, SIZES[:2], slots=np.array([4, 4, 5])).pairs[0, 1]
+    first, second = marginals(pair, SIZES[1])
+    assert first.units.tolist() == [1, 1]
+    assert second.units.tolist() == [1, 2]
+
+
+def test_what_is_left_after_subtracting_has_no_known_noise_key():
+    batch = Batch(2, (scalar(1, 1),))
+    one = count_batch(batch, [4], slots=np.array([3, 3]))
+    left = subtract(merge([one, one]), one)
+    assert left.values[0].key_bits is None
+    assert plain(left) == plain(one)

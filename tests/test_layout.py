@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
@@ -71,3 +72,11 @@ def test_the_folders_of_the_tests_mirror_those_of_the_package():
     folders = {path.parent.relative_to(TOP / "tests") for path in MIRRORED}
     assert len(folders) > 20
     assert [str(folder) for folder in folders if not (PACKAGE / folder).is_dir()] == []
+
+
+def test_the_data_of_the_tests_are_small_and_described():
+    folder = TOP / "tests" / "data"
+    files = sorted(folder.glob("*.gz"))
+    assert sum(path.stat().st_size for path in files) <= 1_500_000
+    described = re.findall(r"^\| `(.+?)` \|", (folder / "README.md").read_text(), re.MULTILINE)
+    assert sorted(described) == [path.name for path in files]

@@ -6,7 +6,6 @@ import re
 import sys
 
 import pytest
-from support.data import data_file
 from support.documentation import DOCS, ROOT
 from support.documented import (
     BLOCK_RECORDS,
@@ -105,7 +104,6 @@ def disclosure():
     sys.path.append(str(ROOT / "tests" / "benchmarks"))
     import bench_disclosure
 
-    data_file("uci-discharges.csv.gz")
     return bench_disclosure
 
 

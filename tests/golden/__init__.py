@@ -22,5 +22,4 @@ From the top of the repository::
     PYTHONPATH=tests python -m golden update [CASE ...]          # compute the digests again
 
 Update the digests only together with a deliberate change of behaviour, and name that change in the commit message.
-Cases of real data are skipped, and their digests kept, where the data files are absent.
 """

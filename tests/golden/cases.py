@@ -11,13 +11,12 @@ from typing import Any
 from golden import events
 from golden.adapter import Round
 from golden.events import Codes
-from golden.ontologies import dag_codes, deep_codes, tree_codes
+from golden.ontologies import ICD9_FILE, dag_codes, deep_codes, tree_codes
 
 Json = dict[str, Any]
 
 ICD10 = ("I21.4", "I10", "E11.9", "J18.9", "J44.1", "I50.9", "N17.9", "A41.9", "E11.65", "E78.5", "K21.9", "I25.10")
 ICD10 += ("F32.9", "G47.33", "M54.5", "N39.0", "D64.9", "J96.01", "R07.9", "Z79.4", "S72.001A", "T81.4XXA", "C34.90")
-ICD9_FILE = "icd9cm-diagnoses.csv.gz"
 
 SIZES = ((300, 180), (150, 280, 120), (220, 200))
 """The records of each partition in each of three rounds; the window slides after the second."""
@@ -33,11 +32,10 @@ SECTIONS: Json = {
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A configuration and its events; ``data``: the data file that the configuration names."""
+    """A configuration and its events."""
 
     configuration: Json
     rounds: Callable[[], list[Round]]
-    data: str | None = None
 
 
 def merged(*parts: Mapping[str, Any]) -> Json:
@@ -55,7 +53,7 @@ SOURCES: Mapping[str, Json] = {
     "deep": {"source": "deep.csv"},
     "dag": {"source": "dag.csv"},
     "icd10": {"source": "icd10cm"},
-    "icd9": {"source": ICD9_FILE},
+    "icd9": {"source": ICD9_FILE.name},
     "values": {"values": [*ICD10, "extra"]},
 }
 CODES: Mapping[str, Callable[[], Codes]] = {
@@ -155,13 +153,13 @@ def real(*more: Mapping[str, Any], sizes: Sequence[Sequence[int]] = REAL_SIZES, 
             "principal": {"path": "diag_1", "ontology": "icd9", "unknown": "ancestor"},
             "secondary": {"path": "diag_2", "ontology": "icd9", "unknown": "ancestor"},
         },
-        "fields": {"keep": ["age", "gender"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
+        "fields": {"keep": ["age"], "pseudonymize": ["patient_nbr"], "unlisted": "drop"},
         "noise_key": "position",
         **mechanism(),
         "calibration": {"window_records": 2_000},
         "groups": {"records": 200},
     }
-    return Case(merged(SECTIONS, own, *more), cache(lambda: events.real(sizes, first=first)), ICD9_FILE)
+    return Case(merged(SECTIONS, own, *more), cache(lambda: events.real(sizes, first=first)))
 
 
 def mechanism(name: str = "semantic_noise", **parameters: Any) -> Json:

@@ -1,4 +1,4 @@
-"""The files that the configurations name: ontologies, a mapping, Markov matrices and the secret, all generated."""
+"""The files that the configurations name: ontologies, a mapping, Markov matrices and the secret."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import shutil
 from pathlib import Path
 from random import Random
 
+from support.data import data_file
+
 DAG = 4_000
 HUBS = 12
 """The number of concepts of the generated graph, including the root, and of those directly below the root."""
 
 DEEP = 400
 """The number of concepts of the deep tree, including the root."""
+
+ICD9_FILE = data_file("icd9cm-diagnoses.csv.gz")
 
 SECRET = b"the secret of the golden cases"
 
@@ -84,13 +88,8 @@ def write_files(folder: Path) -> Path:
     (folder / "matrix.json").write_text(
         '{"A00": {"A00": 0.5, "B00": 0.5}, "B00": {"A00": 0.25, "B00": 0.75}, "C00": {"C00": 0.9, "A00": 0.1}}'
     )
+    shutil.copy(ICD9_FILE, folder)
     return folder
-
-
-def add_file(folder: Path, file: Path) -> None:
-    """Copies a data file to the folder, so that the configuration names it by its name alone."""
-    if not (folder / file.name).exists():
-        shutil.copyfile(file, folder / file.name)
 
 
 def _write_ontology(path: Path, links: Links, root: str) -> None:

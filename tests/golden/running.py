@@ -4,26 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from support.data import data_file
-
 from golden import commands, digests
 from golden.adapter import calibrate_and_mask
 from golden.cases import CASES
-from golden.ontologies import add_file
 
 NAMES = tuple(sorted({*CASES, *commands.CASES}))
 
 
 def run(name: str, folder: Path, *, compiled: bool = True) -> dict[str, list[bytes]]:
-    """The lines of each part of a case. Skips the test if a data file is absent.
+    """The lines of each part of a case.
 
     ``folder`` holds the files that the configurations name. ``compiled`` selects the codec; commands use the default.
     """
     if name in commands.CASES:
         return commands.run(commands.CASES[name], folder)
     case = CASES[name]
-    if case.data is not None:
-        add_file(folder, data_file(case.data))
     rounds = case.rounds()
     outcome = calibrate_and_mask(case.configuration, rounds, folder, compiled=compiled)
     assert outcome.compiled is compiled, f"{name} does not run with the expected codec"

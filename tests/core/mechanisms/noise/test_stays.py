@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from support.data import data_file, icd9cm
+from support.data import icd9cm
 from support.documentation import DOCS, ROOT
 
 from stream_masker import Ontology
@@ -37,7 +37,6 @@ def samples():
     sys.path.append(str(ROOT / "tests" / "benchmarks"))
     import strong_sample
 
-    data_file("uci-discharges.csv.gz")
     return strong_sample
 
 

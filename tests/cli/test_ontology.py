@@ -65,7 +65,7 @@ class TestInspect:
         assert sorted(children) == ["gastric (Disease of the stomach)", "oral (Disease of the mouth)"]
 
     def test_built_in_ontology_has_a_name(self):
-        assert ("concepts", "98506") in lines(run("inspect", "icd10cm"))
+        assert ("concepts", "98494") in lines(run("inspect", "icd10cm"))
 
     def test_unknown_concept_is_an_error(self, source):
         result = run("inspect", source, "nothing")

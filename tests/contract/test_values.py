@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import simple_icd_10_cm as icd10cm
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -57,6 +58,24 @@ def test_no_other_concept_has_a_probability(name):
     mechanism, _ = calibrated(name, {}, 2)
     for value in VALUES:
         assert set(mechanism.channel("a", value)) <= set(VALUES)
+
+
+LEAVES = [(name, options) for name, options in OPTIONS if options.get("candidates") == "leaves"]
+
+
+@pytest.mark.parametrize(("name", "options"), LEAVES, ids=str)
+def test_leaves_of_icd10cm_are_billable_codes(name, options):
+    """Of any values, categories and blocks included, and of records whose values are all equal."""
+    tau = Ontology.load("icd10cm").taxonomy()
+    mechanism = MECHANISMS[name]({"a": tau, "b": tau}, seed=SEED, **options)
+    codes = np.random.default_rng(3).integers(0, len(tau), (2_000, 2))
+    codes[::10, 1] = codes[::10, 0]
+    records = [{"a": tau.ids[a], "b": tau.ids[b]} for a, b in codes.tolist()]
+    mechanism.learn_many(records)
+    mechanism.calibrate()
+    masked = mechanism.mask_many(records, keys=[b"%d" % i for i in range(len(records))])
+    written = {value for record in masked for value in record.values()}
+    assert all(icd10cm.is_category_or_subcategory(value) and icd10cm.is_leaf(value) for value in written)
 
 
 @settings(max_examples=30, deadline=None)

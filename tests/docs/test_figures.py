@@ -91,7 +91,9 @@ def test_sizes():
     assert f"runs of at most {BLOCK_RECORDS:,} records" in page("security.md")
     assert f"The secret has at least {MIN_SECRET_BYTES} bytes" in page("security.md")
     assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("choosing-a-method.md")
-    assert f"{len(Ontology.load('icd10cm')) - 1:,} codes" in page("ontologies.md")
+    icd10cm = Ontology.load("icd10cm").taxonomy()
+    assert f"{len(icd10cm) - 1:,} chapters, blocks and codes" in page("ontologies.md")
+    assert f"its {icd10cm.leaf.sum():,} leaves are the billable codes" in page("ontologies.md")
 
 
 def test_the_distance_of_the_example():

@@ -134,7 +134,7 @@ def _text(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], Ont
 
 
 def _icd10cm() -> ResolvedSource:
-    key = cache.package_key(icd10cm.ICD10CM_PACKAGE)
+    key = f"{cache.package_key(icd10cm.ICD10CM_PACKAGE)}-{icd10cm.READER_VERSION}"
     return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
 

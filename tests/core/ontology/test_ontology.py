@@ -2,7 +2,9 @@
 
 import gzip
 
+import numpy as np
 import pytest
+import simple_icd_10_cm
 from support.data import icd9cm
 
 from stream_masker.core.ontology import Ontology, sources
@@ -86,10 +88,21 @@ def test_obo_terms_have_labels_and_synonyms_and_obsolete_terms_are_ignored(tmp_p
 def test_icd10cm_is_loaded_by_name():
     onto = Ontology.load("icd10cm")
     tau = onto.taxonomy()
-    assert len(onto) == 98_505 + 1
+    assert len(onto) == 98_493 + 1
     assert tau.is_tree
     assert onto.label("A00.0") == "Cholera due to Vibrio cholerae 01, biovar cholerae"
     assert tau.parents_of("B20") == ("B20-B20",)
+
+
+def test_every_leaf_of_icd10cm_is_a_code():
+    """The package has 280 chapters and blocks, 12 of which are headings of blocks that nothing is below."""
+    tau = Ontology.load("icd10cm").taxonomy()
+    leaves = {tau.ids[c] for c in np.flatnonzero(tau.leaf)}
+    codes = {code for code in simple_icd_10_cm.get_all_codes(with_dots=True) if simple_icd_10_cm.is_leaf(code)}
+    headings = {code for code in codes if not simple_icd_10_cm.is_category_or_subcategory(code)}
+    assert len(headings) == 12
+    assert leaves == codes - headings
+    assert not headings & set(tau.ids)
 
 
 def test_icd9cm_of_the_real_data():

@@ -141,7 +141,7 @@ class TestOntologies:
             load_ontologies(build(ontologies={"icd": {"source": source}}))
 
     def test_built_in_ontology_is_loaded_by_name(self, parse):
-        assert len(load_ontologies(parse())["icd"]) == 98_506
+        assert len(load_ontologies(parse())["icd"]) == 98_494
 
 
 class TestPlan:

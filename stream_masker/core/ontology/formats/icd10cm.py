@@ -6,10 +6,15 @@ from stream_masker.core.ontology.draft import OntologyDraft
 
 ICD10CM_PACKAGE = "simple-icd-10-cm"
 ICD10CM_ROOT = "ICD10CM"
+READER_VERSION = 2
+"""Part of the key of the compiled form: increase it when the same package is read as other concepts."""
 
 
 def read_icd10cm() -> OntologyDraft:
-    """Read 98,505 chapters, blocks and codes, under the root ``ICD10CM``.
+    """Read 98,493 chapters, blocks and codes, under the root ``ICD10CM``. The leaves are the billable codes.
+
+    The package has 12 headings of several blocks, such as ``M00-M25``, beside the blocks that they comprise. Nothing is
+    below them, and they are no codes, so they are left out.
 
     39 blocks consist of a single category and have the same code in the package. They get the code of a range here:
     block ``B20-B20`` is the parent of category ``B20``.
@@ -20,6 +25,8 @@ def read_icd10cm() -> OntologyDraft:
     for code in icd.get_all_codes(with_dots=True):
         parent = icd.get_parent(code) or ICD10CM_ROOT
         concept = code
+        if icd.is_leaf(code) and icd.is_block(code) and not icd.is_category(code):
+            continue
         if parent == code:
             parent = f"{code}-{code}"
             if parent not in draft.parents:

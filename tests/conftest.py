@@ -15,12 +15,14 @@ from stream_masker.core.cache_folder import cache_folder
 if TYPE_CHECKING:
     from support.prepared import Prepared
 
-settings.register_profile("compiled", deadline=None, print_blob=True)
-settings.load_profile("compiled")
-"""No deadline: the first call of a compiled kernel compiles it."""
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.load_profile("repeatable")
+"""The same examples in every run, so that a failure belongs to a change. No deadline, because the first call of a kernel
+compiles it.
+"""
 
-settings.register_profile("repeatable", settings.get_profile("compiled"), derandomize=True, database=None)
-"""The profile of ``.ci/run``: the same examples in every run, so that a failure belongs to a change."""
+settings.register_profile("search", deadline=None, print_blob=True)
+"""The profile of the scheduled run: new examples in every run. Record one that fails with ``@example`` or as a test."""
 
 
 QUICK = "not kafka and not exhaustive and not scheduled"

@@ -1,6 +1,6 @@
 """MDAV, group means and Algorithm 1 of 2013, against literal implementations of their definitions."""
 
-import math
+from fractions import Fraction
 from itertools import pairwise
 
 import numpy as np
@@ -11,7 +11,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic
-from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues
+from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, with_exact_sums
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import PositionKeys
@@ -34,7 +34,7 @@ class LiteralMdav:
         for w, d, a, b in zip(self.weights, self.distances, code, self.codes[r], strict=True):
             total += w * d(a, b)
         for w, x, y in zip(self.numeric_weights, number, self.numbers[r], strict=True):
-            total += (x * math.sqrt(w / 2) - y * math.sqrt(w / 2)) ** 2
+            total += w / 2 * (x - y) ** 2
         return total
 
     def mean(self, left):
@@ -86,13 +86,14 @@ class LiteralMdav:
 
 @st.composite
 def problems(draw):
-    """Numbers repeat, but lie at irregular places: equal distances to a mean would depend on the order of its sum."""
+    """Numbers repeat, at regular or irregular places, so that many distances are equal."""
     tau = draw(taxonomies())
     n, k = draw(st.integers(4, 40)), draw(st.integers(2, 4))
     p, q = draw(st.sampled_from([(1, 0), (2, 0), (1, 1), (0, 2), (2, 1)]))
     rng = np.random.default_rng(draw(st.integers(0, 10_000)))
     codes = rng.integers(0, min(len(tau), 12), (n, p)).astype(np.int32)
-    numbers = rng.normal(0, 5, 9)[rng.integers(0, 9, (n, q))]
+    places = draw(st.sampled_from([np.arange(9.0), np.arange(9.0) / 10, rng.normal(0, 5, 9)]))
+    numbers = places[rng.integers(0, 9, (n, q))]
     words = rng.permutation(n).astype(np.uint64)
     return tau, k, codes, numbers, words, rng.random(p) + 0.5, rng.random(q) + 0.5
 
@@ -114,13 +115,29 @@ def test_groups_equal_those_of_literal_mdav(problem, semantic, people):
     units = list(range(len(codes))) if units is None else units.tolist()
     found = {frozenset(members[a:b].tolist()) for a, b in pairwise(offsets)}
     literal = LiteralMdav(
-        codes.tolist(), numbers.tolist(), [measure] * codes.shape[1], weights, numeric_weights, words.tolist(), units
+        codes.tolist(),
+        with_exact_sums(numbers).tolist(),
+        [measure] * codes.shape[1],
+        weights,
+        numeric_weights,
+        words.tolist(),
+        units,
     )
     assert found == literal.groups(k)
     sizes = np.array([len({units[r] for r in group}) for group in found])
     assert sum(map(len, found)) == len(codes)
     assert sizes.max() < 2 * k or people
     assert len(set(units)) < k or sizes.min() >= k
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=1, max_size=30), st.randoms())
+def test_sums_do_not_depend_on_their_order(numbers, random):
+    column = with_exact_sums(np.array(numbers)[:, None])
+    assert column[:, 0] == pytest.approx(np.array(numbers), rel=1e-6, abs=1e-9 * np.abs(numbers).max())
+    exact = sum(map(Fraction, column[:, 0].tolist()))
+    rows = column.tolist()
+    random.shuffle(rows)
+    assert sum(row[0] for row in rows) == exact
 
 
 def mechanism(tau, **parameters):

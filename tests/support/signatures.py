@@ -68,13 +68,22 @@ def agrees(hint: Any, kind: types.Type) -> bool:
 
 def agrees_with_array(hint: Any, kind: types.Array) -> bool:
     """An annotation without a shape states one dimension."""
+    hint = without_alias(hint)
     if get_origin(hint) is not np.ndarray:
         return False
-    shape, dtype = get_args(hint)
+    shape, dtype = map(without_alias, get_args(hint))
     dimensions = 1 if Ellipsis in get_args(shape) else len(get_args(shape))
     (element,) = get_args(dtype)
     elements = get_args(element) if get_origin(element) in (Union, UnionType) else (element,)
     return dimensions == kind.ndim and numpy_support.as_dtype(kind.dtype).type in elements
+
+
+def without_alias(hint: Any) -> Any:
+    """The type that an alias of a ``type`` statement stands for, such as ``NDArray`` from NumPy 2.5 on."""
+    alias = get_origin(hint) or hint
+    if not hasattr(alias, "__value__"):
+        return hint
+    return alias.__value__[get_args(hint)] if get_args(hint) else alias.__value__
 
 
 def agrees_with_scalar(hint: Any, kind: types.Type) -> bool:

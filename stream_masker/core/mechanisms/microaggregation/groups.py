@@ -105,14 +105,15 @@ class ComparableRecords:
 
     def _types(self) -> tuple[Int64Array, mdav.RecordTypes]:
         """Return the records ordered by type and word, and their types."""
-        rows = np.column_stack([value.indices.astype(np.float64) for value in self.values] + list(self.numbers.T))
+        numbers = with_exact_sums(self.numbers)
+        rows = np.column_stack([value.indices.astype(np.float64) for value in self.values] + list(numbers.T))
         _, firsts, which, counts = np.unique(
             rows + 0.0, axis=0, return_index=True, return_inverse=True, return_counts=True
         )
         order = np.lexsort((self.words, which.reshape(-1)))
         return order, mdav.RecordTypes(
             codes=_stack([value.indices[firsts] for value in self.values], len(firsts)),
-            numbers=np.ascontiguousarray(self.numbers[firsts] * np.sqrt(self.numeric_weights / 2.0)),
+            numbers=np.ascontiguousarray(numbers[firsts]),
             starts=_starts(counts),
             words=np.ascontiguousarray(self.words[order]),
             tables=self.tables,
@@ -120,6 +121,7 @@ class ComparableRecords:
             sizes=self.sizes,
             firsts=_starts(self.sizes)[:-1],
             weights=np.ascontiguousarray(self.weights),
+            numeric_weights=self.numeric_weights / 2.0,
         )
 
 
@@ -135,6 +137,16 @@ def presence_patterns(batch: Batch) -> Iterator[tuple[Int64Array, list[int], lis
         present = pattern[1 : 1 + len(scalars)]
         columns = [j for j, here in zip(scalars, present, strict=True) if here]
         yield np.flatnonzero(which.reshape(-1) == i), columns, np.flatnonzero(pattern[1 + len(scalars) :]).tolist()
+
+
+def with_exact_sums(numbers: Float64Array) -> Float64Array:
+    """Return n rows of numbers, rounded so that all sums of rows are exact, in any order.
+
+    Each column is rounded to multiples of a power of two: the n-th part of the precision of its largest number.
+    """
+    largest = np.abs(numbers).max(axis=0, initial=0.0)
+    exponents = np.frexp(largest)[1] + len(numbers).bit_length() - 53
+    return np.asarray(np.ldexp(np.rint(np.ldexp(numbers, -exponents)), exponents))
 
 
 def _stack(columns: Sequence[Int32Array], size: int) -> Int32Array:

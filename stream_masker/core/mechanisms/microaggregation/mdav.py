@@ -8,7 +8,7 @@ records form one group.
 Equal records are processed as one *type* with that many members. This changes only the cost, which is O(u·n/k)
 distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Among equally far or
 near records, the one with the smallest random word is taken. Among equally marginal values, the mean is the first
-position, which has the smallest depth.
+position, which has the smallest depth. Sums of numbers are exact, so that groups do not depend on their order.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ class RecordTypes(NamedTuple):
     """u types of n records over p nominal and q numeric attributes.
 
     * ``codes``: (u, p) int32, indices of the attributes' distinct values.
-    * ``numbers``: (u, q) float64, scaled so that S-distances are sums of squared differences.
+    * ``numbers``: (u, q) float64, whose sums over any members are exact.
     * ``starts``: (u + 1,) int64; the members of type t are starts[t] … starts[t + 1] − 1.
     * ``words``: (n,) uint64, the random words of the members, ascending within a type.
     * ``tables``: float64; attribute j's distance table has sizes[j]² entries from corners[j] on.
     * ``corners``, ``sizes``, ``firsts``: (p,) int64; attribute j's values are numbered from firsts[j] on.
-    * ``weights``: (p,) float64, the weight of each attribute's distance.
+    * ``weights``: (p,) float64, the weight of each nominal attribute's distance.
+    * ``numeric_weights``: (q,) float64, the weight of each numeric attribute's squared difference.
     """
 
     codes: Int32Matrix
@@ -45,6 +46,7 @@ class RecordTypes(NamedTuple):
     sizes: Int64Array
     firsts: Int64Array
     weights: Float64Array
+    numeric_weights: Float64Array
 
 
 class MdavState(NamedTuple):
@@ -132,7 +134,7 @@ def squared_distance(types: RecordTypes, codes: Int32Array | Int64Array, numbers
         total += types.weights[j] * types.tables[row + types.codes[t, j]]
     for i in range(types.numbers.shape[1]):
         step = numbers[i] - types.numbers[t, i]
-        total += step * step
+        total += types.numeric_weights[i] * (step * step)
     return total
 
 

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
-"""The same examples in every run, so that a failure belongs to a change. No deadline, because the first call of a kernel
-compiles it.
+"""The same examples in every run, so that a failure belongs to a change.
+
+No deadline: the first call of a kernel compiles it.
 """
 
 settings.register_profile("search", deadline=None, print_blob=True)

@@ -12,10 +12,8 @@ the peak besides the taxonomy.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Callable
 from functools import partial
-from itertools import starmap
 
 import dcor
 import numpy as np
@@ -25,8 +23,6 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, WuPalmer
 from stream_masker.core.statistics import (
     Counts,
-    IncrementalStatistics,
-    Statistics,
     compute_statistics,
     count_batch,
     distance_covariance,
@@ -45,7 +41,6 @@ def main() -> None:
     covariances(("icd10cm", "hpo", snomed))
     means(("hpo", snomed), quick=options.quick)
     curves(snomed, quick=options.quick)
-    slides(("hpo", snomed), quick=options.quick)
 
 
 def sample(d: Distance, values: int, records: int, *, attributes: int = 2, seed: int = 0) -> Columns:
@@ -151,51 +146,6 @@ def curve_row(given: tuple[str, int, int, int]) -> list[object]:
     distinct = max(column.keys.size for column in counts.values)
     pairs = max((pair.keys.size for pair in counts.pairs.values()), default=0)
     return [name, len(d.taxonomy), p, n, distinct, pairs, min(once(compute), once(compute)), peak_megabytes(compute)]
-
-
-def slides(names: tuple[str, ...], *, quick: bool) -> None:
-    """Measure all statistics of two attributes, incrementally and recomputed, and their difference."""
-    head = ["taxonomy", "window", "distinct values", "records a slide", "ms", "÷ anew", "sMean equal", "sdCov² off by"]
-    most = 100_000 if quick else 1_000_000
-    given = [
-        (name, window, values, step)
-        for name in names
-        for window, values, step in (
-            (10_000, 1_000, 1),
-            (100_000, 2_000, 100),
-            (100_000, 2_000, 1_000),
-            (100_000, 2_000, 10_000),
-            (1_000_000, 2_000, 10_000),
-            (1_000_000, 20_000, 10_000),
-        )
-        if window <= most and values * 4 < len(taxonomy(name))
-    ]
-    table("A sliding window, by the number of records that enter and leave", head, starmap(slide_row, given))
-
-
-def slide_row(name: str, window: int, values: int, step: int) -> list[object]:
-    d, slides = WuPalmer(taxonomy(name)), 3 if step > 100 else 30
-    columns = sample(d, values, window + slides * step)
-    windows = (counted(d, [column[k * step : k * step + window] for column in columns]) for k in range(slides + 1))
-    incremental = IncrementalStatistics([d, d])
-    last = next(windows)
-    before = computed(d, last, incremental)
-    seconds = 0.0
-    for last in windows:
-        start = time.perf_counter()
-        before = computed(d, last, incremental, before)
-        seconds += (time.perf_counter() - start) / slides
-    anew = once(partial(computed, d, last, None, before))
-    fresh = computed(d, last, None, before)
-    off = abs(before.covariance**2 - fresh.covariance**2).max()
-    equal = "yes" if before.mean == fresh.mean else "NO"
-    return [name, window, values, step, seconds * 1e3, anew / seconds, equal, f"{off:.0e}"]
-
-
-def computed(
-    d: Distance, counts: Counts, incremental: IncrementalStatistics | None, previous: Statistics | None = None
-) -> Statistics:
-    return compute_statistics(counts, "ab", [d, d], version=1, incremental=incremental, previous=previous)
 
 
 if __name__ == "__main__":

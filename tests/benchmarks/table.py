@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice, pairwise
+from itertools import islice
 from pathlib import Path
 
 import bench_masking
@@ -21,12 +21,12 @@ import bench_statistics as statistics
 import numpy as np
 import orjson
 from bench_distances import FEW, HESML, check_and_rate, library, literal
-from measuring import SNOMED_CONCEPTS, best, cell, once, peak_megabytes, random_positions, taxonomy
+from measuring import SNOMED_CONCEPTS, best, cell, peak_megabytes, random_positions, taxonomy
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.ontology.sources import compile_ontology
-from stream_masker.core.statistics import IncrementalStatistics, distance_covariance, semantic_mean
+from stream_masker.core.statistics import compute_statistics, distance_covariance, semantic_mean
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
@@ -70,8 +70,6 @@ def rows() -> Iterator[Row]:
         yield mean(name)
     for name in NAMES:
         yield everything(name)
-    for name in ("hpo", SNOMED):
-        yield following(name)
     with tempfile.TemporaryDirectory() as folder:
         yield from of_release(Path(folder))
 
@@ -144,26 +142,11 @@ def mean(name: str) -> Row:
 def everything(name: str) -> Row:
     d = WuPalmer(taxonomy(name))
     counts = statistics.counted(d, statistics.sample(d, 2_000, 1_000_000))
-    compute = partial(statistics.computed, d, counts, None)
+    compute = partial(compute_statistics, counts, "ab", [d, d], version=1)
     seconds, memory = best(compute, repeats=2), peak_megabytes(compute)
     pairs = counts.pairs[0, 1].keys.size
     what = f"all statistics of a million records, 2 attributes, 2,000 values, {pairs:,} pairs"
     return (what, size(name), f"{seconds:,.2f} s, {memory:,.0f} MB", "")
-
-
-def following(name: str) -> Row:
-    d, window, step = WuPalmer(taxonomy(name)), 1_000_000, 10_000
-    columns = statistics.sample(d, 2_000, window + 3 * step)
-    windows = [statistics.counted(d, [c[k : k + window] for c in columns]) for k in range(0, 4 * step, step)]
-    followed, done = IncrementalStatistics([d, d]), [statistics.computed(d, windows[0], None)]
-    statistics.computed(d, windows[0], followed)
-    seconds = 0.0
-    for before, counts in pairwise(windows):
-        assert before is not counts
-        seconds += once(lambda counts=counts: done.append(statistics.computed(d, counts, followed, done[-1])))
-    anew = once(lambda: statistics.computed(d, windows[-1], None, done[-2]))
-    what = f"the same, after {step:,} new records"
-    return (what, size(name), f"{seconds / 3:,.2f} s", against(computed_anew=3 * anew / seconds))
 
 
 def of_release(folder: Path) -> Iterator[Row]:

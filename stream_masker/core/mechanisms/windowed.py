@@ -35,7 +35,6 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
@@ -120,7 +119,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
-        self._incremental = IncrementalStatistics(self._distances)
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
         self._statistics: Statistics | None = None
@@ -189,8 +187,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def compute(self, counts: Counts, *, version: int) -> Statistics:
         """Compute the statistics of the counts, without changing those in force.
 
-        ``Statistics.observed`` includes the concepts observed in the statistics in force. Counts that differ little
-        from those of the previous call take less time (``IncrementalStatistics``). Raises StatisticsError if an
+        ``Statistics.observed`` includes the concepts observed in the statistics in force. Raises StatisticsError if an
         attribute has no value, or if masking with these statistics would change too little.
         """
         statistics = compute_statistics(
@@ -201,7 +198,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             rollup_depth=self._rollup_depth,
             previous=self._statistics,
             numeric=self.numeric_attributes,
-            incremental=self._incremental,
         )
         statistics = statistics.with_model(self._model(counts, statistics))
         self.with_statistics(statistics, counts)._check_masking(counts)

@@ -3,12 +3,10 @@
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up and subtract.
 * ``units``: how many different noise keys, such as patients, the rows of a count have.
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
-* ``window_statistics``: sMean, sdVar, sdCov and sdCor of one window, recomputed or updated incrementally.
 * ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).
 * ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
 * ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products`` and
   ``matrix_blocks``: the same sums for any other taxonomy, from blocks of the distance matrix.
-* ``sliding``: the same statistics, updated by what entered and left the window. ``compensated``: their running sums.
 * ``psd``: the nearest positive semidefinite matrix (equation 22 needs it).
 * ``observed``: the set of concepts that have occurred, as packed bits. ``rollup``: values aggregated at one depth.
   Drift is measured on both.
@@ -31,16 +29,10 @@ from stream_masker.core.statistics.mean import (
     variance_from_counts,
 )
 from stream_masker.core.statistics.psd import nearest_psd
-from stream_masker.core.statistics.sliding.covariance import SlidingCovariance
-from stream_masker.core.statistics.sliding.mean import SlidingMean
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 
 __all__ = [
     "Counts",
-    "IncrementalStatistics",
-    "SlidingCovariance",
-    "SlidingMean",
     "SparseCounts",
     "Statistics",
     "compute_statistics",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -12,12 +14,13 @@ from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.mean import variance_from_counts
+from stream_masker.core.statistics.covariance import PairTable
+from stream_masker.core.statistics.marginal import Marginal
+from stream_masker.core.statistics.mean import mean_from_counts, variance_from_counts
 from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.statistics.rollup import roll_up
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.window_statistics import IncrementalStatistics, WindowStatistics
 from stream_masker.errors import ParameterError, StatisticsError
 
 
@@ -30,21 +33,17 @@ def compute_statistics(
     rollup_depth: int = 2,
     previous: Statistics | None = None,
     numeric: Sequence[str] = (),
-    incremental: IncrementalStatistics | None = None,
 ) -> Statistics:
     """Compute the statistics of the counted events.
 
-    The result depends on the arguments other than ``incremental`` alone. Variances (the diagonal of Σ, 2017: equation
-    22) cover all rows of an attribute. Covariances and correlations cover the rows that have both attributes; they are
-    0 if there are none.
+    The result depends on the arguments alone. Variances (the diagonal of Σ, 2017: equation 22) cover all rows of an
+    attribute. Covariances and correlations cover the rows that have both attributes; they are 0 if there are none.
 
     * ``attributes``, ``distances``: (p,) in the order of the counts.
     * ``rollup_depth``: the depth of ``Statistics.rollup``, at least 1 (the root).
     * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
       them; without ``previous``, ``novel`` is 0.
     * ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
-    * ``incremental``: state kept across windows with the same distances. It speeds up the computation if most of the
-      window is unchanged.
 
     Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
     other attributes or taxonomies, and ParameterError if the arguments have different lengths.
@@ -52,10 +51,7 @@ def compute_statistics(
     names = tuple(attributes)
     _check(counts, names, distances, rollup_depth)
     hints = [_mean_before(previous, name, d.taxonomy) for name, d in zip(names, distances, strict=True)]
-    if incremental is None:
-        window = WindowStatistics(counts, tuple(distances), tuple(hints))
-    else:
-        window = incremental.update(counts, hints)
+    window = _WindowStatistics(counts, tuple(distances), tuple(hints))
     columns = [_column(j, name, window, previous) for j, name in enumerate(names)]
     covariance, correlation = _matrices(window)
     covariance, projection = nearest_psd(covariance)
@@ -95,6 +91,41 @@ def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> Numeric
     return NumericStatistics(tuple(names), np.diag(moments.mean).copy(), covariance, projection)
 
 
+@dataclass(frozen=True)
+class _WindowStatistics:
+    """The statistics of counts in which every attribute has a value. Frozen; some are cached.
+
+    * ``distances``: (p,) in the order of the counts.
+    * ``hints``: (p,) positions that may be near the means.
+    """
+
+    counts: Counts
+    distances: tuple[Distance, ...]
+    hints: tuple[int, ...]
+
+    @cached_property
+    def marginals(self) -> tuple[Marginal, ...]:
+        """The marginal of each attribute."""
+        return tuple(map(Marginal, self.counts.values, self.distances))
+
+    def mean(self, j: int) -> int:
+        """Return the position of attribute j's sMean."""
+        return mean_from_counts(self.counts.values[j], self.distances[j], hint=self.hints[j])
+
+    def variance(self, j: int) -> float:
+        """sdVar of attribute j (2017: equation 20), not its sVar (equation 14), over all rows that have it."""
+        return math.sqrt(self.marginals[j].variance_squared)
+
+    def pair(self, key: tuple[int, int]) -> tuple[float, float]:
+        """sdCov and sdCor of two attributes, over the rows that have both; 0 if there are none."""
+        if not len(self.counts.pairs[key].keys):
+            return 0.0, 0.0
+        i, j = key
+        marginals = self.marginals[i], self.marginals[j]
+        table = PairTable.of(self.counts.pairs[key], self.distances[i], self.distances[j], marginals)
+        return table.covariance, table.correlation
+
+
 @dataclass(frozen=True, slots=True)
 class _Column:
     """One attribute: its counts, the position of its mean, and the concepts observed before.
@@ -127,7 +158,7 @@ class _Column:
         return 0.0 if self.previously_observed is None else novel_share(self.counts, self.previously_observed)
 
 
-def _column(j: int, name: str, window: WindowStatistics, previous: Statistics | None) -> _Column:
+def _column(j: int, name: str, window: _WindowStatistics, previous: Statistics | None) -> _Column:
     counts, d = window.counts, window.distances[j]
     previously_observed = None if previous is None else _observed_before(previous, name, len(d.taxonomy))
     unknown = _share(counts.unknown[j], counts.given[j])
@@ -157,7 +188,7 @@ def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance]
         raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
 
 
-def _matrices(window: WindowStatistics) -> tuple[Float64Array, Float64Array]:
+def _matrices(window: _WindowStatistics) -> tuple[Float64Array, Float64Array]:
     """Return Σ before projection, and the correlations: (p, p) each."""
     variances = np.array([window.variance(j) for j in range(len(window.distances))])
     covariance = np.diag(variances)

@@ -214,11 +214,6 @@ def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
     return np.array_equal(first.keys, second.keys) and np.array_equal(first.counts, second.counts)
 
 
-def difference(new: SparseCounts, old: SparseCounts) -> SparseCounts:
-    """Return the change from ``old`` to ``new``: the counts of each key that changed, positive or negative."""
-    return SparseCounts(*add_counts(new.keys, new.counts, old.keys, old.counts, -1))
-
-
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
     """Add counts and changes of one attribute, or of one pair of attributes. Noise keys of changes are not known."""
     bits = _united_bits(parts)

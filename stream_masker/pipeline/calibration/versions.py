@@ -14,7 +14,6 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.errors import standard_errors
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.window_statistics import IncrementalStatistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import History, Subject
@@ -87,7 +86,6 @@ class VersionPlanner:
         self.history = history
         self.settings = settings
         self._mechanism = mechanism
-        self._incremental = IncrementalStatistics(self._distances)
         if not self._is_usable(history.baseline):
             history.baseline = None
         if not self._is_usable(history.latest):
@@ -283,7 +281,6 @@ class VersionPlanner:
             version=self.history.newest + 1,
             rollup_depth=depth,
             numeric=subject.numeric,
-            incremental=self._incremental,
         )
 
     @property

@@ -20,8 +20,8 @@ from workers import (
 )
 
 from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.outgoing import OutgoingMessage
 from stream_masker.service.kafka.transactional_producer import (
-    OutgoingMessage,
     RecoveryAction,
     TransactionalProducer,
     TransactionOutcome,
@@ -49,7 +49,7 @@ def test_an_aborted_batch_is_invisible_and_masked_again(here: Setting, monkeypat
     send = TransactionalProducer.send
 
     def failing(
-        self: TransactionalProducer, topic: str, partition: int, messages: Iterable[OutgoingMessage]
+        self: TransactionalProducer, topic: str, partition: int, messages: Iterable[OutgoingMessage], *_: object
     ) -> list[int]:
         too_large = []
         for message in messages:

@@ -43,6 +43,7 @@ class ScriptedClient:
         self.failures = failures
         self.calls: list[str] = []
         self.sent: list[object] = []
+        self.callbacks: list[Callable[..., None]] = []
         self.full = 0
         self.unsent = 0
         self.crashes = False
@@ -65,6 +66,7 @@ class ScriptedClient:
             self.full -= 1
             raise BufferError
         self.step("produce")
+        self.callbacks.append(callback)
         self.sent.append((topic, value, key, partition, timestamp, headers))
 
     def poll(self, timeout: float) -> int:
@@ -97,12 +99,16 @@ class ProducerBench:
         self.scripts = list(scripts)
         self.running = True
         self.logged: list[int] = []
+        self.refused: list[int] = []
+        self.version = 0
         self.producer = TransactionalProducer(
             connect=self.connect,
             transactional_id="group.one",
             running=lambda: self.running,
             expiry=EXPIRY,
             retry_delay=RETRY_DELAY,
+            on_refused=self.refused.append,
+            properties_version=lambda: self.version,
             clock=self.clock,
         )
 

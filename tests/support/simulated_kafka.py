@@ -309,7 +309,7 @@ class SimulatedPipeline:
         assert self.commits % 2 not in self.lost, "begun on a lost producer"
         assert self.pending is None or self.pending[1].in_log.done(), "written before the records before it"
         transaction = Transaction()
-        produce(lambda topic, partition, messages: self.send(transaction, topic, partition, messages))
+        produce(lambda topic, partition, messages, *_: self.send(transaction, topic, partition, messages))
         if self.fails(0.05):
             self.lost.add(self.commits % 2)
             return TransactionOutcome.UNKNOWN

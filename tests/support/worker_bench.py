@@ -27,6 +27,7 @@ from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.partition_source import earliest_offsets
+from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
@@ -158,7 +159,7 @@ class FakePipeline:
 
     def begin(self, produce: Callable[..., None]) -> TransactionOutcome | None:
         self.calls.append("begin")
-        produce(lambda topic, _, messages: self.sent.extend(topic for _ in messages) or [])
+        produce(lambda topic, _, messages, *__: self.sent.extend(topic for _ in messages) or [])
         return self.begin_outcomes.pop(0) if self.begin_outcomes else None
 
     def commit(self, offsets: object, group: object) -> PendingCommit:
@@ -275,6 +276,7 @@ class Bench:
                 liveness=self.liveness,
                 health=self.health,
                 report=self.report,
+                refused=RefusedRecords(),
                 may_hold=lambda messages: True,
             )
         )

@@ -28,6 +28,7 @@ from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
+from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 
 READS = 4_000
@@ -176,6 +177,7 @@ class Simulation:
                 liveness=liveness,
                 health=health,
                 report=WorkerReport(self.metrics, health, lambda: self.now),
+                refused=RefusedRecords(),
                 may_hold=may_hold,
             ),
             clock=lambda: self.now,

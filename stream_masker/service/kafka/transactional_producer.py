@@ -24,20 +24,16 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, StrEnum
 from functools import partial
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.outgoing import REFUSED_MESSAGE, DeliveryWatch, OutgoingMessage, SendMessages
 
 log = logging.getLogger(__name__)
-
-MessageHeaders = list[tuple[str, bytes | None]]
-
-OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, MessageHeaders]
-"""A message: value, key, timestamp in milliseconds (0: now), headers."""
 
 ATTEMPT_SECONDS = 2.0
 """Timeout of one attempt at a step, in seconds."""
@@ -90,16 +86,13 @@ class ProducerClient(Protocol):
     def abort_transaction(self, timeout: float) -> None: ...
 
 
-SendMessages: TypeAlias = Callable[[str, int, Iterable[OutgoingMessage]], list[int]]
-"""``send(topic, partition, messages)`` sends messages and returns the indices of those too large to be sent."""
-
-
 class TransactionStepError(Exception):
     """A step of a transaction has failed and is not retried; ``action``: how to recover (never ``RETRY``)."""
 
     def __init__(self, step: str, action: RecoveryAction, error: KafkaError) -> None:
         super().__init__(f"{step}: {error.str()}")
         self.action = action
+        self.code: int = error.code()
         self.fenced = error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 
 
@@ -118,6 +111,9 @@ class TransactionalProducer:
     The steps of a transaction may run on different threads, one after the other. ``connect`` makes a new client.
     ``running`` returns False when the process stops. ``expiry``: seconds after which the brokers abort an open
     transaction. ``retry_delay``: the least seconds that the client waits before it sends a request again.
+    ``on_refused`` is called with the error of ``REFUSED_MESSAGE`` for which a broker refuses a transaction.
+    ``properties_version`` returns another number when ``connect`` has other properties; a transaction begins with a
+    client that has the latest ones.
     """
 
     def __init__(
@@ -128,6 +124,8 @@ class TransactionalProducer:
         running: Callable[[], bool],
         expiry: float,
         retry_delay: float,
+        on_refused: Callable[[int], None] = lambda _: None,
+        properties_version: Callable[[], int] = lambda: 0,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._connect = connect
@@ -135,6 +133,9 @@ class TransactionalProducer:
         self._running = running
         self._expiry = expiry
         self._retry_delay = retry_delay
+        self._on_refused = on_refused
+        self._properties_version = properties_version
+        self._version = 0
         self._clock = clock
         self._request_in_doubt = False
         self._client: ProducerClient | None = None
@@ -157,6 +158,8 @@ class TransactionalProducer:
             running=self._running,
             expiry=self._expiry,
             retry_delay=self._retry_delay,
+            on_refused=self._on_refused,
+            properties_version=self._properties_version,
             clock=self._clock,
         )
 
@@ -165,7 +168,7 @@ class TransactionalProducer:
 
         Raises ServiceError if Kafka refuses the transactional id.
         """
-        self._client = None
+        self._client, self._version = None, self._properties_version()
         client = self._connect()
         while self._running():
             try:
@@ -180,13 +183,14 @@ class TransactionalProducer:
     def begin(self, produce: Callable[[SendMessages], None]) -> TransactionOutcome | None:
         """Begin a transaction with the messages that ``produce`` sends.
 
-        If the last transaction may have sent a request twice, the client is replaced first. Return None if the
-        transaction is open, or the outcome of the failed one. Raises ServiceError as ``open`` does.
+        If the last transaction may have sent a request twice, or if the properties have changed, the client is
+        replaced first. Return None if the transaction is open, or the outcome of the failed one. Raises ServiceError as
+        ``open`` does.
         """
         if self._request_in_doubt:
             log.info("a request of the last transaction may arrive late: the producer is initialised again")
-            if not self.open():
-                return TransactionOutcome.UNKNOWN
+        if (self._request_in_doubt or self._version != self._properties_version()) and not self.open():
+            return TransactionOutcome.UNKNOWN
         client = self._connected_client()
         self._expedited, self._attempts_start = False, self._clock()
         self._transaction_start = self._attempts_start
@@ -227,20 +231,34 @@ class TransactionalProducer:
         """Shorten the time limit of the open transaction's steps. May be called from any thread."""
         self._expedited = True
 
-    def send(self, topic: str, partition: int, messages: Iterable[OutgoingMessage]) -> list[int]:
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        messages: Iterable[OutgoingMessage],
+        watch: DeliveryWatch | None = None,
+        /,
+    ) -> list[int]:
         """Add messages to the open transaction; return the indices of those that are too large, which are not sent.
 
         ``produce`` takes three quarters of the time with positional arguments; two of them are callbacks.
         """
         produce, too_large = self._connected_client().produce, []
         for index, (value, key, timestamp, headers) in enumerate(messages):
+            callback = watch and self._watched(watch, index)
             try:
-                produce(topic, value, key, partition, None, None, timestamp, headers)
+                produce(topic, value, key, partition, callback, None, timestamp, headers)
             except (BufferError, KafkaException) as failure:
-                retry = partial(produce, topic, value, key, partition, None, None, timestamp, headers)
+                retry = partial(produce, topic, value, key, partition, callback, None, timestamp, headers)
                 if not self._send_when_room(failure, retry, f"produce to partition {partition} of {topic}"):
                     too_large.append(index)
         return too_large
+
+    def _watched(self, watch: DeliveryWatch, index: int) -> Callable[[KafkaError | None, Any], None]:
+        """Return the receiver of a message's delivery report, after a flush if there is a cut before the message."""
+        if index in watch.cuts:
+            self._step("flush", lambda t: _flush(self._connected_client(), t), on_timeout=RecoveryAction.ABORT)
+        return partial(watch.on_delivered, index)
 
     def close(self) -> None:
         """Abort the open transaction and release the client."""
@@ -262,7 +280,7 @@ class TransactionalProducer:
                 failure = another
             else:
                 return True
-        _raise_unless_too_large(failure.args[0], step)
+        _raise_unless_too_large(_transaction_error(client, failure.args[0]), step)
         return False
 
     def _connected_client(self) -> ProducerClient:
@@ -305,6 +323,8 @@ class TransactionalProducer:
     def _recover(self, failure: TransactionStepError) -> TransactionOutcome:
         log.warning("transaction failed (%s), recovery: %s", failure, failure.action.value)
         if failure.action is RecoveryAction.ABORT:
+            if failure.code in REFUSED_MESSAGE:
+                self._on_refused(failure.code)
             return TransactionOutcome.ABORTED if self._abort() else self._drop_client()
         self._count_fencing(failure)
         return self._drop_client()
@@ -348,6 +368,16 @@ def _raise_unless_too_large(error: KafkaError, step: str) -> None:
     """Raise TransactionStepError for any error except that of a message that is too large."""
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
         raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
+
+
+def _transaction_error(client: ProducerClient, error: KafkaError) -> KafkaError:
+    """Return the error that has failed the open transaction, if it is the reason why a message cannot be sent."""
+    if error.code() == KafkaError._STATE:
+        try:
+            client.begin_transaction()
+        except KafkaException as failure:
+            error = failure.args[0]
+    return error
 
 
 def _flush(client: ProducerClient, timeout: float) -> None:

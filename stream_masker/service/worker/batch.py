@@ -21,8 +21,9 @@ from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Resu
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.kafka.transactional_producer import OutgoingMessage, SendMessages
+from stream_masker.service.worker.refusals import RefusedRecords
 
 CALIBRATION_PARTITION = 0
 
@@ -312,18 +313,29 @@ class OutputTopics:
 
 
 class TransactionWriter:
-    """Sends the results of one batch and counts them in ``written``; ``outputs``: by input topic."""
+    """Sends the results of one batch and counts them in ``written``.
 
-    def __init__(self, outputs: Callable[[str], OutputTopics], send: SendMessages, written: TransactionCounts) -> None:
+    ``outputs``: by input topic. ``refused``: the records that are rejected because an output has refused them.
+    """
+
+    def __init__(
+        self,
+        outputs: Callable[[str], OutputTopics],
+        send: SendMessages,
+        written: TransactionCounts,
+        refused: RefusedRecords,
+    ) -> None:
         self._outputs = outputs
         self._send = send
         self._written = written
+        self._refused = refused
 
     def write(self, results: Mapping[Partition, Result]) -> None:
         """Send every outcome in order, and every block."""
-        for (topic, number), result in results.items():
-            outputs = self._outputs(topic)
-            self._write_outcomes(outputs, number, result)
+        for partition, given in results.items():
+            outputs = self._outputs(partition.topic)
+            result = self._refused.without(partition, given)
+            self._write_outcomes(outputs, partition, result)
             for block in result.blocks:
                 self._write_block(outputs, block)
             for attribute, distortion in zip(outputs.taxonomies, result.distortions, strict=False):
@@ -331,11 +343,13 @@ class TransactionWriter:
                     self._written.distortions.get(attribute, Distortion()) + distortion
                 )
 
-    def _write_outcomes(self, outputs: OutputTopics, partition: int, result: Result) -> None:
+    def _write_outcomes(self, outputs: OutputTopics, partition: Partition, result: Result) -> None:
+        number = partition.number
         masked = [index for index in range(len(result.offsets)) if index not in result.rejected]
-        too_large = [masked[k] for k in self._send(outputs.output, partition, outgoing_messages(result))]
+        watch = self._refused.watch(partition, [result.offsets[index] for index in masked])
+        too_large = [masked[k] for k in self._send(outputs.output, number, outgoing_messages(result), watch)]
         rejected = {**result.rejected, **{i: Rejected(result.offsets[i], Reason.TOO_LARGE) for i in too_large}}
-        self._reject(outputs, partition, [rejected[index] for index in sorted(rejected)])
+        self._reject(outputs, number, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
         self._written.unchanged += result.unchanged

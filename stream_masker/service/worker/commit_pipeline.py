@@ -25,11 +25,11 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 
+from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.transactional_producer import (
     ATTEMPT_SECONDS,
     EXPEDITED_PATIENCE_SECONDS,
     STEP_PATIENCE_SECONDS,
-    SendMessages,
     TransactionalProducer,
     TransactionOutcome,
 )

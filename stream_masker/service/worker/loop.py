@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
+from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.kafka.transactional_producer import SendMessages, TransactionOutcome
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import (
@@ -41,6 +42,7 @@ from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
+from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.states import BatchAction, Event, Phase, Previous, State, transition
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
@@ -76,6 +78,7 @@ class WorkerComponents:
     liveness: Liveness
     health: Health
     report: WorkerReport
+    refused: RefusedRecords
     may_hold: Callable[[Sequence[KafkaMessage]], bool] = never_hold
 
 
@@ -244,7 +247,7 @@ class Worker:
 
         def write(send: SendMessages) -> None:
             outputs = lambda topic: replace(components.outputs(topic), configuration=configuration)  # noqa: E731
-            TransactionWriter(outputs, send, current.written).write(results)
+            TransactionWriter(outputs, send, current.written, components.refused).write(results)
 
         current.outcome = components.background.run(
             lambda: components.pipeline.begin(write), meanwhile=components.source.read_ahead
@@ -277,7 +280,8 @@ class Worker:
         components = self._components
         self._failures += 1
         components.report.failures(self._failures)
-        components.liveness.pause(pause_after(self._failures))
+        if not components.refused.next_attempt():
+            components.liveness.pause(pause_after(self._failures))
         components.background.run(components.pipeline.open)
         components.source.rewind(self._failed)
         self._failed.clear()
@@ -313,6 +317,7 @@ class Worker:
     def _advance(self) -> None:
         previous, self._previous = self._previous, _no_batch()
         self._failures = 0
+        self._components.refused.forget()
         self._components.source.advance(previous.batch)
         self._count(previous)
         self._components.report.failures(0)

@@ -44,6 +44,7 @@ from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
+from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 from stream_masker.service.worker.topic_checks import (
@@ -142,11 +143,12 @@ def _components(
     topics = configuration.topics
     active_statistics = ActiveStatistics(masking)
     inputs = _inputs(configuration, found, active_statistics)
+    refused, ids = RefusedRecords.of(configuration.kafka.properties), transactional_ids(configuration)
     source, may_hold = _source(configuration, inputs.names, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
-        pipeline=CommitPipeline([_producer(configuration, id_, liveness) for id_ in transactional_ids(configuration)]),
+        pipeline=CommitPipeline([_producer(configuration, one, liveness, refused) for one in ids]),
         background=BackgroundRunner(poll=source.poll, beat=liveness.beat),
         statistics_consumer=StatisticsConsumer(
             client=connect_consumer(statistics_properties(configuration)),
@@ -162,6 +164,7 @@ def _components(
         liveness=liveness,
         health=health,
         report=report,
+        refused=refused,
     )
 
 
@@ -236,14 +239,18 @@ def _window_limits(configuration: Configuration) -> MicroWindowLimits:
     )
 
 
-def _producer(configuration: Configuration, transactional_id: str, liveness: Liveness) -> TransactionalProducer:
+def _producer(
+    configuration: Configuration, transactional_id: str, liveness: Liveness, refused: RefusedRecords
+) -> TransactionalProducer:
     properties = producer_properties(configuration, transactional_id)
     return TransactionalProducer(
-        connect=lambda: connect_producer(properties),
+        connect=lambda: connect_producer({**properties, **refused.properties}),
         transactional_id=transactional_id,
         running=liveness.running,
         expiry=float(properties["transaction.timeout.ms"]) / 1000,
         retry_delay=retry_delay(properties),
+        on_refused=refused.on_refused,
+        properties_version=lambda: refused.version,
     )
 
 

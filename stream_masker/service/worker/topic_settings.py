@@ -21,11 +21,17 @@ PRODUCER_LIMIT_BYTES = 1_000_000
 
 SETTINGS_TIMEOUT_SECONDS = 5.0
 
+TIMESTAMP_BOUND = "message.timestamp.before.max.ms"
+
+NO_TIMESTAMP_BOUND = str(2**63 - 1)
+"""Kafka's default of ``TIMESTAMP_BOUND``: no bound."""
+
 
 def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) -> None:
     """Raise ServiceError if a topic's settings do not fit what the worker writes; each problem with its remedy.
 
-    ``inputs``: the input topics. A broker that does not let the user read the settings is only logged.
+    ``inputs``: the input topics. Settings for which single records will be rejected are only logged, and so is a broker
+    that does not let the user read the settings.
     """
     topics = [configuration.topics.of(name) for name in inputs]
     written = [name for topic in topics for name in (topic.output, topic.rejected)]
@@ -35,9 +41,12 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
     except KafkaException as failure:
         log.warning("the settings of the topics cannot be read: %s", explained(failure.args[0]))
         return
-    problems = [*setting_problems(configuration, found, {topic.output for topic in topics})]
+    outputs = {topic.output for topic in topics}
+    problems = [*setting_problems(configuration, found, outputs)]
     if problems:
         raise ServiceError("; ".join(problems))
+    for risk in rejection_risks(found, outputs):
+        log.warning("%s", risk)
 
 
 def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -70,6 +79,21 @@ def setting_problems(
             yield (
                 f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
                 f"{_alter(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
+            )
+
+
+def rejection_risks(found: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
+    """Yield the settings of outputs for which records of the input may be rejected, each with its remedy."""
+    for output in sorted(found.keys() & outputs):
+        settings = found[output]
+        policy = settings.get("cleanup.policy", "delete")
+        if "compact" in policy:
+            yield f"topic {output} has cleanup.policy={policy}: records without a key will be rejected"
+        bound = settings.get(TIMESTAMP_BOUND)
+        if settings.get("message.timestamp.type") == "CreateTime" and bound not in {None, NO_TIMESTAMP_BOUND}:
+            yield (
+                f"topic {output} has {TIMESTAMP_BOUND}={bound}: older records will be rejected; "
+                f"{_alter(output, TIMESTAMP_BOUND, NO_TIMESTAMP_BOUND)}"
             )
 
 

@@ -23,6 +23,7 @@ from support.producer_bench import (
 )
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka.outgoing import DeliveryWatch
 from stream_masker.service.kafka.transactional_producer import (
     EXPEDITED_PATIENCE_SECONDS,
     STEP_PATIENCE_SECONDS,
@@ -209,6 +210,41 @@ def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> Non
     outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
     assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
     assert bench.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
+
+
+def test_a_watched_message_has_a_delivery_report_and_a_cut_waits_for_the_messages_before_it() -> None:
+    bench = open_bench()
+    reports: list[tuple[int, object, object]] = []
+    watch = DeliveryWatch(lambda *report: reports.append(report), {2})
+    messages = [(b"%d" % n, None, 0, []) for n in range(3)]
+    assert bench.write(lambda send: send("t", 0, messages, watch)) is TransactionOutcome.COMMITTED
+    assert bench.calls == ["begin", "produce", "produce", "flush", "produce", "flush", "offsets", "commit"]
+    for callback in bench.clients[0].callbacks:
+        callback(None, "message")
+    assert reports == [(0, None, "message"), (1, None, "message"), (2, None, "message")]
+
+
+def test_the_error_of_a_refused_message_is_reported() -> None:
+    refused = kafka_error(KafkaError.INVALID_RECORD, abort=True)
+    bench = open_bench({"flush": [refused]})
+    assert bench.write() is TransactionOutcome.ABORTED
+    assert bench.refused == [KafkaError.INVALID_RECORD]
+    bench.clients[0].failures = {"produce": [UNFLAGGED]}
+
+    def late(send) -> None:
+        bench.clients[0].failures["begin"] = [refused]
+        send("t", 0, [(b"v", None, 0, [])])
+
+    assert bench.write(late) is TransactionOutcome.ABORTED
+    assert bench.refused == [KafkaError.INVALID_RECORD] * 2
+
+
+def test_other_properties_replace_the_client_before_the_next_transaction() -> None:
+    bench = open_bench()
+    for version, clients in ((0, 1), (1, 2), (1, 2)):
+        bench.version = version
+        assert bench.write() is TransactionOutcome.COMMITTED
+        assert len(bench.clients) == clients
 
 
 def test_a_partition_that_the_topic_does_not_have_is_named_with_the_topic(caplog: pytest.LogCaptureFixture) -> None:

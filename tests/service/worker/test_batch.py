@@ -26,6 +26,7 @@ from stream_masker.service.worker.batch import (
     mask_batch,
     to_inputs,
 )
+from stream_masker.service.worker.refusals import RefusedRecords
 
 LIMITS = BatchLimits(records=10, size=1000, delay=1)
 
@@ -251,7 +252,7 @@ class Sent:
         self.limit = limit
         self.messages: list[tuple[object, ...]] = []
 
-    def __call__(self, topic, partition, messages) -> list[int]:
+    def __call__(self, topic, partition, messages, on_delivered=None) -> list[int]:
         too_large = []
         for index, (value, key, timestamp, headers) in enumerate(messages):
             if len(value or b"") > self.limit:
@@ -268,7 +269,9 @@ def write(
     outcomes: list[RecordOutcome], blocks: list[Block] | None = None, *, limit: int = 10_000
 ) -> tuple[Sent, TransactionCounts]:
     sent, written = Sent(limit), TransactionCounts()
-    TransactionWriter(lambda _: OUTPUTS, sent, written).write({part(3): result_of(outcomes, blocks or [])})
+    TransactionWriter(lambda _: OUTPUTS, sent, written, RefusedRecords()).write(
+        {part(3): result_of(outcomes, blocks or [])}
+    )
     return sent, written
 
 

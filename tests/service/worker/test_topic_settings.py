@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.worker.topic_settings import setting_problems
+from stream_masker.service.worker.topic_settings import rejection_risks, setting_problems
 
 OUTPUTS = {"discharges.masked"}
 
@@ -42,3 +42,14 @@ def test_the_defaults_of_kafka_are_accepted() -> None:
     defaults = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
     found = dict.fromkeys(("discharges.masked", "discharges.rejected", "stream-masker.calibration"), defaults)
     assert list(setting_problems(configured(message={"key": "drop"}), found, OUTPUTS)) == []
+
+
+def test_settings_that_refuse_single_records_are_named() -> None:
+    compacted = {"discharges.masked": {"cleanup.policy": "compact"}}
+    assert "records without a key will be rejected" in "".join(rejection_risks(compacted, OUTPUTS))
+    week = {"message.timestamp.type": "CreateTime", "message.timestamp.before.max.ms": "604800000"}
+    (risk,) = rejection_risks({"discharges.masked": week}, OUTPUTS)
+    assert "message.timestamp.before.max.ms=604800000: older records will be rejected" in risk
+    defaults = {**week, "message.timestamp.before.max.ms": str(2**63 - 1), "cleanup.policy": "delete"}
+    for harmless in (defaults, {**week, "message.timestamp.type": "LogAppendTime"}):
+        assert list(rejection_risks({"discharges.masked": harmless}, OUTPUTS)) == []

@@ -1,0 +1,50 @@
+"""Messages for a transactional producer, and the reports about their delivery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from confluent_kafka import KafkaError
+
+MessageHeaders = list[tuple[str, bytes | None]]
+
+OutgoingMessage: TypeAlias = tuple[bytes | None, bytes | None, int, MessageHeaders]
+"""A message: value, key, timestamp in milliseconds (0: now), headers."""
+
+
+class DeliveryWatch(NamedTuple):
+    """``on_delivered(index, error, message)`` is called when the broker has accepted or refused a message.
+
+    ``cuts``: the indices of messages that are sent when all messages before them have been delivered or refused.
+    """
+
+    on_delivered: Callable[[int, KafkaError | None, Any], None]
+    cuts: Collection[int] = ()
+
+
+class SendMessages(Protocol):
+    """Sends messages to a partition of a topic and returns the indices of those too large to be sent.
+
+    ``watch``: None if the results of single messages are not needed.
+    """
+
+    def __call__(
+        self,
+        topic: str,
+        partition: int,
+        messages: Iterable[OutgoingMessage],
+        watch: DeliveryWatch | None = None,
+        /,
+    ) -> list[int]: ...
+
+
+REFUSED_MESSAGE = frozenset(
+    {
+        KafkaError.INVALID_RECORD,
+        KafkaError.INVALID_TIMESTAMP,
+        KafkaError.MSG_SIZE_TOO_LARGE,
+        KafkaError.RECORD_LIST_TOO_LARGE,
+    }
+)
+"""Errors of a broker that refuses a message, or its batch because of the message. They do not pass by themselves."""

@@ -24,7 +24,7 @@ class Thresholds:
     window, lag_window, idle_window: PromQL durations of the rates, of the trend of the lag, and of the time after which
     an input without records counts as idle; stale_seconds: age of statistics; divergence: Jensen-Shannon divergence, in
     [0, 1]; rmse_error: relative difference of actual and target RMSE; rejected: share of the records; truncated:
-    truncated values for each masked record; unchanged: share of the values that masking leaves as they are; lag:
+    share of the window's values; unchanged: share of the window's values that masking leaves as they are; lag:
     uncommitted records.
     """
 
@@ -65,11 +65,9 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
     records, rejected = _rate("records_in_total", at), _rate("records_rejected_total", at)
     lag = _sum("consumer_lag_assigned")
     trend = f"sum by (job, population) (deriv({metric('consumer_lag_assigned')}[{at.lag_window}]))"
-    unchanged, values = (
-        f"sum by (job, population, attribute) (rate({metric(name)}[{at.window}]))"
-        for name in ("unchanged_total", "values_total")
+    unchanged, truncated = (
+        f"max by (job, population, attribute) ({metric(name)})" for name in ("unchanged_share", "truncated_share")
     )
-    truncated = f"sum by (job, population, attribute) (rate({metric('truncations_total')}[{at.window}]))"
     return (
         Alert(
             "NotMasking",
@@ -97,14 +95,14 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
             "ValuesUnchanged",
             "critical",
             "15m",
-            f"{unchanged} / {values} > {at.unchanged:g}",
+            f"{unchanged} > {at.unchanged:g}",
             "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
         ),
         Alert(
             "TruncationRate",
             "warning",
             "15m",
-            f"{truncated} / on (job, population) group_left {_rate('records_masked_total', at)} > {at.truncated:g}",
+            f"{truncated} > {at.truncated:g}",
             "The noise of {{ $labels.attribute }} is often greater than any distance, so it is truncated.",
         ),
     )

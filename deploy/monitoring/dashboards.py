@@ -286,18 +286,22 @@ PROTECTION = Dashboard(
         "Values as masked": [
             Panel(
                 "Unchanged values",
-                "Values per second that masking left.",
-                [Query(rate("unchanged_total", "attribute"), "{{attribute}}")],
-                "ops",
+                "Share of the window's values that masking left, and of its records in which it left all.",
+                [
+                    Query(aggregated("max", "unchanged_share", "attribute"), "{{attribute}}"),
+                    Query(aggregated("max", "unchanged_records_share"), "whole records"),
+                ],
+                SHARE,
+                top=1,
             ),
             Panel(
                 "Truncated and unsigned values",
-                "Values per second without a concept far enough, or on the right side.",
+                "Share of the window's values without a concept far enough, or on the right side.",
                 [
-                    Query(rate("truncations_total", "attribute"), "{{attribute}} truncated"),
-                    Query(rate("unsigned_total", "attribute"), "{{attribute}} unsigned"),
+                    Query(aggregated("max", "truncated_share", "attribute"), "{{attribute}} truncated"),
+                    Query(aggregated("max", "unsigned_share", "attribute"), "{{attribute}} unsigned"),
                 ],
-                "ops",
+                SHARE,
             ),
         ],
     },

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
@@ -318,15 +318,8 @@ class RecordMasker:
             decoded.styles,
             None if self._plan.noise_key is None else self._counter.hashes(decoded.keys),
         )
-        unchanged = decoded.indices[unchanged_records(decoded.batch, masked)]
         return [
-            self._result(
-                run,
-                values[start:end],
-                keys[start:end],
-                slice_counted(counted, start, end),
-                int(np.diff(np.searchsorted(unchanged, (start, end)))[0]),
-            )
+            self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in run_spans(runs)
         ]
 
@@ -335,12 +328,7 @@ class RecordMasker:
         return self._treat_keys(keys) if formatted is None else formatted.all_masked(keys, rejected)
 
     def _result(
-        self,
-        run: Run,
-        values: list[bytes | None],
-        keys: Sequence[bytes | None],
-        counted: CountedRecords,
-        unchanged: int,
+        self, run: Run, values: list[bytes | None], keys: Sequence[bytes | None], counted: CountedRecords
     ) -> Result:
         blocks, uncounted = self._counter.blocks(
             run.records,
@@ -358,8 +346,6 @@ class RecordMasker:
             timestamps=run.records.timestamps,
             rejected=counted.rejected,
             blocks=blocks,
-            distortions=counted.masked.distortions,
-            unchanged=unchanged,
             uncounted=uncounted,
         )
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import accumulate, chain
-from operator import add
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Distortion
@@ -140,7 +138,8 @@ class Block:
     original, masked: the counts before and after masking; distortions: one for each attribute; rejected: the number of
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
-    if all are counted; keys: of the noise keys of the counted records, None if their noise is by position.
+    if all are counted; keys: of the noise keys of the counted records, None if their noise is by position; unchanged:
+    the number of counted records that have a value, none of which masking changed.
     """
 
     topic: str
@@ -156,6 +155,7 @@ class Block:
     styles: tuple[StyleCounts, ...] = ()
     stratum: Stratum | None = None
     keys: Sketch | None = None
+    unchanged: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,9 +164,7 @@ class Result:
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
-    distortions: of each attribute, of all records, empty if there are no records; unchanged: the number of masked
-    records that have a value, but none that masking changed; uncounted: the number of those that no block counts
-    because of the weight of their noise keys.
+    uncounted: the number of masked records that no block counts because of the weight of their noise keys.
     """
 
     offsets: Sequence[int]
@@ -176,8 +174,6 @@ class Result:
     timestamps: Sequence[int]
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
-    distortions: Sequence[Distortion]
-    unchanged: int = 0
     uncounted: int = 0
 
     @property
@@ -200,8 +196,6 @@ class Result:
             timestamps=_all(part.timestamps for part in parts),
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
-            distortions=[reduce(add, column) for column in zip(*(part.distortions for part in parts), strict=True)],
-            unchanged=sum(part.unchanged for part in parts),
             uncounted=sum(part.uncounted for part in parts),
         )
 

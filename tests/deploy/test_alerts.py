@@ -29,9 +29,8 @@ WORKING: Series = {
     metric("records_in_total", JOB): f"0+60000x{MINUTES}",
     metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
     metric("records_rejected_total", JOB, reason="missing"): f"0+60x{MINUTES}",
-    metric("truncations_total", JOB, attribute="principal"): f"0+60x{MINUTES}",
-    metric("unchanged_total", JOB, attribute="principal"): f"0+30000x{MINUTES}",
-    metric("values_total", JOB, attribute="principal"): f"0+60000x{MINUTES}",
+    metric("truncated_share", JOB, attribute="principal"): f"0.001x{MINUTES}",
+    metric("unchanged_share", JOB, attribute="principal"): f"0.5x{MINUTES}",
     metric("consumer_lag_assigned", JOB): f"500 900 500x{MINUTES}",
     metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
     metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
@@ -55,8 +54,8 @@ FIRING: Mapping[str, list[Series]] = {
     "NoWorker": [{metric("held", JOB): "0x20 _x70"}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
     "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
-    "ValuesUnchanged": [{metric("unchanged_total", JOB, attribute="principal"): f"0+59000x{MINUTES}"}],
-    "TruncationRate": [{metric("truncations_total", JOB, attribute="principal"): f"0+9000x{MINUTES}"}],
+    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.98x{MINUTES}"}],
+    "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.15x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against=one): f"0.3x{MINUTES}"}
@@ -89,11 +88,8 @@ SILENT: Mapping[str, list[Series]] = {
         {metric("consumer_lag_assigned", JOB): f"0+500x{MINUTES}"},
         {metric("consumer_lag_assigned", JOB): f"900000-5000x{MINUTES}"},
     ],
-    "ValuesUnchanged": [
-        {metric("unchanged_total", JOB, attribute="principal"): f"0+55000x{MINUTES}"},
-        {metric(f"{name}_total", JOB, attribute="principal"): f"9x{MINUTES}" for name in ("unchanged", "values")},
-    ],
-    "TruncationRate": [{metric("truncations_total", JOB, attribute="principal"): f"0+2000x{MINUTES}"}],
+    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.92x{MINUTES}"}],
+    "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.03x{MINUTES}"}],
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
         {metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}", metric("records_in_total", JOB): f"9x{MINUTES}"},

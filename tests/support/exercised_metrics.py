@@ -86,9 +86,7 @@ def worker_metrics() -> RecordingMetrics:
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
         blocks=2,
         blocks_left_out=1,
-        unchanged=2,
         uncounted=3,
-        distortions=dict.fromkeys(NOMINAL, Distortion(8, 1.0, 1.0, truncated=2, unsigned=1, unchanged=3)),
     )
     for outcome in (TransactionOutcome.COMMITTED, TransactionOutcome.ABORTED):
         report.batch(outcome, counts, 0.3)

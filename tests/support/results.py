@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
-from operator import add
 
 from stream_masker.pipeline.records import Block, Masked, RecordOutcome, Rejected, Result
 
@@ -20,5 +18,4 @@ def result_of(outcomes: Sequence[RecordOutcome], blocks: Sequence[Block] = ()) -
         timestamps=[one.timestamp for one in masked],
         rejected={index: one for index, one in enumerate(outcomes) if isinstance(one, Rejected)},
         blocks=blocks,
-        distortions=[reduce(add, column) for column in zip(*(block.distortions for block in blocks), strict=True)],
     )

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Distortion
+from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.sampling import PositionSampler
@@ -76,6 +76,7 @@ class BlockCounter:
                 ),
                 distortions=part.masked.distortions,
                 rejected=_by_reason(part.rejected.values()),
+                unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),
                 styles=tuple(part.styles),
                 stratum=stratum,
                 keys=None if part.keys is None else sketch(part.keys),
@@ -124,6 +125,7 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
         masked=merge(block.masked for block in blocks),
         distortions=tuple(sum(column, Distortion()) for column in columns),
         rejected=dict(sum((Counter(block.rejected) for block in blocks), Counter[str]())),
+        unchanged=sum(block.unchanged for block in blocks),
         styles=add_styles(block.styles for block in blocks),
         keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
     )

@@ -25,6 +25,7 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.risk import VersionRisk
+from stream_masker.pipeline.calibration.window import MaskingEffect
 
 COARSEST: Final = 0.01
 """The coarsest rounding. It applies to windows of fewer than 100 · ``min_records`` records."""
@@ -98,6 +99,10 @@ class Publication:
 
     def utility(self, exact: Utility, records: int) -> Utility:
         """Return the rounded utility of a window of this number of records."""
+        return self._coarsened(exact, records)
+
+    def effect(self, exact: MaskingEffect, records: int) -> MaskingEffect:
+        """Return the rounded effect of masking on a window of this number of records."""
         return self._coarsened(exact, records)
 
     def risk(self, exact: VersionRisk, records: int) -> VersionRisk:

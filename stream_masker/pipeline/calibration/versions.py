@@ -20,7 +20,7 @@ from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
 from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
-from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
+from stream_masker.pipeline.calibration.window import CalibrationSettings, MaskingEffect, Window
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk
 from stream_masker.pipeline.wire.reports import DriftReport
@@ -40,8 +40,9 @@ EXACT: Final = PublicationSettings(min_records=1)
 class Publish:
     """The next version, to be published together with its report.
 
-    statistics, report, previous, baseline, utility, masked, means: what people may see, as ``Publication`` derives it;
-    means: sMean by attribute, of the original and of the masked window.
+    statistics, report, previous, baseline, utility, masked, means, effect: what people may see, as ``Publication``
+    derives it; means: sMean by attribute, of the original and of the masked window; effect: that of masking, None for a
+    version that is not from a window of masked records.
     expired: versions to remove at the same time; removal: the messages that remove them. risk: None if it does not
     decide whether the version is published; ``VersionPlanner.assess`` computes it then.
     """
@@ -56,6 +57,7 @@ class Publish:
     expired: tuple[int, ...]
     removal: tuple[Chunk, ...]
     means: Mapping[DataKind, Mapping[str, LabelledConcept]]
+    effect: MaskingEffect | None = None
     risk: VersionRisk | None = None
 
 
@@ -116,7 +118,8 @@ class VersionPlanner:
         publish = self._publish(
             original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked, sampling=sampling
         )
-        return self._assessed(publish, original, window.original, window.masked)
+        effect = self._publication.effect(window.effect(self.subject.attributes), window.records)
+        return self._assessed(replace(publish, effect=effect), original, window.original, window.masked)
 
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""

@@ -6,7 +6,7 @@ calibrator that restarts from the first block of the last published version reac
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, reduce
 from operator import add
@@ -53,6 +53,20 @@ class CalibrationSettings:
                 raise ParameterError(f"{field.name} is {value}; it must be above 0")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaskingEffect:
+    """The effect of masking on a window, as shares in [0, 1] of the masked values of each attribute.
+
+    unchanged: values that are their own masks; truncated: without a concept as distant as their noise; unsigned:
+    without the sign condition; unchanged_records: records that have a value, none of which masking changed.
+    """
+
+    unchanged: Mapping[str, float]
+    truncated: Mapping[str, float]
+    unsigned: Mapping[str, float]
+    unchanged_records: float
+
+
 @dataclass(frozen=True)
 class Window:
     """The blocks that statistics are computed from, in the topic's order; at least one.
@@ -96,6 +110,16 @@ class Window:
         """The distortion of each attribute."""
         columns = zip(*(entry.block.distortions for entry in self.entries), strict=True)
         return tuple(reduce(add, column, Distortion()) for column in columns)
+
+    def effect(self, attributes: Sequence[str]) -> MaskingEffect:
+        """Return the effect of masking; ``attributes``: their names, in the order of the blocks."""
+        by_name = dict(zip(attributes, self.distortions, strict=True))
+        return MaskingEffect(
+            unchanged={name: one.unchanged / max(one.values, 1) for name, one in by_name.items()},
+            truncated={name: one.truncated / max(one.values, 1) for name, one in by_name.items()},
+            unsigned={name: one.unsigned / max(one.values, 1) for name, one in by_name.items()},
+            unchanged_records=sum(entry.block.unchanged for entry in self.entries) / max(self.records, 1),
+        )
 
 
 class WindowLog:

@@ -66,6 +66,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
         "statistics_version": block.statistics_version,
         "configuration": configuration,
         "rejected": dict(block.rejected),
+        "unchanged": block.unchanged,
         "attributes": attributes,
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
         **_numeric(block, numeric),
@@ -92,6 +93,7 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
         "squared_noise": distortion.squared_noise,
         "truncated": distortion.truncated,
         "unsigned": distortion.unsigned,
+        "unchanged": distortion.unchanged,
         **({"styles": asdict(block.styles[j])} if block.styles else {}),
         **_lengths(block.original, j),
         "original": _concepts(block.original.values[j], taxonomy),
@@ -167,6 +169,7 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> B
         masked=masked,
         distortions=tuple(_distortion(attribute) for attribute in attributes),
         rejected=reader.integers_by_name("rejected"),
+        unchanged=reader.integer("unchanged", missing=0),
         styles=_style_counts(attributes),
         stratum=read_stratum(reader),
         keys=_sketch(reader),
@@ -217,6 +220,7 @@ def _distortion(attribute: MessageReader) -> Distortion:
         squared_noise=attribute.number("squared_noise"),
         truncated=attribute.integer("truncated"),
         unsigned=attribute.integer("unsigned"),
+        unchanged=attribute.integer("unchanged", missing=0),
     )
 
 

@@ -45,6 +45,8 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
         yield "records", "at most one for each offset, with the rejected ones"
     if len(block.keys or ()) > original.records:
         yield "keys", "at most one for each record"
+    if block.unchanged > original.records:
+        yield "unchanged", "at most one for each record"
     yield from _too_many(original, block.distortions)
     for name, counts in (("original", original), ("masked", masked)):
         yield from _too_many_rows(name, counts)
@@ -63,8 +65,8 @@ def _too_many(counts: Counts, distortions: tuple[Distortion, ...]) -> Iterator[t
     if max([*counts.given, *counts.unknown, *(one.values for one in distortions)], default=0) > MAX_BLOCK_COUNT:
         yield "attributes", most
     for one in distortions:
-        if max(one.truncated, one.unsigned) > one.values:
-            yield "attributes", "at most one truncation for each value"
+        if max(one.truncated, one.unsigned, one.unchanged) > one.values:
+            yield "attributes", "at most one truncated, unsigned or unchanged value for each value"
         if max(one.squared_distance, one.squared_noise) > one.values * MAX_SQUARE:
             yield "attributes", f"squares of at most {MAX_SQUARE:g} on average"
 

@@ -46,9 +46,9 @@ class MessageReader:
         """Return the value of a field, unchecked; None if it is missing."""
         return self.data.get(key)
 
-    def integer(self, key: str, *, least: int = 0) -> int:
-        """Return an integer of at least ``least`` that fits into 64 bits."""
-        value = self.data.get(key)
+    def integer(self, key: str, *, least: int = 0, missing: int | None = None) -> int:
+        """Return an integer of at least ``least`` that fits into 64 bits; ``missing``: in place of a missing one."""
+        value = self.data.get(key, missing)
         if type(value) is not int or not least <= value <= LARGEST_INTEGER:
             self.fail(key, f"an integer of at least {least}")
         return value

@@ -15,6 +15,7 @@ from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
+from stream_masker.pipeline.calibration.window import MaskingEffect
 from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.service.observability.metrics import Metrics
 
@@ -86,6 +87,14 @@ def set_utility_metrics(metrics: Metrics, utility: Utility) -> None:
         metrics.set("utility_numeric_variance_ratio", number.variance_ratio, attribute=attribute)
     for (first, second), numbers in utility.numeric_pairs.items():
         metrics.set("utility_numeric_correlation", numbers.correlation_error, first=first, second=second)
+
+
+def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:
+    """Set the metrics of the effect of masking on the window."""
+    metrics.set("unchanged_records_share", effect.unchanged_records)
+    for name in ("unchanged", "truncated", "unsigned"):
+        for attribute, share in getattr(effect, name).items():
+            metrics.set(f"{name}_share", share, attribute=attribute)
 
 
 def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
@@ -165,6 +174,8 @@ def set_version_metrics(metrics: Metrics, publish: Publish) -> None:
     if publish.masked is not None and publish.utility is not None:
         set_statistics_metrics(metrics, publish.masked, data="masked")
         set_utility_metrics(metrics, publish.utility)
+    if publish.effect is not None:
+        set_effect_metrics(metrics, publish.effect)
     if publish.previous is not None:
         set_drift_metrics(metrics, publish.previous, against="previous")
     if publish.baseline is not None:

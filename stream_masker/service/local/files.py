@@ -40,10 +40,12 @@ CONTENT_ID_BYTES = 16
 class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
-    ``unchanged``: the masked records in which masking changed no value. ``distortions``: by attribute.
+    ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
+    ``distortions``: by attribute.
     """
 
     masked: int = 0
+    counted: int = 0
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
     unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
@@ -57,8 +59,9 @@ class FileTotals:
         """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
-        self.unchanged += result.unchanged
         for block in result.blocks:
+            self.counted += block.original.records
+            self.unchanged += block.unchanged
             for name, distortion in zip(attributes, block.distortions, strict=True):
                 self.distortions[name] = self.distortions.get(name, Distortion()) + distortion
 
@@ -75,7 +78,7 @@ class FileTotals:
     def unchanged_shares(self) -> str:
         """The share of each attribute's values, and of records, that masking left as they are, as text."""
         shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
-        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.masked)}'])}"
+        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.counted)}'])}"
 
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""

@@ -4,6 +4,9 @@ Labels are bounded: attributes come from the configuration, reasons and outcomes
 their input topics, are those assigned to the worker. A value of a record is never a label. The one concept that is a
 label is sMean, which is a statistic of the whole window, and only if at least ``publication.min_records`` records are
 in its class.
+
+No metric of a worker depends on masks. A worker may mask one record between two scrapes, and a figure of its mask would
+tell more about its codes than the masked record does. Figures of masks are those of the calibration window, rounded.
 """
 
 from __future__ import annotations
@@ -60,15 +63,10 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),
-    counter("truncations_total", "Values for which no concept was as distant as their noise.", ATTRIBUTE_LABEL),
-    counter("unchanged_total", "Values that masking did not change.", ATTRIBUTE_LABEL),
-    counter("values_total", "Masked values, including those that masking did not change.", ATTRIBUTE_LABEL),
-    counter("records_unchanged_total", "Masked records with at least one value, none of which masking changed."),
     counter(
         "records_uncounted_total",
         "Masked records that are not counted for calibration, because their noise key has too many (key_share).",
     ),
-    counter("unsigned_total", "Values masked without the sign condition, which no concept met.", ATTRIBUTE_LABEL),
     gauge("alpha", "Configured noise level; the default one if records bring their own.", ATTRIBUTE_LABEL),
     histogram("batch_duration_seconds", "Time to mask, write and commit a batch, in seconds.", buckets=SECOND_BUCKETS),
     histogram("batch_records", "Number of records in a batch.", buckets=RECORD_BUCKETS),
@@ -184,6 +182,20 @@ DRIFT_METRICS: tuple[MetricDefinition, ...] = (
 UTILITY_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge(
         "rmse", "Root mean square semantic distance between original and masked values.", ("attribute", "kind")
+    ),
+    calibrator_gauge("unchanged_share", "Share of the window's values that masking did not change.", ATTRIBUTE_LABEL),
+    calibrator_gauge(
+        "unchanged_records_share", "Share of the window's records that have a value, none of which masking changed."
+    ),
+    calibrator_gauge(
+        "truncated_share",
+        "Share of the window's values for which no concept was as distant as their noise.",
+        ATTRIBUTE_LABEL,
+    ),
+    calibrator_gauge(
+        "unsigned_share",
+        "Share of the window's values masked without the sign condition, which no concept met.",
+        ATTRIBUTE_LABEL,
     ),
     calibrator_gauge(
         "utility_mean", "Semantic distance between the original and the masked sMean, in [0, 1].", ATTRIBUTE_LABEL

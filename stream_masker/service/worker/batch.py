@@ -12,7 +12,6 @@ from itertools import compress, groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
 
-from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
@@ -267,10 +266,10 @@ def _mask_groups(
 
 @dataclass(slots=True)
 class TransactionCounts:
-    """The numbers of records and blocks in a transaction; ``distortions``: by attribute.
+    """The numbers of records and blocks in a transaction. None of them depends on the masks of a record.
 
-    ``causes``: the numbers of rejected records by reason and configured path. ``unchanged``: the masked records in
-    which masking changed no value. ``uncounted``: those that no block counts because of the weight of their noise keys.
+    ``causes``: the numbers of rejected records by reason and configured path. ``uncounted``: the masked records that no
+    block counts because of the weight of their noise keys.
     """
 
     masked: int = 0
@@ -278,9 +277,7 @@ class TransactionCounts:
     causes: Counter[RejectionCause] = field(default_factory=Counter)
     blocks: int = 0
     blocks_left_out: int = 0
-    unchanged: int = 0
     uncounted: int = 0
-    distortions: dict[str, Distortion] = field(default_factory=dict)
 
     @property
     def records(self) -> int:
@@ -338,10 +335,6 @@ class TransactionWriter:
             self._write_outcomes(outputs, partition, result)
             for block in result.blocks:
                 self._write_block(outputs, block)
-            for attribute, distortion in zip(outputs.taxonomies, result.distortions, strict=False):
-                self._written.distortions[attribute] = (
-                    self._written.distortions.get(attribute, Distortion()) + distortion
-                )
 
     def _write_outcomes(self, outputs: OutputTopics, partition: Partition, result: Result) -> None:
         number = partition.number
@@ -352,7 +345,6 @@ class TransactionWriter:
         self._reject(outputs, number, [rejected[index] for index in sorted(rejected)])
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
-        self._written.unchanged += result.unchanged
         self._written.uncounted += result.uncounted
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 

@@ -110,16 +110,11 @@ class WorkerReport:
         self._metrics.observe("batch_duration_seconds", seconds)
         self._metrics.observe("batch_records", written.records)
         self._metrics.add("records_masked_total", written.masked)
-        self._metrics.add("records_unchanged_total", written.unchanged)
         self._metrics.add("records_uncounted_total", written.uncounted)
         self._metrics.add("tombstones_total", written.tombstones)
         self._metrics.add("blocks_total", written.blocks)
         self._metrics.add("blocks_left_out_total", written.blocks_left_out)
         self._count_rejected(written)
-        self._count_by("values_total", "attribute", {a: t.values for a, t in written.distortions.items()})
-        self._count_by("unchanged_total", "attribute", {a: t.unchanged for a, t in written.distortions.items()})
-        self._count_by("truncations_total", "attribute", {a: t.truncated for a, t in written.distortions.items()})
-        self._count_by("unsigned_total", "attribute", {a: t.unsigned for a, t in written.distortions.items()})
         self._metrics.add("records_in_total", written.records)
 
     def _count_rejected(self, written: TransactionCounts) -> None:

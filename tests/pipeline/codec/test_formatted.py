@@ -96,7 +96,7 @@ def test_a_masked_record_that_does_not_fit_is_rejected_with_its_place_and_is_not
     (block,) = result.blocks
     assert block.original.records == block.masked.records == 1
     assert block.rejected == {"schema_mismatch": 1}
-    assert [distortion.values for distortion in result.distortions] == [1]
+    assert [distortion.values for distortion in block.distortions] == [1]
 
 
 def test_partitions_that_are_masked_together_lose_only_their_own_records(bench):

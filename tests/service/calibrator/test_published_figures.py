@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,10 @@ import yaml
 from calibration_session import ONTOLOGY, SessionBench, array_block, block
 from prometheus_client import generate_latest
 
+from stream_masker.core.batch import Distortion
+from stream_masker.pipeline.calibration.publication import Publication
+from stream_masker.pipeline.calibration.window import MaskingEffect
+from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.reports import encode_drift
 from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.configuration import load_configuration
@@ -116,6 +122,32 @@ def test_the_risk_that_people_see_is_rounded(bench: SessionBench, caplog: pytest
     for place, value in figures.items():
         assert math.isinf(value) or value == pytest.approx(round(value, 2), abs=1e-12), place
     assert "vulnerability 0." in caplog.text
+
+
+def masked_window(number: int, unchanged: int, size: int = 500) -> Block:
+    """Return a block of records of which masking left ``unchanged`` as they are."""
+    made = block(size * number, [1, 2] * (size // 2))
+    effect = Distortion(size, 2.5, 0.9, truncated=unchanged // 2, unsigned=unchanged // 4, unchanged=unchanged)
+    return replace(made, last_offset=size * (number + 1) - 1, distortions=(effect, effect), unchanged=unchanged)
+
+
+def test_the_effect_of_masking_is_that_of_the_window(tmp_path: Path) -> None:
+    made = bench_with(tmp_path)
+    for number, unchanged in enumerate((97, 107)):
+        made.deliver(number, masked_window(number, unchanged))
+        publish(made)
+    names = ("unchanged_share", "truncated_share", "unsigned_share")
+    assert [made.metric(name, attribute="two") for name in names] == [0.2, 0.1, 0.05]
+    assert made.metric("unchanged_records_share") == 0.2
+
+
+def test_a_lone_record_seldom_changes_the_effect_that_people_see(tmp_path: Path) -> None:
+    """Even somebody who knows all other records of the smallest window learns from one in ten only."""
+    publication = bench_with(tmp_path).components.publication
+    planned = Publication(publication, {}, 2)
+    effects = [MaskingEffect(unchanged={}, truncated={}, unsigned={}, unchanged_records=k / 1000) for k in range(1001)]
+    shown = [planned.effect(effect, 1000) for effect in effects]
+    assert sum(one != other for one, other in pairwise(shown)) <= 100
 
 
 @pytest.mark.parametrize("limits", [{}, {"min_records": 1}, {"epsilon": 1.0}])

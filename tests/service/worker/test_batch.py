@@ -328,12 +328,11 @@ def test_rejections_of_all_kinds_are_in_the_order_of_their_records() -> None:
     assert written.rejected == {"too_large": 2, "missing": 1, "empty": 1}
 
 
-def test_blocks_go_to_one_partition_with_their_key_and_their_distortions_are_summed() -> None:
+def test_blocks_go_to_one_partition_with_their_key() -> None:
     sent, written = write([], [block(4, Distortion(truncated=2, unsigned=1)), block(9, Distortion(truncated=3))])
     assert [(m[2], m[3]) for m in sent.to("blocks")] == [(b"in:3:4", 0), (b"in:3:9", 0)]
     assert orjson.loads(sent.to("blocks")[0][1])["configuration"] == "0123456789abcdef"
     assert written.blocks == 2
-    assert written.distortions == {"principal": Distortion(truncated=5, unsigned=1)}
 
 
 def test_a_block_that_is_too_large_is_left_out_and_counted() -> None:

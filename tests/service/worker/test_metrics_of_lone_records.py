@@ -1,0 +1,124 @@
+"""What the metrics of a worker tell of the mask of a record that is the only one between two scrapes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pytest
+import yaml
+from flooding import LEAVES
+from prometheus_client import CollectorRegistry
+
+from stream_masker.pipeline.records import InputRecord
+from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.local.files import FileMasking
+from stream_masker.service.masking import Masking
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.batch import OutputTopics, TransactionCounts, TransactionWriter
+from stream_masker.service.worker.report import WorkerReport
+
+RECORDS = 3_000
+TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
+
+
+@dataclass(frozen=True)
+class Observation:
+    """A record that was masked alone. metrics: the series of the worker that it changed, with their differences."""
+
+    original: str
+    mask: str
+    unchanged: int
+    metrics: Hashable
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
+    """Mask records one by one, and read the metrics after each."""
+    folder = tmp_path_factory.mktemp("lone")
+    masking, events = calibrated(folder)
+    registry = CollectorRegistry()
+    report = WorkerReport(Metrics(registry, "worker"), Health())
+    report.start()
+    outputs = OutputTopics(
+        input="in",
+        output="out",
+        rejected="bad",
+        calibration="blocks",
+        rejected_partitions=1,
+        seal=TopicSeal("blocks", [b"the secret of all processes"]),
+        taxonomies=masking.taxonomies,
+        configuration="0123456789abcdef",
+    )
+    found, before = [], samples(registry)
+    for offset, event in enumerate(events):
+        record = InputRecord(offset, event, timestamp=1)
+        result = masking.masker.mask("in", 0, [record], statistics_version=1)
+        written = TransactionCounts()
+        TransactionWriter(lambda _: outputs, lambda *_: [], written).write({Partition("in", 0): result})
+        report.batch(TransactionOutcome.COMMITTED, written, 0.1)
+        after = samples(registry)
+        changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
+        original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))
+        found.append(Observation(original, mask, result.blocks[0].unchanged, changes))
+        before = after
+    return found
+
+
+def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
+    """Return a masking with the statistics of events, and the events."""
+    rows = ["concept,parent", "root,", *(f"{c},root" for c in "abcd")]
+    rows += [f"{c}{g},{c}" for c in "abcd" for g in "1234"] + [f"{leaf},{leaf[:2]}" for leaf in LEAVES]
+    (folder / "tree.csv").write_text("\n".join([*rows, ""]))
+    (folder / "secret").write_bytes(b"the secret of all processes")
+    (folder / "secret").chmod(0o600)
+    content = {
+        "topics": {"input": "in"},
+        "ontologies": {"tree": {"source": "tree.csv"}},
+        "attributes": {"a": {"path": "code", "ontology": "tree", "alpha": 1.0}},
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+        "mechanism": {"name": "semantic_transport"},
+        "secret": {"file": "secret"},
+    }
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    configuration = load_configuration(folder / "stream-masker.yaml", {})
+    codes = np.random.default_rng(7).choice(LEAVES[::12], RECORDS)
+    events = [orjson.dumps({"code": str(code)}) for code in codes]
+    masking = Masking(configuration)
+    masking.restore(FileMasking(configuration).snapshot(list(enumerate(events))))
+    return masking, events
+
+
+def samples(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
+    """Return the values of all series that do not measure time."""
+    every = (sample for family in registry.collect() for sample in family.samples)
+    return {(s.name, *s.labels.values()): s.value for s in every if not s.name.endswith(TIMES)}
+
+
+def right_guesses(observed: Iterable[Observation], seen: Callable[[Observation], Hashable]) -> float:
+    """Return the share of records whose original is the most frequent one of what an attacker sees."""
+    originals: dict[Hashable, Counter[str]] = defaultdict(Counter)
+    for one in observed:
+        originals[seen(one)][one.original] += 1
+    return sum(counts.most_common(1)[0][1] for counts in originals.values()) / RECORDS
+
+
+def test_a_counter_of_unchanged_values_would_tell_of_lone_records(observed: list[Observation]) -> None:
+    from_mask = right_guesses(observed, lambda one: one.mask)
+    assert right_guesses(observed, lambda one: (one.mask, one.unchanged)) > from_mask + 0.1
+
+
+def test_the_metrics_of_a_worker_tell_nothing_of_the_mask_of_a_lone_record(observed: list[Observation]) -> None:
+    assert {one.unchanged for one in observed} == {0, 1}
+    assert len({one.metrics for one in observed}) == 1
+    from_mask = right_guesses(observed, lambda one: one.mask)
+    assert right_guesses(observed, lambda one: (one.mask, one.metrics)) == from_mask

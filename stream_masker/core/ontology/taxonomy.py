@@ -148,6 +148,11 @@ class Taxonomy:
         return self.ids[0]
 
     @cached_property
+    def id_bytes(self) -> int:
+        """The number of bytes of the longest id, in UTF-8."""
+        return int((self.ids.ends - self.ids.starts).max())
+
+    @cached_property
     def is_tree(self) -> bool:
         """Whether every concept except the root has exactly one parent."""
         return self.parents.size == len(self) - 1

@@ -5,7 +5,8 @@ AES-256-GCM, which ends with the tag of 16 bytes. Every message has a cipher key
 the topic's key and the salt, so no nonce is ever used twice with one key: two messages would need equal salts of 256
 random bits. The associated data are the topic and the message's key. A message is therefore valid under its own key
 only. Large messages are compressed first, because a client's compression cannot shrink encrypted bytes; the first byte
-of the plain text is a flag for compression.
+of the plain text is a flag for compression. Padded messages are compressed too: the padding is a skippable frame after
+the compressed one, which every reader of Zstandard ignores.
 """
 
 from __future__ import annotations
@@ -38,6 +39,12 @@ COMPRESSED_FROM_BYTES: Final = 1_024
 
 _STORED, _COMPRESSED = b"\x00", b"\x01"
 _COMPRESSION_LEVEL: Final = 1
+
+_SKIPPABLE: Final = b"\x50\x2a\x4d\x18"
+"""The first bytes of a skippable frame of Zstandard (RFC 8878, section 3.1.2); the size of its content follows."""
+_FRAME_SIZE_BYTES: Final = 4
+_STEPS_LOG2: Final = 3
+"""The logarithm of the number of size classes between two powers of two."""
 
 _HEADER_BYTES: Final = len(SEAL_MAGIC) + KEY_ID_BYTES
 _CIPHER_KEY_BYTES: Final = 32
@@ -102,13 +109,18 @@ class TopicSeal:
         """The largest number of bytes that ``seal`` adds."""
         return SEAL_BYTES if self._header else 0
 
-    def seal(self, key: bytes, message: bytes) -> bytes:
-        """Return the envelope of a message for its key; the message itself if the topic is not encrypted."""
+    def seal(self, key: bytes, message: bytes, *, padded: int = 0) -> bytes:
+        """Return the envelope of a message for its key; the message itself if the topic is not encrypted.
+
+        padded: the size in bytes up to which all messages have envelopes of the same size, and above which they have
+        one of a few sizes (``size_class``); 0: the size is that of the message.
+        """
         if not self._header:
             return message
+        packed = _padded(message, padded) if padded else _packed(message)
         salt = os.urandom(SALT_BYTES)
         cipher, nonce = _cipher(self._keys[self._header[len(SEAL_MAGIC) :]], salt)
-        return self._header + salt + cipher.encrypt(nonce, _packed(message), self._associated(self._header, key))
+        return self._header + salt + cipher.encrypt(nonce, packed, self._associated(self._header, key))
 
     def open(self, key: bytes | None, sealed: bytes) -> bytes:
         """Open what ``seal`` returns. Raises SealError for a message that is not authentic."""
@@ -145,6 +157,23 @@ def _packed(message: bytes) -> bytes:
         return _STORED + message
     compressed = bytes(cramjam.zstd.compress(message, _COMPRESSION_LEVEL))
     return _COMPRESSED + compressed if len(compressed) < len(message) else _STORED + message
+
+
+def _padded(message: bytes, least: int) -> bytes:
+    """Return a compressed message with a skippable frame after it: ``least`` bytes, or a larger ``size_class``."""
+    compressed = _COMPRESSED + bytes(cramjam.zstd.compress(message, _COMPRESSION_LEVEL))
+    needed = len(compressed) + len(_SKIPPABLE) + _FRAME_SIZE_BYTES
+    padding = max(least, size_class(needed)) - needed
+    return compressed + _SKIPPABLE + padding.to_bytes(_FRAME_SIZE_BYTES, "little") + bytes(padding)
+
+
+def size_class(size: int) -> int:
+    """Return the least size of a class that is not below ``size``: a multiple of an eighth of a power of two.
+
+    The powers are those between ``size`` and its half, so padding adds less than an eighth.
+    """
+    step = 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0)
+    return -(-size // step) * step
 
 
 def _unpacked(packed: bytes) -> bytes:

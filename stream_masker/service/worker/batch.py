@@ -18,6 +18,7 @@ from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
+from stream_masker.pipeline.wire.padding import padded_size
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages
@@ -359,7 +360,8 @@ class TransactionWriter:
     def _write_block(self, outputs: OutputTopics, block: Block) -> None:
         value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
         key = block_key(block)
-        messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value), key, 0, [])]
+        padded = padded_size(block, outputs.taxonomies, outputs.numeric)
+        messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value, padded=padded), key, 0, [])]
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out

@@ -24,6 +24,7 @@ from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import OutputTopics, TransactionCounts, TransactionWriter
+from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 
 RECORDS = 3_000
@@ -63,7 +64,9 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
         written = TransactionCounts()
-        TransactionWriter(lambda _: outputs, lambda *_: [], written).write({Partition("in", 0): result})
+        TransactionWriter(lambda _: outputs, lambda *_: [], written, RefusedRecords()).write(
+            {Partition("in", 0): result}
+        )
         report.batch(TransactionOutcome.COMMITTED, written, 0.1)
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())

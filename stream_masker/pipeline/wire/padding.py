@@ -1,0 +1,68 @@
+"""Padding of calibration blocks: the size of an encrypted block does not tell what it counts.
+
+A block of few records is padded to the largest size that a block of as many records and values can have. These numbers
+are public: the masked records show them. Without padding, the size of a block of one record tells whether masking
+changed it, and how long its codes are.
+
+Blocks are compressed, so a bound for many records would multiply their size. The bound ends at ``MAX_PADDED_BYTES``: up
+to there all blocks have the same size, and above it they are padded to the next of a few sizes
+(``sealing.size_class``), which a single record seldom changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Final
+
+import orjson
+
+from stream_masker.core.random.distinct import SKETCH_SIZE
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.wire.blocks import SIDES, Taxonomies
+
+MAX_PADDED_BYTES: Final = 65_536
+"""The largest size to which blocks are padded, whatever they count."""
+
+_HEAD_BYTES: Final = 640
+"""At least the bytes of a block's fields outside of its attributes and pairs, without names and reasons."""
+
+_ATTRIBUTE_BYTES: Final = 768
+"""At least the bytes of an attribute without its name and its counts."""
+
+_PAIR_BYTES: Final = 160
+"""At least the bytes of a pair without its names and its counts."""
+
+_NUMBER_BYTES: Final = 26
+"""At least the bytes of a number and a comma."""
+
+
+def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> int:
+    """Return the size in bytes to pad a block to: that of the longest block of as many records and values.
+
+    ``taxonomies``, ``numeric``: as for ``encode_block``.
+    """
+    names, records = tuple(taxonomies), block.masked.records
+    rows = [column.rows for column in block.masked.values]
+    attributes = sum(
+        len(name) + len(SIDES) * n * (tau.id_bytes + len('"",,') + len(str(n)))
+        for (name, tau), n in zip(taxonomies.items(), rows, strict=True)
+    )
+    pairs = sum(
+        len(names[i]) + len(names[j]) + _PAIR_BYTES + _pair_bytes(block, i, j)
+        for i, j in combinations(range(len(names)), 2)
+    )
+    fixed = _HEAD_BYTES + len(block.topic) + len(orjson.dumps(dict(block.rejected))) + _ATTRIBUTE_BYTES * len(names)
+    keys = 0 if block.keys is None else _NUMBER_BYTES * min(records, SKETCH_SIZE)
+    lengths = sum(_NUMBER_BYTES * column.keys.size for column in block.masked.lengths.values())
+    moments = len(SIDES) * 3 * _NUMBER_BYTES * (len(numeric) + 1) ** 2 + sum(
+        _NUMBER_BYTES + len(name) for name in numeric
+    )
+    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments)
+
+
+def _pair_bytes(block: Block, i: int, j: int) -> int:
+    """Return the bytes of two indices and a count for each row of a pair."""
+    rows = block.masked.pairs[i, j].rows if (i, j) in block.masked.pairs else 0
+    width = len(str(max(block.masked.values[k].rows for k in (i, j)))) + len(",")
+    return len(SIDES) * rows * 3 * width

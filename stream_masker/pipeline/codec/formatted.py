@@ -61,7 +61,11 @@ class UnwritableRecordsError(StreamMaskerError):
 MaskKeyText: TypeAlias = Callable[[bytes], str]
 """Masks a text of a key, in UTF-8."""
 
-CACHED_KEYS = 10_000
+CACHED_KEY_BYTES = 8 * 2**20
+"""The maximum size of the cached keys and their masks. A key that is larger than a thousandth of it is not cached."""
+
+KEY_OVERHEAD_BYTES = 200
+"""The size of the objects of a cached key beside its bytes."""
 
 
 class FormattedKeys:
@@ -71,17 +75,28 @@ class FormattedKeys:
         self._format = record_format
         self._mask = mask
         self._masked: dict[bytes, bytes | RecordRejectedError] = {}
+        self._cached_bytes = 0
 
     def masked(self, key: bytes) -> bytes:
         """Return the masked key. Raises RecordRejectedError, and the errors of the format."""
-        if key not in self._masked:
-            if len(self._masked) >= CACHED_KEYS:
-                self._masked.clear()
-            self._masked[key] = self._attempt(key)
-        found = self._masked[key]
+        found = self._masked.get(key)
+        if found is None:
+            found = self._attempt(key)
+            self._cache(key, found)
         if isinstance(found, RecordRejectedError):
             raise RecordRejectedError(found.reason, found.field)
         return found
+
+    def _cache(self, key: bytes, masked: bytes | RecordRejectedError) -> None:
+        """Cache a masked key, unless it is large; clear the cache first if it is full."""
+        size = KEY_OVERHEAD_BYTES + len(key) + (len(masked) if isinstance(masked, bytes) else 0)
+        if size > CACHED_KEY_BYTES // 1000:
+            return
+        if self._cached_bytes + size > CACHED_KEY_BYTES:
+            self._masked.clear()
+            self._cached_bytes = 0
+        self._masked[key] = masked
+        self._cached_bytes += size
 
     def all_masked(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> list[bytes | None]:
         """Return the masked keys of records; None for those that are rejected, by index."""

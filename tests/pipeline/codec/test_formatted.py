@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from dataclasses import replace
 
 import orjson
 import pytest
 
-from stream_masker.pipeline.codec.formatted import FormatUnavailableError
+from stream_masker.pipeline.codec.formatted import CACHED_KEY_BYTES, FormattedKeys, FormatUnavailableError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
@@ -219,3 +220,25 @@ def test_an_unavailable_format_rejects_nothing_and_masks_later(bench):
         on_bench.masker.count([marked("I10")])
     on_bench.masker._format.available = True
     assert not on_bench.result(records).rejected
+
+
+def test_the_memory_of_cached_keys_is_bounded() -> None:
+    """A producer may send any number of different keys of any size."""
+    keys = FormattedKeys(MarkedFormat(keys=True), lambda text: f"masked {len(text)}")
+    tracemalloc.start()
+    try:
+        for number in range(600):
+            keys.masked(b"k=" + orjson.dumps({"id": "x" * 900_000, "number": number}))
+        for number in range(30_000):
+            keys.masked(b"k=" + orjson.dumps({"id": "x" * 1_000, "number": number}))
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2 * CACHED_KEY_BYTES
+
+
+def test_a_key_is_masked_once() -> None:
+    masked = []
+    keys = FormattedKeys(MarkedFormat(keys=True), lambda text: masked.append(text) or "m")
+    assert {keys.masked(b'k="a"') for _ in range(3)} == {b'k="m"'}
+    assert masked == [b"a"]

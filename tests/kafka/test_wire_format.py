@@ -179,3 +179,21 @@ def test_the_calibrator_samples_the_input_and_waits_for_the_registry(
     registry.status = None
     wait(lambda: sampler.result() is not None, "sample")
     assert sampler.result().counts.records == EVENTS
+
+
+def test_a_record_that_claims_to_be_large_is_rejected_and_the_next_ones_are_masked(
+    here: Setting, registry: RegistryServer
+) -> None:
+    """An array of 300 million nulls in 16 bytes ended the process."""
+    topic = here.topics["input"]
+    fields = [*AVRO_EVENT["fields"], {"name": "nothing", "type": {"type": "array", "items": "null"}, "default": []}]
+    schema = {**AVRO_EVENT, "fields": fields}
+    (before, after) = avro_values(registry.client, topic, schema, [{**event(i), "nothing": []} for i in range(2)])
+    assert before.endswith(b"\x00")
+    bomb = before[:-1] + b"\x80\x8c\x8d\x9e\x02" + b"\x00"
+    sent = [{"value": value, "partition": 0, "timestamp": START} for value in (before, bomb, after)]
+    write(here.bootstrap, topic, sent)
+    with running(here.configuration()) as worker:
+        worker.reaches(3)
+    assert [one["id"] for one in documents(here, [record.value for record in here.read("output")])] == [0, 1]
+    assert [(record.json["reason"], record.json["offset"]) for record in here.read("rejected")] == [("too_large", 1)]

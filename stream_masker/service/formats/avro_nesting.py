@@ -23,10 +23,10 @@ def _visit(schema: Any, named: Mapping[str, Any], above: frozenset[str], visited
             return name in above
         visited.add(name)
         above |= {name}
-    return any(_visit(one, named, above, visited) for one in _contained(found))
+    return any(_visit(one, named, above, visited) for one in contained_types(found))
 
 
-def _contained(schema: Any) -> Sequence[Any]:
+def contained_types(schema: Any) -> Sequence[Any]:
     """Return the types that a type consists of."""
     if isinstance(schema, (str, list)):
         return schema if isinstance(schema, list) else ()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
+from stream_masker.errors import ParameterError
 from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.kinds import open_serde
@@ -16,6 +17,8 @@ UNKNOWN_SECONDS: Final = 60.0
 """Seconds after which an id that the registry did not know is looked up again."""
 
 MAX_UNKNOWN: Final = 10_000
+
+DEFAULT_LIMIT_BYTES: Final = 1_048_576
 
 MessagePart: TypeAlias = Literal["key", "value"]
 
@@ -100,11 +103,22 @@ class OutputSubject(NamedTuple):
 class ConfluentFormat:
     """Values, and with ``keys`` also message keys, in the Confluent wire format.
 
-    subject: what masked records are written with; None for the schema that they came with.
+    subject: what masked records are written with; None for the schema that they came with. limit: the maximum size of
+    a record, and of its JSON, in bytes (≥ 1).
     """
 
-    def __init__(self, schemas: SchemaLookup, *, subject: OutputSubject | None = None, keys: bool = False) -> None:
+    def __init__(
+        self,
+        schemas: SchemaLookup,
+        *,
+        subject: OutputSubject | None = None,
+        keys: bool = False,
+        limit: int = DEFAULT_LIMIT_BYTES,
+    ) -> None:
+        if limit < 1:
+            raise ParameterError(f"limit must be at least 1 byte, not {limit}")
         self._schemas = schemas
+        self._limit = limit
         self._subject = subject
         self._keys = keys
 
@@ -122,7 +136,13 @@ class ConfluentFormat:
 
     def _decode(self, data: bytes, part: MessagePart) -> tuple[bytes, EncodeRecord]:
         serde = self._schemas.by_id(schema_id(data))
+        self._check_size(data)
         document, encode = serde.decode(data)
+        self._check_size(document)
         if self._subject is None:
             return document, encode
         return document, self._schemas.latest(self._subject.name(part, serde.record_name)).encode
+
+    def _check_size(self, data: bytes) -> None:
+        if len(data) > self._limit:
+            raise RecordRejectedError(Reason.TOO_LARGE)

@@ -6,7 +6,6 @@ schema id of a record, or the one to write with, is known.
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -18,6 +17,8 @@ from stream_masker.pipeline.codec.formatted import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
+from stream_masker.service.formats.bounded_avro import bounded_datum, has_items_without_bytes
+from stream_masker.service.formats.bounded_json_schema import StepBudget, bounded_validator
 
 HEADER_BYTES = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""
@@ -76,6 +77,8 @@ class AvroSerde:
         parsed = _parse_avro(client, schema, named)
         self.record_name = parsed.get("name") if isinstance(parsed, dict) else None
         self._parsed = parsed
+        self._named = named
+        self._claims_items = has_items_without_bytes(parsed, named)
         self._may_be_deep = contains_itself(parsed, named)
         self._to_avro = avro_converter(parsed, named)
         self._read = AvroDeserializer(client, conf={"subject.name.strategy": no_subject})
@@ -92,18 +95,21 @@ class AvroSerde:
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         try:
             return avro_document(self._datum(value)), self.encode
+        except RecordRejectedError:
+            raise
         except RecursionError:
             raise RecordRejectedError(Reason.TOO_DEEP) from None
         except Exception:  # noqa: BLE001
             raise RecordRejectedError(Reason.NOT_IN_FORMAT) from None
 
     def _datum(self, value: bytes) -> Any:
-        """Return the Avro value of a record. Raises RecursionError for one that is nested too deep."""
-        if not self._may_be_deep or len(value) <= SHALLOW_BYTES:
-            return self._read(value)
-        from fastavro import _read_py
+        """Return the Avro value of a record.
 
-        return _read_py.schemaless_reader(io.BytesIO(value[HEADER_BYTES:]), self._parsed)
+        Raises RecursionError for one that is nested too deep, and RecordRejectedError for one with too many items.
+        """
+        if self._claims_items or (self._may_be_deep and len(value) > SHALLOW_BYTES):
+            return bounded_datum(value[HEADER_BYTES:], self._parsed, self._named)
+        return self._read(value)
 
     def encode(self, document: bytes) -> bytes:
         try:
@@ -138,14 +144,24 @@ class JsonSchemaSerde:
 
     def __init__(self, client: Any, number: int, schema: Any) -> None:
         from confluent_kafka.schema_registry.json_schema import JSONDeserializer, JSONSerializer
+        from jsonschema.validators import validator_for
 
+        class BoundedSerializer(JSONSerializer):  # type: ignore[misc]
+            """A serializer whose validators spend steps of ``budget``."""
+
+            def _get_validator(self, schema: Any, parsed_schema: Any, registry: Any) -> Any:
+                kind = validator_for(parsed_schema)
+                kind.check_schema(parsed_schema)
+                return bounded_validator(kind, budget)(parsed_schema, registry=registry)
+
+        self._budget = budget = StepBudget()
         definition = json.loads(schema.schema_str)
         self.record_name = definition.get("title") if isinstance(definition, dict) else None
         conf = {"subject.name.strategy": no_subject}
         self._read = JSONDeserializer(
             None, schema_registry_client=client, conf={**conf, "validate": False}, json_decode=bytes
         )
-        self._write = JSONSerializer(
+        self._write = BoundedSerializer(
             schema,
             client,
             conf={**conf, "auto.register.schemas": False, "schema.id.serializer": framed("JSON", number)},
@@ -160,6 +176,7 @@ class JsonSchemaSerde:
 
     def encode(self, document: bytes) -> bytes:
         try:
+            self._budget.renew(len(document))
             return bytes(self._write(orjson.loads(document)))
         except Exception as error:  # noqa: BLE001
             raise RecordRejectedError(Reason.SCHEMA_MISMATCH, _invalid_field(error.__context__)) from None

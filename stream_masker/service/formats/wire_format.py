@@ -22,7 +22,8 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
         return None
     schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
     subject = OutputSubject(section.subject, configuration.topics.output) if section.write == "latest" else None
-    return ConfluentFormat(schemas, subject=subject, keys=section.key == "confluent")
+    limit = configuration.limits.record_bytes
+    return ConfluentFormat(schemas, subject=subject, keys=section.key == "confluent", limit=limit)
 
 
 class EventEncoder(NamedTuple):

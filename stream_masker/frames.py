@@ -46,7 +46,8 @@ def mask_frame(
       default the same mechanism as in a configuration: semantic transport, or semantic noise for numbers and for
       parameters that only semantic noise has, with the reference that the columns allow.
     * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
-    * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row.
+    * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
+      one key count as one where rare values and pairs are counted.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
     * ``seed``: the secret from which the noise derives.
@@ -71,9 +72,10 @@ def mask_frame(
         seed=seed,
     )
     records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    masker.learn_many(records)
+    keys = _keys(table, key)
+    masker.learn_many(records, keys=None if key is None else keys)
     masker.calibrate()
-    masked = masker.mask_many(records, keys=_keys(table, key))
+    masked = masker.mask_many(records, keys=keys)
     return cast(AnyFrame, table.replaced(keep, {name: [row[name] for row in masked] for name in named}))
 
 

@@ -137,22 +137,6 @@ class Moments:
         spread = self.products + other.products + step * step.T * (self.count * share)
         return Moments(count, np.where(self.count > 0, self.mean + step * share, other.mean), spread)
 
-    def __sub__(self, part: Moments) -> Moments:
-        """Remove the moments of a part of the records.
-
-        Precision is lost if the part contains most of the variation; compute the moments from the remaining records if
-        they are available. Raises StatisticsError if the part has more records.
-        """
-        count = self.count - part.count
-        if (count < 0).any():
-            raise StatisticsError("the moments to subtract are not part of the total")
-        remaining = count > 0
-        mean = np.where(remaining, self.mean + (self.mean - part.mean) * part.count / np.maximum(count, 1), 0.0)
-        step = part.mean - mean
-        spread = self.products - part.products - step * step.T * (count * part.count / np.maximum(self.count, 1))
-        spread[np.diag_indices_from(spread)] = np.maximum(np.diag(spread), 0.0)
-        return Moments(count, mean, np.where(remaining, spread, 0.0))
-
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON-serialisable form, which preserves every bit."""
         return {"count": self.count.tolist(), "mean": self.mean.tolist(), "products": self.products.tolist()}
@@ -225,12 +209,6 @@ def merge_moments(parts: Sequence[Moments | None]) -> Moments | None:
     for part in present[1:]:
         total = part if total is None else total + part
     return total
-
-
-def subtract_moments(total: Moments | None, part: Moments | None) -> Moments | None:
-    """Remove a part from a total; None if both are. Raises StatisticsError unless both have the same attributes."""
-    merge_moments([total, part])
-    return None if total is None or part is None else total - part
 
 
 def _is_number(value: object) -> bool:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.numeric import Moments
-from stream_masker.core.statistics.counts import Counts, count_batch, count_lengths, merge, subtract
+from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.errors import ParameterError
 
 PENDING_RECORDS = 16_384
-"""Added records are counted in batches of this size, so that adding single records is cheap."""
+"""Records that left the window are removed once this number was added, so that adding single records is cheap."""
 
 
 class SlidingWindow:
@@ -25,10 +24,6 @@ class SlidingWindow:
 
     A late record, with an old time, takes one of the ``records`` places but is not counted. A time in the future
     excludes older records only as long as its record is among the last ``records``.
-
-    ``counts`` is updated by the records that enter and leave the window. It equals ``count_batch`` over the records in
-    the window exactly. Moments of numeric attributes cannot be subtracted exactly, so they are computed again. So are
-    the lengths of arrays, because a batch of records without elements cannot always be told from one of a scalar.
     """
 
     def __init__(self, sizes: Sequence[int], *, records: int | None, age: float | None, numeric: int = 0) -> None:
@@ -41,16 +36,18 @@ class SlidingWindow:
         self._sizes = tuple(sizes)
         self._records = records
         self._age = age
-        self._batches: list[Batch] = []
-        self._times: list[NDArray[np.float64]] = []
-        self._was_live = np.zeros(0, dtype=np.bool_)
-        self._pending = 0
         numbers = np.zeros((0, numeric)) if numeric else None
-        empty = Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)
-        self._counts = count_batch(empty, self._sizes)
+        self._batches = [Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)]
+        self._times: list[Float64Array] = [np.zeros(0)]
+        self._slots: list[Int64Array] = [np.zeros(0, np.int64)]
+        self._pending = 0
+        self._counts: Counts | None = None
 
-    def add(self, batch: Batch, time: float | None = None) -> None:
-        """Add records in order. ``time``: the time of all these records in seconds, required if the window has an age.
+    def add(self, batch: Batch, time: float | None = None, slots: Int64Array | None = None) -> None:
+        """Add records in order.
+
+        * ``time``: the time of all these records in seconds, required if the window has an age.
+        * ``slots``: (n,) int64, the slot of each record's noise key (``statistics.units``); None if none is known.
 
         Raises ParameterError if a required time is missing or not finite.
         """
@@ -58,36 +55,33 @@ class SlidingWindow:
         if batch.size:
             self._batches.append(batch)
             self._times.append(np.full(batch.size, seconds))
+            self._slots.append(np.full(batch.size, NO_SLOT) if slots is None else slots)
             self._pending += batch.size
+            self._counts = None
         if self._pending >= PENDING_RECORDS:
-            self._count_pending()
+            self._forget()
 
     def counts(self) -> Counts:
         """Return the counts of the records in the window."""
-        self._count_pending()
+        if self._counts is None:
+            live = self._forget()
+            slots = self._slots[0][live]
+            known = slots if (slots != NO_SLOT).any() else None
+            self._counts = count_batch(_select(self._batches[0], live), self._sizes, slots=known)
         return self._counts
 
     def __len__(self) -> int:
         """Return the number of records in the window."""
         return self.counts().records
 
-    def _count_pending(self) -> None:
-        """Update the counts by the pending records that enter the window, and by the records that leave it."""
-        if self._pending:
-            batch, times = _concatenate(self._batches), np.concatenate(self._times)
-            was_live = np.concatenate((self._was_live, np.zeros(self._pending, dtype=np.bool_)))
-            last, live = _last(times, self._records, self._age)
-            entering, leaving = _select(batch, live & ~was_live), _select(batch, was_live & ~live)
-            total = merge([_nominal(self._counts), _nominal(count_batch(entering, self._sizes))])
-            remaining = subtract(total, _nominal(count_batch(leaving, self._sizes)))
-            lengths = count_lengths(_select(batch, live))
-            self._counts = replace(remaining, numeric=_moments(batch.numeric, live), lengths=lengths)
-            self._keep(batch, times, live, last if self._records is not None else live)
-
-    def _keep(self, batch: Batch, times: NDArray[np.float64], live: NDArray[np.bool_], kept: NDArray[np.bool_]) -> None:
-        self._batches, self._times = [_select(batch, kept)], [times[kept]]
-        self._was_live = live[kept]
+    def _forget(self) -> NDArray[np.bool_]:
+        """Remove the records that have left the window. Return whether each of the others is counted, (n,) bool."""
+        batch, times, slots = _concatenate(self._batches), np.concatenate(self._times), np.concatenate(self._slots)
+        last, live = _last(times, self._records, self._age)
+        kept = live if self._records is None else last
+        self._batches, self._times, self._slots = [_select(batch, kept)], [times[kept]], [slots[kept]]
         self._pending = 0
+        return live[kept]
 
 
 def _check_limits(records: int | None, age: float | None) -> None:
@@ -110,16 +104,8 @@ def _last(
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Return (n,) bool each: whether a record is among the last ``records``, and whether it is also not too old."""
     last = np.arange(len(times)) >= len(times) - (len(times) if records is None else records)
-    live = last if age is None else last & (times >= times[last].max() - age)
+    live = last if age is None else last & (times >= times[last].max(initial=-math.inf) - age)
     return last, live
-
-
-def _nominal(counts: Counts) -> Counts:
-    return replace(counts, numeric=None, lengths={})
-
-
-def _moments(numbers: Float64Array | None, live: NDArray[np.bool_]) -> Moments | None:
-    return None if numbers is None else Moments.of(numbers[live])
 
 
 def _concatenate(batches: Sequence[Batch]) -> Batch:

@@ -13,7 +13,6 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.statistics.counts import count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
 from stream_masker.pipeline.calibration.counting import BlockCounter, block_level, merge_blocks
@@ -189,7 +188,7 @@ class RecordMasker:
     def count(self, values: Iterable[bytes | None]) -> SampleCounts:
         """Return the counts of records' values, for a first calibration; tombstones are not counted.
 
-        Records are rejected for the same reasons as by ``mask``, except for their alpha and noise key.
+        Records are rejected for the same reasons as by ``mask``, except for their alpha.
         """
         samples = [self._count(records) for records in split_values(values)] or [self._count(Inputs.of([]))]
         return SampleCounts.joined(samples)
@@ -201,10 +200,8 @@ class RecordMasker:
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
-        batch = replace(decoded.batch, columns=limit_elements(decoded.batch.columns))
-        counts = count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
         causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
-        return SampleCounts(counts, dict(causes), tuple(decoded.styles))
+        return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
     def _mask_runs(self, runs: Sequence[Run]) -> Sequence[Result]:
         """Mask runs together. If that fails, mask them one by one."""

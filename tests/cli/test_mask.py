@@ -227,9 +227,14 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
 
 
 def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, config):
+    lines, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "statistics.json"
+    run("calibrate", "-c", config, "--output", snapshot, lines)
     content = yaml.safe_load(config.read_text()) | {"noise_key": "patient.idd"}
     config.write_text(yaml.safe_dump(content))
-    arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl", write(tmp_path / "in.jsonl", LINES)]
+    arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl"]
+    done = run(*arguments, lines, tmp_path / "out.jsonl", code=1)
+    assert "0 records are usable for statistics (rejected 50 (missing_noise_key at patient.idd 50))" in done.stderr
+    arguments += ["--statistics", snapshot, lines]
     done = run(*arguments, tmp_path / "out.jsonl", code=1)
     assert done.stderr.splitlines()[-1] == (
         "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.numeric import Moments, Numeric
-from stream_masker.core.statistics import compute_statistics, count_batch, merge, subtract
+from stream_masker.core.statistics import compute_statistics, count_batch, merge
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -67,21 +67,6 @@ def test_merged_blocks_agree_with_a_direct_computation():
     np.testing.assert_allclose(merged.products, whole.products, rtol=1e-12)
 
 
-def test_subtraction_leaves_the_moments_of_the_other_records():
-    values = table(1000)
-    remaining = Moments.of(values) - Moments.of(values[:400])
-    direct = Moments.of(values[400:])
-    np.testing.assert_array_equal(remaining.count, direct.count)
-    np.testing.assert_allclose(remaining.mean, direct.mean, rtol=1e-12)
-    np.testing.assert_allclose(remaining.products, direct.products, rtol=1e-10)
-    empty = Moments.of(values) - Moments.of(values)
-    assert not empty.count.any()
-    assert not empty.mean.any()
-    assert not empty.products.any()
-    with pytest.raises(StatisticsError, match="not part"):
-        _ = direct - Moments.of(values)
-
-
 def test_json_preserves_every_bit_of_moments():
     moments = Moments.of(table())
     back = Moments.from_dict(json.loads(json.dumps(moments.to_dict())))
@@ -113,9 +98,6 @@ def test_counts_contain_moments():
     parts = [count_batch(batch(part), [5]) for part in (values[:100], values[100:])]
     direct = Moments.of(values)
     np.testing.assert_allclose(merge(parts).numeric.products, direct.products, rtol=1e-12)
-    remaining = subtract(merge(parts), parts[0])
-    assert remaining.records == 400
-    np.testing.assert_allclose(remaining.numeric.products, parts[1].numeric.products, rtol=1e-10)
     plain = count_batch(Batch(1, (Column(np.zeros(1, np.int32)),)), [5])
     assert plain.numeric is None
     with pytest.raises(StatisticsError, match="numeric"):

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from stream_masker.core import window as module
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics import count_batch
+from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError
 
@@ -20,6 +21,11 @@ def batch_of(records):
     elements = np.array([code for _, codes in records for code in codes], dtype=np.int32)
     offsets = np.concatenate(([0], np.cumsum([len(codes) for _, codes in records], dtype=np.int64)))
     return Batch(len(records), (Column(scalars), Column(elements, offsets.astype(np.int64))))
+
+
+def slots_of(records):
+    """A slot for each record; those without elements have no known noise key."""
+    return np.array([NO_SLOT if not codes else (a + len(codes)) % 4 for a, codes in records], dtype=np.int64)
 
 
 RECORDS = st.tuples(st.integers(-1, 3), st.lists(st.integers(0, 4), max_size=3))
@@ -57,6 +63,23 @@ def test_counts_equal_those_of_the_records_in_the_window(additions, records, age
                 assert plain(window.counts()) == plain(count_batch(batch_of(expected), SIZES))
                 assert len(window) == len(expected)
         assert plain(window.counts()) == plain(count_batch(batch_of(literal_window(added, records, age)), SIZES))
+
+
+@given(additions=ADDITIONS, records=LIMITS, age=LIMITS)
+def test_units_are_those_of_the_records_in_the_window(additions, records, age):
+    """Also of those that entered without noise keys, which add nothing beside others."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "PENDING_RECORDS", 5)
+        window, added = SlidingWindow(SIZES, records=records, age=age), []
+        for batch, time, known in additions:
+            window.add(batch_of(batch), float(time), slots_of(batch) if known else None)
+            added += [((record, known), time) for record in batch]
+        left = literal_window(added, records, age)
+        slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
+        expected = count_batch(batch_of([record for record, _ in left]), SIZES, slots=slots)
+        for found, column in zip(window.counts().values, expected.values, strict=True):
+            units = column.units if (slots != NO_SLOT).any() else column.counts
+            assert found.units.tolist() == units.tolist()
 
 
 def scalars(*codes):

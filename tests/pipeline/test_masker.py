@@ -10,6 +10,7 @@ import pytest
 from support.codecs import texts_counted
 
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.statistics.counts import merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
@@ -226,9 +227,10 @@ def test_a_batch_without_masked_records_has_a_block(bench):
 
 def test_counting_does_not_mask(bench):
     on_bench = bench(TWO, noise_key="patient", alpha={"header": "alpha"})
-    values = [b'{"a":"I10","b":["E11","E11.99"]}', None, b"", b'{"a":"I10"}'] * 4000
+    event, incomplete = b'{"a":"I10","b":["E11","E11.99"],"patient":7}', b'{"a":"I10","patient":7}'
+    values = [event, None, b"", incomplete, b'{"a":"I10","b":["E11"]}'] * 4000
     sample = on_bench.masker.count(iter(values))
-    assert sample.rejected == {"not_json": 4000, "missing": 4000}
+    assert sample.rejected == {"not_json": 4000, "missing": 4000, "missing_noise_key": 4000}
     assert (sample.counts.records, sample.counts.unknown) == (4000, (0, 4000))
     assert texts_counted(on_bench, sample.counts) == [{"I10": 8000}, {"E11": 4000, "E11.9": 4000}]
     assert on_bench.mechanism.seen == []
@@ -243,6 +245,26 @@ def test_counting_gives_the_counts_of_blocks(bench):
     counts = on_bench.masker.count(record.value for record in records).counts
     assert texts_counted(on_bench, counts) == texts_counted(on_bench, block.original)
     assert counts.pairs[0, 1].keys.tolist() == block.original.pairs[0, 1].keys.tolist()
+
+
+def test_counts_have_the_number_of_different_noise_keys(bench):
+    """In a sample, in each block, and in blocks that are merged; the masked side has none."""
+    on_bench = bench(TWO, noise_key="patient")
+    events = [{"a": "I10", "b": ["E11", "E03"], "patient": patient} for patient in (1, 1, 2)]
+    events += [{"a": "E11", "b": ["E03"], "patient": 1}] * 2
+    values = [orjson.dumps(event) for event in events]
+    (block,) = on_bench.result([InputRecord(i, value) for i, value in enumerate(values)]).blocks
+    for counts in (block.original, on_bench.masker.count(values).counts, merge([block.original, block.original])):
+        assert [column.units.tolist() for column in counts.values] == [[1, 2], [2, 2]]
+        assert counts.pairs[0, 1].units.tolist() == [1, 2, 2]
+    assert block.masked.values[0].key_bits is None
+
+
+def test_without_a_noise_key_every_record_counts(bench):
+    on_bench = bench(TWO)
+    value = orjson.dumps({"a": "I10", "b": ["E11"], "patient": 1})
+    (block,) = on_bench.result([InputRecord(i, value) for i in range(3)]).blocks
+    assert block.original.pairs[0, 1].units.tolist() == [3]
 
 
 def test_without_statistics_nothing_is_emitted(bench):

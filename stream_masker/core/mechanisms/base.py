@@ -75,12 +75,26 @@ class Mechanism(ABC):
         """Decode masked columns to records of concept ids."""
 
     @abstractmethod
-    def learn_one(self, record: Record, *, time: float | None = None) -> None:
-        """Add a record to the calibration window; ``time``: its time in seconds, for windows bounded by age."""
+    def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
+        """Add a record to the calibration window.
+
+        * ``key``: its noise key, such as the patient's id. Rare values and pairs are those of few different keys. None
+          for a record of its own; beside records with keys, it adds nothing to their number.
+        * ``time``: its time in seconds, for windows bounded by age.
+        """
 
     @abstractmethod
-    def learn_many(self, records: Iterable[Record] | DataFrame, *, time: float | None = None) -> None:
-        """Add records to the calibration window, in order."""
+    def learn_many(
+        self,
+        records: Iterable[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes] | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Add records to the calibration window, in order; ``keys``: the noise key of each, see ``learn_one``.
+
+        Raises ParameterError if the numbers of keys and records differ.
+        """
 
     @abstractmethod
     def calibrate(self) -> Statistics:

@@ -23,6 +23,7 @@ from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.distinct import KeyHasher
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
@@ -35,6 +36,7 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.statistics.units import key_slots
 from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.core.window import SlidingWindow
@@ -121,6 +123,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(seed)
+        self._hasher = KeyHasher(seed)
         self._statistics: Statistics | None = None
         self._counts: Counts | None = None
         self._prepared: Prepared | None = None
@@ -166,11 +169,20 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         numeric_encoding.decode_numbers(rows, masked.numeric, self._numeric)
         return rows
 
-    def learn_one(self, record: Record, *, time: float | None = None) -> None:
-        self.learn_many([record], time=time)
+    def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:
+        self.learn_many([record], keys=None if key is None else [key], time=time)
 
-    def learn_many(self, records: Iterable[Record] | DataFrame, *, time: float | None = None) -> None:
-        self._window.add(self.encode(self._as_records(records)), time)
+    def learn_many(
+        self,
+        records: Iterable[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes] | None = None,
+        time: float | None = None,
+    ) -> None:
+        batch = self.encode(self._as_records(records))
+        if keys is not None and len(keys) != batch.size:
+            raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
+        self._window.add(batch, time, None if keys is None else key_slots(self._hasher.hashes(keys)))
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""

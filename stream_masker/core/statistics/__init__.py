@@ -1,6 +1,6 @@
 """Exact statistics of nominal attributes, computed from counts (2017: section 4.3).
 
-* ``counts``: how often each value and each pair of values occurs in a window; counts add up and subtract.
+* ``counts``: how often each value and each pair of values occurs in a window; counts add up.
 * ``units``: how many different noise keys, such as patients, the rows of a count have.
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
 * ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).
@@ -13,7 +13,7 @@
 """
 
 from stream_masker.core.statistics.compute import compute_statistics
-from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge, subtract
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge
 from stream_masker.core.statistics.covariance import (
     correlation_from_counts,
     covariance_from_counts,
@@ -48,6 +48,5 @@ __all__ = [
     "nearest_psd",
     "semantic_mean",
     "semantic_variance",
-    "subtract",
     "variance_from_counts",
 ]

@@ -7,7 +7,7 @@ Every statistic of the papers depends on a window only through how often each va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel
-from stream_masker.core.numeric import Moments, merge_moments, subtract_moments
+from stream_masker.core.numeric import Moments, merge_moments
 from stream_masker.core.statistics.units import grouped_bits, run_units, units_of, with_slots
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -251,25 +251,6 @@ def merge(counts: Iterable[Counts]) -> Counts:
     )
 
 
-def subtract(total: Counts, part: Counts) -> Counts:
-    """Remove ``part`` from ``total``; moments are exact to floating-point precision (see ``Moments``).
-
-    The noise keys of the rest are not known. Raises StatisticsError if ``part`` is not contained in ``total``.
-    """
-    left = merge([replace(without_key_bits(total), numeric=None), _negated(part)])
-    columns = [*left.values, *left.pairs.values(), *left.lengths.values()]
-    if left.records < 0 or min(left.unknown, default=0) < 0 or any((c.counts < 0).any() for c in columns):
-        raise StatisticsError("the counts to subtract are not part of the total")
-    return replace(left, numeric=subtract_moments(total.numeric, part.numeric))
-
-
-def without_key_bits(counts: Counts) -> Counts:
-    """Return the counts without the bits of noise keys."""
-    pairs = {key: SparseCounts(column.keys, column.counts) for key, column in counts.pairs.items()}
-    values = tuple(SparseCounts(column.keys, column.counts) for column in counts.values)
-    return replace(counts, values=values, pairs=pairs)
-
-
 def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:
     if not column.is_array:
         return column.codes[record]
@@ -336,21 +317,6 @@ def _collect(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = No
     sums = np.add.reduceat(counts[order], starts)
     united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
     return SparseCounts(ordered[starts], sums, united).select(sums != 0)
-
-
-def _negated(counts: Counts) -> Counts:
-    return Counts(
-        -counts.records,
-        tuple(map(_negative, counts.values)),
-        {key: _negative(column) for key, column in counts.pairs.items()},
-        tuple(-n for n in counts.given),
-        tuple(-n for n in counts.unknown),
-        lengths={j: _negative(column) for j, column in counts.lengths.items()},
-    )
-
-
-def _negative(column: SparseCounts) -> SparseCounts:
-    return SparseCounts(column.keys, -column.counts)
 
 
 def _same_attributes(blocks: Sequence[Counts]) -> None:

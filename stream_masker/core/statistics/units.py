@@ -1,8 +1,8 @@
 """Numbers of different noise keys among counted rows, from one bit for each noise key.
 
-A keyed hash gives each noise key one of ``KEY_SLOTS`` slots (``core.random.distinct``). The bits of an entry of counts
-are those of the slots of its rows, so the bits of several windows are united by OR, in any order and any number of
-times. Two noise keys of one slot count as one: the number of bits never exceeds the number of different noise keys.
+Its keyed hash (``core.random.distinct``) gives each noise key one of ``KEY_SLOTS`` slots. The bits of an entry of
+counts are those of the slots of its rows, so the bits of several windows are united by OR, in any order and any number
+of times. Two noise keys of one slot count as one: the number of bits never exceeds that of the noise keys.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from typing import Final
 import numpy as np
 
 from stream_masker.core.dtypes import Int64Array, UInt64Array
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.intrinsics import lowest_bit, popcount
+from stream_masker.core.kernels.jit import int64, kernel, part
 
 KEY_SLOTS: Final = 64
 """The number of slots: one for each bit of a word."""
@@ -23,8 +24,22 @@ NO_SLOT: Final = KEY_SLOTS
 MANY_KEYS: Final = 32
 """Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
 
+MANY_SLOTS: Final = 2 * KEY_SLOTS
+"""In a list of slots, an entry with ``MANY_KEYS`` bits or more."""
+
+ALL_BITS: Final = np.uint64(2**KEY_SLOTS - 1)
+
+SLOT_SHIFT: Final = 16
+"""The lowest bit of a hash that determines its slot: above those that bound the records of a noise key, and far from
+those that order a sketch."""
+
 _SLOT_BITS = 7
 """Bits of a slot in a sorted word, ``NO_SLOT`` included."""
+
+
+def key_slots(hashes: Int64Array) -> Int64Array:
+    """Return (n,) int64: the slots of noise keys, from their (n,) keyed hashes."""
+    return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
 
 
 def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
@@ -39,6 +54,11 @@ def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
     return np.where(bits < MANY_KEYS, np.minimum(np.maximum(bits, 1), counts), counts)
 
 
+def holds_too_many_bits(counts: Int64Array, key_bits: UInt64Array | None) -> bool:
+    """Return whether any of m entries has more bits than rows; ``MANY_KEYS`` bits stand for all greater numbers."""
+    return key_bits is not None and bool((np.minimum(np.bitwise_count(key_bits), MANY_KEYS) > counts).any())
+
+
 def grouped_bits(key_bits: UInt64Array | None, groups: Int64Array, size: int) -> UInt64Array | None:
     """Return (size,) uint64: the united bits of the entries of each group; ``groups``: (m,), in [0, size)."""
     if key_bits is None:
@@ -46,6 +66,51 @@ def grouped_bits(key_bits: UInt64Array | None, groups: Int64Array, size: int) ->
     united = np.zeros(size, np.uint64)
     np.bitwise_or.at(united, groups, key_bits)
     return united
+
+
+@kernel
+def slot_list(key_bits: UInt64Array) -> Int64Array:
+    """Return the slots of m entries as (k,) int64, one entry after another, each in ascending order.
+
+    The first slot of an entry stands as it is, and each further one plus ``KEY_SLOTS``. An entry with ``MANY_KEYS``
+    bits or more is the single number ``MANY_SLOTS``. An entry needs at least one bit.
+    """
+    slots = np.empty(_listed(key_bits), np.int64)
+    size = 0
+    for word in key_bits:
+        left, further = word, 0
+        if popcount(word) >= MANY_KEYS:
+            left = np.uint64(0)
+            slots[size] = MANY_SLOTS
+            size += 1
+        while left:
+            slots[size] = int64(lowest_bit(left)) + further
+            size += 1
+            further = KEY_SLOTS
+            left &= left - np.uint64(1)
+    return slots
+
+
+@part
+def _listed(key_bits: UInt64Array) -> int:
+    """Return the number of slots in the list of the entries."""
+    size = 0
+    for word in key_bits:
+        bits = int64(popcount(word))
+        size += 1 if bits >= MANY_KEYS else bits
+    return size
+
+
+def bits_of_slots(slots: Int64Array, entries: int) -> UInt64Array | None:
+    """Return (entries,) uint64: the bits of what ``slot_list`` returns. None if it is not the list of so many entries.
+
+    Entries that are ``MANY_SLOTS`` have all bits.
+    """
+    starts = (slots < KEY_SLOTS) | (slots == MANY_SLOTS)
+    if np.count_nonzero(starts) != entries or not starts[:1].all() or (slots < 0).any() or (slots > MANY_SLOTS).any():
+        return None
+    words = np.where(slots == MANY_SLOTS, ALL_BITS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64))
+    return np.bitwise_or.reduceat(words, np.flatnonzero(starts)) if entries else words
 
 
 def with_slots(keys: Int64Array, slots: Int64Array) -> Int64Array:

@@ -17,11 +17,13 @@ from stream_masker.pipeline.style import StyleCounts
 MAX_BLOCK_BYTES: Final = 900_000
 """The target size of a block's JSON. By default, brokers and clients accept messages of up to 1 MB."""
 
-VALUE_BYTES: Final = 48
-"""Bytes of a row for each attribute, before and after masking, if no value repeats: a concept id and a count each."""
+VALUE_BYTES: Final = 52
+"""Bytes of a row for each attribute, before and after masking, if no value repeats: a concept id and a count each, and
+the slot of a noise key."""
 
-PAIR_BYTES: Final = 28
-"""Bytes of a row for each pair of attributes, before and after masking: two indices and a count each."""
+PAIR_BYTES: Final = 32
+"""Bytes of a row for each pair of attributes, before and after masking: two indices and a count each, and the slot of
+a noise key."""
 
 
 MAX_COUNTED_ELEMENTS: Final = 256

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.sampling import PositionSampler
-from stream_masker.core.statistics.counts import count_batch, merge
-from stream_masker.pipeline.calibration.blocks import CountedRecords, split_into_blocks
+from stream_masker.core.statistics.counts import Counts, count_batch, merge
+from stream_masker.core.statistics.units import key_slots
+from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, split_into_blocks
 from stream_masker.pipeline.calibration.sampling import chosen_records, strata
 from stream_masker.pipeline.calibration.weights import KeyWeights
+from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.records import Block, Inputs, Rejected, Stratum
 from stream_masker.pipeline.style import add_styles
 
@@ -37,6 +40,12 @@ class BlockCounter:
     def sample_from(self, level: int | None) -> None:
         """Count only records of this level or more from now on; None: all records."""
         self._level = level
+
+    def count(self, decoded: DecodedBatch[Any]) -> Counts:
+        """Return the counts of decoded records, all of them."""
+        batch = replace(decoded.batch, columns=limit_elements(decoded.batch.columns))
+        hashes = self.hashes(decoded.keys) if decoded.keys else None
+        return count_batch(batch, self._sizes, decoded.unknown, decoded.lost, _slots(hashes))
 
     def hashes(self, keys: Sequence[bytes]) -> Int64Array:
         """Return (n,) int64: the hashes of n noise keys, for ``CountedRecords.keys``."""
@@ -70,7 +79,7 @@ class BlockCounter:
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
                 statistics_version=statistics_version,
-                original=count_batch(part.batch, self._sizes, part.unknown, part.lost),
+                original=count_batch(part.batch, self._sizes, part.unknown, part.lost, _slots(part.keys)),
                 masked=count_batch(
                     Batch(part.batch.size, part.masked.columns, numeric=part.masked.numeric), self._sizes
                 ),
@@ -129,6 +138,10 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
         styles=add_styles(block.styles for block in blocks),
         keys=None if blocks[0].keys is None else merged(block.keys or () for block in blocks),
     )
+
+
+def _slots(hashes: Int64Array | None) -> Int64Array | None:
+    return None if hashes is None else key_slots(hashes)
 
 
 def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:

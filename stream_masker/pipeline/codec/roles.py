@@ -40,9 +40,9 @@ class Role:
         return self.kind <= NUMBER_ROLE
 
 
-def roles_of(plan: Plan, *, controls: bool) -> list[Role]:
-    """Return the roles of all paths that a plan reads; ``controls``: including the noise key and the alpha."""
-    return [*_attribute_roles(plan), *(_control_roles(plan) if controls else ())]
+def roles_of(plan: Plan, *, alpha: bool) -> list[Role]:
+    """Return the roles of all paths that a plan reads; ``alpha``: including the record's alpha."""
+    return [*_attribute_roles(plan), *_control_roles(plan, alpha)]
 
 
 def _attribute_roles(plan: Plan) -> Iterator[Role]:
@@ -55,10 +55,10 @@ def _attribute_roles(plan: Plan) -> Iterator[Role]:
         yield Role(numeric.path, NUMBER_ROLE, number)
 
 
-def _control_roles(plan: Plan) -> Iterator[Role]:
+def _control_roles(plan: Plan, alpha: bool) -> Iterator[Role]:
     if plan.noise_key is not None:
         yield Role(plan.noise_key, NOISE_KEY_ROLE)
-    if plan.alpha is not None and plan.alpha.path is not None:
+    if alpha and plan.alpha is not None and plan.alpha.path is not None:
         yield Role(plan.alpha.path, ALPHA_ROLE)
 
 

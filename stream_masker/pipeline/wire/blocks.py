@@ -16,11 +16,12 @@ import orjson
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.distinct import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.units import bits_of_slots, slot_list
 from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
@@ -52,7 +53,8 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
     configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
     attributes, if there are any. In the message, ``records`` is the number of records of both sides, ``lengths`` of an
     array are those of both sides, because masking replaces each element by one, and ``first`` and ``second`` of a pair
-    are indices into the concepts of its two attributes on the same side.
+    are indices into the concepts of its two attributes on the same side. ``slots`` are those of the noise keys of each
+    entry (``statistics.units.slot_list``); a version is computed from the original side, so the masked one has none.
     """
     attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
     message = {
@@ -108,7 +110,11 @@ def _lengths(counts: Counts, j: int) -> JsonObject:
 
 
 def _concepts(counts: SparseCounts, taxonomy: Taxonomy) -> JsonObject:
-    return {"concepts": taxonomy.decode(counts.keys), "counts": counts.counts}
+    return {"concepts": taxonomy.decode(counts.keys), "counts": counts.counts, **_slots(counts)}
+
+
+def _slots(counts: SparseCounts) -> JsonObject:
+    return {} if counts.key_bits is None else {"slots": slot_list(counts.key_bits)}
 
 
 def _pair(block: Block, i: int, j: int, taxonomies: Taxonomies) -> JsonObject:
@@ -125,6 +131,7 @@ def _indexed(counts: Counts, i: int, j: int, width: int) -> JsonObject:
         "first": _indices(counts.values[i], first),
         "second": _indices(counts.values[j], second),
         "counts": pairs.counts,
+        **_slots(pairs),
     }
 
 
@@ -248,10 +255,20 @@ def _sorted(side: MessageReader, keys: NDArray[np.int64], counts: NDArray[np.int
     if len(keys) != len(counts):
         side.fail("counts", "as long as the list of what is counted")
     order = np.argsort(keys, kind="stable")
-    ascending = keys[order]
-    if (ascending[1:] == ascending[:-1]).any():
+    found = SparseCounts(keys, counts, _key_bits(side, len(keys))).select(order)
+    if (found.keys[1:] == found.keys[:-1]).any():
         side.fail("counts", "counts of distinct keys")
-    return SparseCounts(ascending, counts[order])
+    return found
+
+
+def _key_bits(side: MessageReader, entries: int) -> UInt64Array | None:
+    """Return the bits of the noise keys; blocks of older releases, and those of noise by position, have none."""
+    if side.get("slots") is None:
+        return None
+    bits = bits_of_slots(side.integers("slots"), entries)
+    if bits is None:
+        side.fail("slots", "the slots of each entry")
+    return bits
 
 
 def _pairs(

@@ -18,6 +18,7 @@ import numpy as np
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.units import holds_too_many_bits
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block
@@ -50,6 +51,8 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
     yield from _too_many(original, block.distortions)
     for name, counts in (("original", original), ("masked", masked)):
         yield from _too_many_rows(name, counts)
+        if any(holds_too_many_bits(c.counts, c.key_bits) for c in (*counts.values, *counts.pairs.values())):
+            yield f"{name} slots", "at most one for each row"
     if [c.rows for c in original.values] != [c.rows for c in masked.values]:
         yield "attributes", "counts of equally many values before and after masking"
     yield from _wrong_lengths(original)

@@ -19,7 +19,6 @@ from stream_masker.core.statistics.counts import (
     marginals,
     merge,
     pair_counts,
-    subtract,
 )
 from stream_masker.core.statistics.units import KEY_SLOTS, MANY_KEYS, NO_SLOT
 from stream_masker.errors import ParameterError, StatisticsError
@@ -202,30 +201,6 @@ def test_sums_of_counts(first, second, third):
     assert as_dict(combine(counts)) == as_dict(combine([together, counts[2]])) == Counter(first + second + third)
 
 
-@given(first=batches(shapes=st.just([False, True])), second=batches(shapes=st.just([False, True])))
-def test_subtracting_an_addend_restores_the_rest(first, second):
-    a, b = count_batch(first, SIZES[:2], unknown=[1, 2]), count_batch(second, SIZES[:2])
-    left = subtract(merge([a, b]), b)
-    assert plain(left) == plain(a)
-    for sparse in (*left.values, *left.pairs.values(), *left.lengths.values()):
-        check_form(sparse)
-
-
-def test_lengths_that_are_not_in_the_total_cannot_be_subtracted():
-    whole = count_batch(Batch(3, (array([1, 2], [1], [2]),)), SIZES[:1])
-    part = count_batch(Batch(2, (array([1, 2], []),)), SIZES[:1])
-    with pytest.raises(StatisticsError, match="not part of the total"):
-        subtract(whole, part)
-    with pytest.raises(StatisticsError, match="not part of the total"):
-        subtract(replace(whole, lengths={}), whole)
-
-
-def test_only_contained_counts_can_be_subtracted():
-    one, other = (count_batch(Batch(1, (scalar(code),)), [4]) for code in (0, 1))
-    with pytest.raises(StatisticsError, match="not part of the total"):
-        subtract(one, other)
-
-
 def test_merging_rejects_no_counts_and_other_attributes():
     with pytest.raises(StatisticsError, match="no counts"):
         merge([])
@@ -374,11 +349,3 @@ def test_marginals_unite_the_bits_of_their_pairs():
     first, second = marginals(pair, SIZES[1])
     assert first.units.tolist() == [1, 1]
     assert second.units.tolist() == [1, 2]
-
-
-def test_what_is_left_after_subtracting_has_no_known_noise_key():
-    batch = Batch(2, (scalar(1, 1),))
-    one = count_batch(batch, [4], slots=np.array([3, 3]))
-    left = subtract(merge([one, one]), one)
-    assert left.values[0].key_bits is None
-    assert plain(left) == plain(one)

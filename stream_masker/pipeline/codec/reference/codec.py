@@ -112,7 +112,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
     """The literal implementation: it decides about every record, and the scanner must agree with it.
 
     writes: whether records are rendered after masking. If not, they are only counted, and neither the field policy
-    nor the noise keys and alphas of records apply.
+    nor the alphas of records apply.
     """
 
     def __init__(self, plan: Plan, pseudonyms: Pseudonyms, *, writes: bool = True) -> None:
@@ -121,7 +121,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self.attributes: Final = tuple(AttributeCodec(p, number, total) for number, p in enumerate(plan.attributes))
         self._decode = decoder(plan.limits)
         self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
-        roles = roles_of(plan, controls=writes)
+        roles = roles_of(plan, alpha=writes)
         self._match = matcher(role_trie(roles))
         self._paths = [places_of(attribute, roles) for attribute in self.attributes]
         self._fhir = plan.fhir

@@ -84,7 +84,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
     def __init__(
         self, plan: Plan, attributes: Sequence[AttributeCodec], pseudonyms: Pseudonyms, *, writes: bool = True
     ) -> None:
-        self._program: Program = compile_plan(plan, controls=writes)
+        self._program: Program = compile_plan(plan, writes=writes)
         self._plan = plan
         self._attributes = attributes
         self._pseudonyms = pseudonyms
@@ -92,7 +92,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
         self._alpha = plan.alpha if writes else None
-        self._has_noise_key = writes and plan.noise_key is not None
+        self._has_noise_key = plan.noise_key is not None
         self._header_alpha = header_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
 
     def set_styles(self, styles: Sequence[Style]) -> None:

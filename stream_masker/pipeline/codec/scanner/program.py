@@ -121,12 +121,12 @@ class Program(NamedTuple):
     hash_key: HashKey
 
 
-def compile_plan(plan: Plan, *, controls: bool = True) -> Program:
-    """Return the tables of a plan; ``controls``: including the noise key and the alpha. Raises NotCompilableError."""
-    if controls and plan.fields.transforms:
+def compile_plan(plan: Plan, *, writes: bool = True) -> Program:
+    """Return the tables of a plan; ``writes``: see ``ReferenceCodec``. Raises NotCompilableError."""
+    if writes and plan.fields.transforms:
         raise NotCompilableError("its fields have transforms: " + ", ".join(plan.fields.transforms))
     _check_lists(plan)
-    roles = roles_of(plan, controls=controls)
+    roles = roles_of(plan, alpha=writes)
     _check_filters(plan, roles)
     states = _StateTable(roles)
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP

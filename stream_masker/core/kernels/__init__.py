@@ -2,5 +2,5 @@
 
 ``jit`` has the decorators of kernels, which make the only calls of numba's compiler. ``disk_cache`` stores compiled
 kernels under the fingerprints of their sources (``fingerprint``). ``compilations`` reports which kernels are compiled.
-``intrinsics``, ``simd``, ``cache_lines`` and ``blake2b_simd`` provide instructions that numba does not offer by itself.
+``intrinsics``, ``simd`` and ``cache_lines`` provide instructions that numba does not offer by itself.
 """

@@ -6,5 +6,4 @@
 * ``draws``: uniform fractions, indices, and normal and exponential variates from words.
 * ``sampling``: which records are counted, by position.
 * ``distinct``: estimates of the number of distinct keys.
-* ``blake2b``: keyed BLAKE2b of many messages in one call.
 """

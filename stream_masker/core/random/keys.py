@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import ClassVar
 
@@ -19,7 +18,6 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Int64Array, UInt64Array
-from stream_masker.core.random.blake2b import digests, keyed_state
 from stream_masker.errors import ParameterError
 
 KEYSTREAM_BLOCK_BYTES = 64
@@ -93,7 +91,7 @@ class FieldKeys(Keys):
 
     def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
         """``keys``: n byte strings; equal keys have equal words. Raises ParameterError if the secret is empty."""
-        self._state = _field_state(checked_secret(secret))
+        self._start = hashlib.blake2b(key=checked_secret(secret), person=b"masker-field")
         self._keys = keys
 
     def __len__(self) -> int:
@@ -101,12 +99,24 @@ class FieldKeys(Keys):
 
     def words(self, block: int, rows: Int64Array | None = None) -> UInt64Array:
         keys = self._keys if rows is None else [self._keys[row] for row in rows]
-        return digests(self._state, block, keys)
+        return key_words(self._start, block, keys)
 
 
-@lru_cache(maxsize=8)
-def _field_state(secret: bytes) -> UInt64Array:
-    return keyed_state(secret, b"masker-field")
+def key_words(start: hashlib.blake2b, block: int, keys: Iterable[bytes]) -> UInt64Array:
+    """Return (n, 8) uint64: word block number ``block`` of n keys. ``start``: a keyed state."""
+    state = start.copy()
+    state.update(block.to_bytes(8, "little"))
+    return _as_words(digests(state, keys))
+
+
+def digests(start: hashlib.blake2b, messages: Iterable[bytes]) -> bytes:
+    """Return the digests of messages, one after another. ``start``: the state before each message."""
+    found = []
+    for message in messages:
+        state = start.copy()
+        state.update(message)
+        found.append(state.digest())
+    return b"".join(found)
 
 
 def checked_secret(secret: bytes) -> bytes:

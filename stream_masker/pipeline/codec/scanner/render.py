@@ -10,8 +10,8 @@ from stream_masker.core.dtypes import Int64Array, Int64Cube, Int64Matrix, UInt8A
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT
 from stream_masker.pipeline.codec.scanner.buffers import REWRITTEN_USE, ScanBuffers
-from stream_masker.pipeline.codec.scanner.pseudonyms import DIGITS
 from stream_masker.pipeline.codec.scanner.tokens import COMMA, LIST_CLOSES, LIST_OPENS, PADDING, copy_bytes
+from stream_masker.pipeline.pseudonyms import PSEUDONYM_DIGITS
 
 NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
 """Start of a placeholder's text if it is null, a pseudonym, or (minus a row) not yet rendered."""
@@ -61,7 +61,7 @@ def find_rendered_texts(
             places[i, 0], places[i, 1] = NUMBER_TEXT, 0
             continue
         if use < 0:
-            places[i, 0], places[i, 1] = PSEUDONYM, DIGITS + 2
+            places[i, 0], places[i, 1] = PSEUDONYM, PSEUDONYM_DIGITS + 2
             continue
         owner = use >> PLACEHOLDER_SHIFT
         attribute = owner % total
@@ -119,8 +119,8 @@ def render_all(
 ) -> UInt8Array:
     """Return (size + PADDING,) uint8: the completed records, one after another.
 
-    places: of the texts of all placeholders; texts, numbers: the bytes that they are in; pseudonyms: ``DIGITS`` bytes
-    for each pseudonym, in the order of the placeholders.
+    places: of the texts of all placeholders; texts, numbers: the bytes that they are in; pseudonyms:
+    ``PSEUDONYM_DIGITS`` bytes for each pseudonym, in the order of the placeholders.
     """
     out = np.empty(size + PADDING, np.uint8)
     at, to, pseudonym = 0, 0, 0
@@ -136,10 +136,10 @@ def render_all(
             out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
             to += 4
         else:
-            out[to], out[to + DIGITS + 1] = 34, 34
-            for k in range(DIGITS):
+            out[to], out[to + PSEUDONYM_DIGITS + 1] = 34, 34
+            for k in range(PSEUDONYM_DIGITS):
                 out[to + 1 + k] = pseudonyms[pseudonym + k]
-            pseudonym += DIGITS
-            to += DIGITS + 2
+            pseudonym += PSEUDONYM_DIGITS
+            to += PSEUDONYM_DIGITS + 2
     copy_bytes(buffers.out, at, size - to, out, to)
     return out

@@ -203,19 +203,12 @@ def test_an_error_in_the_scanner_costs_only_speed(bench, monkeypatch):
 
 def test_pseudonyms_of_many_values_are_those_of_single_ones():
     pseudonyms = Pseudonyms(SECRET)
-    values = [None, b"", b"x", *(b"y" * n for n in (15, 16, 127, 128, 129, 255, 256, 257, 1000)), None, "é".encode()]
-    each = [None if value is None else pseudonyms.of_bytes(value).encode() for value in values]
-    assert pseudonyms.of_all(values) == each
-    assert pseudonyms.of_all([None, None]) == [None, None]
-    assert pseudonyms.of_all([]) == []
-
-
-def test_pseudonyms_computed_in_lanes_are_those_of_single_ones():
-    """Of texts of any size up to a block's; with a longer or empty one among them, those around it."""
-    pseudonyms = Pseudonyms(SECRET)
-    short = [bytes(range(size)) for size in range(1, 129)]
-    for values in (short, [*short[:11], bytes(129), b"", *short[100:], b"z"]):
-        assert pseudonyms.of_all(values) == [pseudonyms.of_bytes(value).encode() for value in values]
+    texts = [b"", b"x", *(b"y" * n for n in (15, 16, 127, 128, 129, 1000)), "é".encode()]
+    each = [pseudonyms.of_bytes(text).encode() for text in texts]
+    assert pseudonyms.of_all([None, *texts]) == [None, *each]
+    sizes = np.array([len(text) for text in texts])
+    data = np.frombuffer(b"".join(texts), np.uint8)
+    assert pseudonyms.of_slices(data, np.cumsum(sizes) - sizes, sizes).tobytes() == b"".join(each)
 
 
 def test_inputs_are_sliced_and_selected():

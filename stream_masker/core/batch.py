@@ -43,6 +43,8 @@ class Batch:
     numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
     units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
     is a unit of its own.
+    slots: (n,) int64, the slot of each record's noise key (``statistics.units``), by which counts tell how many
+    different noise keys a value has; None if no noise key is known.
     """
 
     size: int
@@ -50,6 +52,7 @@ class Batch:
     alpha: NDArray[np.float64] | None = None
     numeric: NDArray[np.float64] | None = None
     units: NDArray[np.int64] | None = None
+    slots: NDArray[np.int64] | None = None
 
     @property
     def unit_count(self) -> int:

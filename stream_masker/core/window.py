@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.core.statistics.units import NO_SLOT
+from stream_masker.core.statistics.units import joined_slots
 from stream_masker.errors import ParameterError
 
 PENDING_RECORDS = 16_384
@@ -39,15 +39,11 @@ class SlidingWindow:
         numbers = np.zeros((0, numeric)) if numeric else None
         self._batches = [Batch(0, tuple(Column(np.zeros(0, dtype=np.int32)) for _ in sizes), numeric=numbers)]
         self._times: list[Float64Array] = [np.zeros(0)]
-        self._slots: list[Int64Array] = [np.zeros(0, np.int64)]
         self._pending = 0
         self._counts: Counts | None = None
 
-    def add(self, batch: Batch, time: float | None = None, slots: Int64Array | None = None) -> None:
-        """Add records in order.
-
-        * ``time``: the time of all these records in seconds, required if the window has an age.
-        * ``slots``: (n,) int64, the slot of each record's noise key (``statistics.units``); None if none is known.
+    def add(self, batch: Batch, time: float | None = None) -> None:
+        """Add records in order. ``time``: the time of all these records in seconds, required if the window has an age.
 
         Raises ParameterError if a required time is missing or not finite.
         """
@@ -55,7 +51,6 @@ class SlidingWindow:
         if batch.size:
             self._batches.append(batch)
             self._times.append(np.full(batch.size, seconds))
-            self._slots.append(np.full(batch.size, NO_SLOT) if slots is None else slots)
             self._pending += batch.size
             self._counts = None
         if self._pending >= PENDING_RECORDS:
@@ -65,9 +60,7 @@ class SlidingWindow:
         """Return the counts of the records in the window."""
         if self._counts is None:
             live = self._forget()
-            slots = self._slots[0][live]
-            known = slots if (slots != NO_SLOT).any() else None
-            self._counts = count_batch(_select(self._batches[0], live), self._sizes, slots=known)
+            self._counts = count_batch(_select(self._batches[0], live), self._sizes)
         return self._counts
 
     def __len__(self) -> int:
@@ -76,10 +69,10 @@ class SlidingWindow:
 
     def _forget(self) -> NDArray[np.bool_]:
         """Remove the records that have left the window. Return whether each of the others is counted, (n,) bool."""
-        batch, times, slots = _concatenate(self._batches), np.concatenate(self._times), np.concatenate(self._slots)
+        batch, times = _concatenate(self._batches), np.concatenate(self._times)
         last, live = _last(times, self._records, self._age)
         kept = live if self._records is None else last
-        self._batches, self._times, self._slots = [_select(batch, kept)], [times[kept]], [slots[kept]]
+        self._batches, self._times = [_select(batch, kept)], [times[kept]]
         self._pending = 0
         return live[kept]
 
@@ -115,6 +108,7 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
         sum(batch.size for batch in batches),
         tuple(_concatenate_columns(parts) for parts in columns),
         numeric=np.concatenate(numbers) if numbers else None,
+        slots=joined_slots(batches),
     )
 
 
@@ -127,7 +121,9 @@ def _concatenate_columns(parts: Sequence[Column]) -> Column:
 
 def _select(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
     numbers = None if batch.numeric is None else batch.numeric[chosen]
-    return Batch(int(chosen.sum()), tuple(_select_column(column, chosen) for column in batch.columns), numeric=numbers)
+    slots = None if batch.slots is None else batch.slots[chosen]
+    columns = tuple(_select_column(column, chosen) for column in batch.columns)
+    return Batch(int(chosen.sum()), columns, numeric=numbers, slots=slots)
 
 
 def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:

@@ -17,6 +17,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
+from stream_masker.core.statistics.units import joined_slots
 
 EVALUATION_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""
@@ -116,13 +117,16 @@ def joined(batches: Sequence[Batch]) -> Batch:
     """Return the records of several batches as one; their own noise levels are left out."""
     columns = tuple(_joined_column(columns) for columns in zip(*(batch.columns for batch in batches), strict=True))
     numbers = [batch.numeric for batch in batches if batch.numeric is not None]
-    return Batch(sum(batch.size for batch in batches), columns, numeric=np.concatenate(numbers) if numbers else None)
+    size, numeric = sum(batch.size for batch in batches), np.concatenate(numbers) if numbers else None
+    return Batch(size, columns, numeric=numeric, slots=joined_slots(batches))
 
 
 def selected(batch: Batch, rows: Int64Array) -> Batch:
     """Return the records of a batch with these indices; their own noise levels are left out."""
     numbers = None if batch.numeric is None else batch.numeric[rows]
-    return Batch(rows.size, tuple(_selected_column(column, rows) for column in batch.columns), numeric=numbers)
+    slots = None if batch.slots is None else batch.slots[rows]
+    columns = tuple(_selected_column(column, rows) for column in batch.columns)
+    return Batch(rows.size, columns, numeric=numbers, slots=slots)
 
 
 def _selected_column(column: Column, rows: Int64Array) -> Column:

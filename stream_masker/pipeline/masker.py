@@ -196,7 +196,7 @@ class RecordMasker:
     def encode(self, values: Iterable[bytes | None]) -> Iterator[Batch]:
         """Yield the codes of the records that ``count`` counts, as batches of positions."""
         for records in split_values(values):
-            yield self._counting_codec.read(records).batch
+            yield self._counter.with_slots(self._counting_codec.read(records))
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 from measuring import table
@@ -66,7 +67,7 @@ def rows(
     tau, batch = icd9cm().taxonomy(), as_batch(window)
     slots = key_slots(KeyHasher(SEED).hashes([b"%d" % patient for patient in patients.tolist()]))
     for counted, known in (("rows", None), ("patients", slots)):
-        counts = count_batch(batch, [len(tau)] * 2, slots=known)
+        counts = count_batch(replace(batch, slots=known), [len(tau)] * 2)
         for least in (1, 2, 3, 5):
             made = SemanticTransport(dict.fromkeys(NAMES, tau), target={"alpha": alpha}, least=least, seed=SEED)
             ready = made.with_statistics(made.compute(counts, version=1), counts)

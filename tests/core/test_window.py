@@ -1,5 +1,7 @@
 """The sliding window against a new count of its records, after any sequence of additions."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -72,14 +74,15 @@ def test_units_are_those_of_the_records_in_the_window(additions, records, age):
         patch.setattr(module, "PENDING_RECORDS", 5)
         window, added = SlidingWindow(SIZES, records=records, age=age), []
         for batch, time, known in additions:
-            window.add(batch_of(batch), float(time), slots_of(batch) if known else None)
+            window.add(replace(batch_of(batch), slots=slots_of(batch) if known else None), float(time))
             added += [((record, known), time) for record in batch]
         left = literal_window(added, records, age)
         slots = np.array([slots_of([record])[0] if known else NO_SLOT for record, known in left], dtype=np.int64)
-        expected = count_batch(batch_of([record for record, _ in left]), SIZES, slots=slots)
+        expected = count_batch(replace(batch_of([record for record, _ in left]), slots=slots), SIZES)
         for found, column in zip(window.counts().values, expected.values, strict=True):
-            units = column.units if (slots != NO_SLOT).any() else column.counts
+            units = column.counts if found.key_bits is None else column.units
             assert found.units.tolist() == units.tolist()
+            assert found.key_bits is not None or not (slots != NO_SLOT).any()
 
 
 def scalars(*codes):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from support.evaluating import TAU, dataset
 
 from stream_masker.core.batch import Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
+from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
@@ -76,6 +79,16 @@ def test_samples_are_whole_records_of_the_data():
     records = set(zip(whole.columns[0].codes, whole.columns[1].codes[::2], whole.numeric[:, 0], strict=True))
     assert set(zip(sample.columns[0].codes, sample.columns[1].codes[::2], sample.numeric[:, 0], strict=True)) <= records
     assert sampled(whole, 0, 1000)[0].size == 240
+
+
+def test_samples_keep_the_noise_keys_of_their_records():
+    whole = dataset().whole
+    known = replace(whole, slots=whole.columns[0].codes.astype(np.int64))
+    sample = joined(sampled(known, 100, 40))
+    assert sample.slots.tolist() == sample.columns[0].codes.tolist()
+    half = joined([known, whole]).slots
+    assert half.tolist() == [*known.slots.tolist(), *[NO_SLOT] * whole.size]
+    assert joined([whole]).slots is None
 
 
 def test_naive_bayes_by_hand():

@@ -10,7 +10,7 @@ import pytest
 from support.codecs import texts_counted
 
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
-from stream_masker.core.statistics.counts import merge
+from stream_masker.core.statistics.counts import count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.masker import RecordMasker
@@ -258,6 +258,8 @@ def test_counts_have_the_number_of_different_noise_keys(bench):
         assert [column.units.tolist() for column in counts.values] == [[1, 2], [2, 2]]
         assert counts.pairs[0, 1].units.tolist() == [1, 2, 2]
     assert block.masked.values[0].key_bits is None
+    (encoded,) = on_bench.masker.encode(values)
+    assert count_batch(encoded, [1 << 20, 1 << 20]).pairs[0, 1].units.tolist() == [1, 2, 2]
 
 
 def test_without_a_noise_key_every_record_counts(bench):

@@ -182,7 +182,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         batch = self.encode(self._as_records(records))
         if keys is not None and len(keys) != batch.size:
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
-        self._window.add(batch, time, None if keys is None else key_slots(self._hasher.hashes(keys)))
+        slots = None if keys is None else key_slots(self._hasher.hashes(keys))
+        self._window.add(replace(batch, slots=slots), time)
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force. Raises StatisticsError for an empty window."""

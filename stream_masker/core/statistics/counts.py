@@ -98,7 +98,6 @@ def count_batch(
     sizes: Sequence[int],
     unknown: Sequence[int] | None = None,
     lost: Sequence[int] | None = None,
-    slots: Int64Array | None = None,
 ) -> Counts:
     """Count a batch, in O(rows log rows).
 
@@ -108,14 +107,13 @@ def count_batch(
     * ``sizes[j]``: the number of concepts of attribute j's taxonomy.
     * ``unknown[j]``: see ``Counts.unknown``; default 0.
     * ``lost[j]``: the number of values of attribute j that are not in the batch; default 0.
-    * ``slots``: (n,) int64, the slot of each record's noise key (``statistics.units``); None if none is known.
     """
     p = len(batch.columns)
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
     rows = batch_rows(batch)
-    of_rows = None if slots is None else slots[_row_records(batch)]
-    pairs = {(i, j): _count_pairs(rows[i], rows[j], sizes[j], of_rows) for i, j in combinations(range(p), 2)}
-    values = tuple(_count_values(codes, of_rows) for codes in rows)
+    slots = None if batch.slots is None else batch.slots[_row_records(batch)]
+    pairs = {(i, j): _count_pairs(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
+    values = tuple(_count_values(codes, slots) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
@@ -148,7 +146,7 @@ def _row_records(batch: Batch) -> Int64Array:
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``count_batch``."""
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``Batch``."""
     if slots is None:
         return SparseCounts(*run_lengths(np.sort(keys)))
     return SparseCounts(*run_units(np.sort(with_slots(keys, slots))))

@@ -7,10 +7,12 @@ of times. Two noise keys of one slot count as one: the number of bits never exce
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
+from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import lowest_bit, popcount
 from stream_masker.core.kernels.jit import int64, kernel, part
@@ -40,6 +42,13 @@ _SLOT_BITS = 7
 def key_slots(hashes: Int64Array) -> Int64Array:
     """Return (n,) int64: the slots of noise keys, from their (n,) keyed hashes."""
     return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
+
+
+def joined_slots(batches: Sequence[Batch]) -> Int64Array | None:
+    """Return the slots of the records of several batches, ``NO_SLOT`` for those without; None if no batch has any."""
+    if all(batch.slots is None for batch in batches):
+        return None
+    return np.concatenate([np.full(b.size, NO_SLOT) if b.slots is None else b.slots for b in batches])
 
 
 def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:

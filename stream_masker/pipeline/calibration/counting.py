@@ -43,9 +43,12 @@ class BlockCounter:
 
     def count(self, decoded: DecodedBatch[Any]) -> Counts:
         """Return the counts of decoded records, all of them."""
-        batch = replace(decoded.batch, columns=limit_elements(decoded.batch.columns))
-        hashes = self.hashes(decoded.keys) if decoded.keys else None
-        return count_batch(batch, self._sizes, decoded.unknown, decoded.lost, _slots(hashes))
+        batch = replace(self.with_slots(decoded), columns=limit_elements(decoded.batch.columns))
+        return count_batch(batch, self._sizes, decoded.unknown, decoded.lost)
+
+    def with_slots(self, decoded: DecodedBatch[Any]) -> Batch:
+        """Return the batch of decoded records with the slots of their noise keys."""
+        return _with_slots(decoded.batch, self.hashes(decoded.keys) if decoded.keys else None)
 
     def hashes(self, keys: Sequence[bytes]) -> Int64Array:
         """Return (n,) int64: the hashes of n noise keys, for ``CountedRecords.keys``."""
@@ -79,7 +82,7 @@ class BlockCounter:
                 last_offset=records.offsets[end - 1],
                 timestamp=max(records.timestamps[start:end]),
                 statistics_version=statistics_version,
-                original=count_batch(part.batch, self._sizes, part.unknown, part.lost, _slots(part.keys)),
+                original=count_batch(_with_slots(part.batch, part.keys), self._sizes, part.unknown, part.lost),
                 masked=count_batch(
                     Batch(part.batch.size, part.masked.columns, numeric=part.masked.numeric), self._sizes
                 ),
@@ -140,8 +143,8 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
     )
 
 
-def _slots(hashes: Int64Array | None) -> Int64Array | None:
-    return None if hashes is None else key_slots(hashes)
+def _with_slots(batch: Batch, hashes: Int64Array | None) -> Batch:
+    return batch if hashes is None else replace(batch, slots=key_slots(hashes))
 
 
 def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:

@@ -268,7 +268,7 @@ ONE_SHAPE = with_patients(batches, st.just([False, True, False]))
 @given(drawn=SCALARS_AND_ARRAYS)
 def test_bits_are_those_of_the_patients_of_the_rows(drawn):
     batch, slots = drawn
-    counts = count_batch(batch, SIZES[: len(batch.columns)], slots=slots)
+    counts = count_batch(replace(batch, slots=slots), SIZES[: len(batch.columns)])
     values, pairs = literal_slots(batch, slots)
     assert [slots_of(column) for column in counts.values] == values
     assert {pair: slots_of(column) for pair, column in counts.pairs.items()} == {
@@ -279,7 +279,7 @@ def test_bits_are_those_of_the_patients_of_the_rows(drawn):
 
 @given(parts=st.lists(ONE_SHAPE, min_size=1, max_size=4))
 def test_merged_bits_are_those_of_all_parts(parts):
-    counts = [count_batch(batch, SIZES, slots=slots) for batch, slots in parts]
+    counts = [count_batch(replace(batch, slots=slots), SIZES) for batch, slots in parts]
     merged, literal = merge(counts), [literal_slots(*part)[0] for part in parts]
     for j, column in enumerate(merged.values):
         found = slots_of(column)
@@ -292,7 +292,7 @@ def test_merged_bits_are_those_of_all_parts(parts):
 @given(drawn=SCALARS_AND_ARRAYS)
 def test_units_lie_between_the_slots_and_the_rows(drawn):
     batch, slots = drawn
-    counts = count_batch(batch, SIZES[: len(batch.columns)], slots=slots)
+    counts = count_batch(replace(batch, slots=slots), SIZES[: len(batch.columns)])
     for column in (*counts.values, *counts.pairs.values()):
         assert (column.units <= column.counts).all()
         assert (column.units >= [max(1, len(found)) for found in slots_of(column).values()]).all()
@@ -300,7 +300,7 @@ def test_units_lie_between_the_slots_and_the_rows(drawn):
 
 def test_two_rows_of_one_patient_are_one_unit():
     batch = Batch(5, (scalar(1, 1, 2, 2, 3),))
-    column = count_batch(batch, [4], slots=np.array([7, 7, 7, 9, 0])).values[0]
+    column = count_batch(replace(batch, slots=np.array([7, 7, 7, 9, 0])), [4]).values[0]
     assert column.counts.tolist() == [2, 2, 1]
     assert column.units.tolist() == [1, 2, 1]
 
@@ -313,24 +313,24 @@ def test_without_noise_keys_every_row_is_a_unit():
 
 def test_rows_without_a_noise_key_add_nothing_beside_others():
     rows = Batch(3, (scalar(1, 1, 2),))
-    known = count_batch(rows, [4], slots=np.array([5, 6, 5]))
+    known = count_batch(replace(rows, slots=np.array([5, 6, 5])), [4])
     column = merge([known, count_batch(rows, [4])]).values[0]
     assert column.counts.tolist() == [4, 2]
     assert column.units.tolist() == [2, 1]
-    unknown = count_batch(rows, [4], slots=np.full(3, NO_SLOT))
+    unknown = count_batch(replace(rows, slots=np.full(3, NO_SLOT)), [4])
     assert unknown.values[0].units.tolist() == [1, 1]
 
 
 def test_a_value_of_many_patients_has_as_many_units_as_rows():
     slots = np.arange(200) % KEY_SLOTS
     for patients, units in ((MANY_KEYS - 1, MANY_KEYS - 1), (MANY_KEYS, 200)):
-        column = count_batch(Batch(200, (scalar(*[1] * 200),)), [4], slots=slots % patients).values[0]
+        column = count_batch(Batch(200, (scalar(*[1] * 200),), slots=slots % patients), [4]).values[0]
         assert column.units.tolist() == [units]
 
 
 def test_groups_of_keys_unite_their_bits():
     batch = Batch(6, (scalar(0, 1, 1, 2, 3, 3),))
-    column = count_batch(batch, [4], slots=np.array([1, 1, 2, 3, 3, 3])).values[0]
+    column = count_batch(replace(batch, slots=np.array([1, 1, 2, 3, 3, 3])), [4]).values[0]
     grouped = column.regroup(np.array([2, 2, 0, 0]), 3)
     assert as_dict(grouped) == {0: 3, 1: 0, 2: 3}
     assert grouped.units.tolist() == [1, 0, 2]
@@ -338,14 +338,14 @@ def test_groups_of_keys_unite_their_bits():
 
 
 def test_chosen_keys_keep_their_units():
-    column = count_batch(Batch(4, (scalar(0, 0, 2, 2),)), [4], slots=np.array([1, 1, 1, 2])).values[0]
+    column = count_batch(Batch(4, (scalar(0, 0, 2, 2),), slots=np.array([1, 1, 1, 2])), [4]).values[0]
     assert column.select(np.array([False, True])).units.tolist() == [2]
     assert column.select(np.array([0])).units.tolist() == [1]
 
 
 def test_marginals_unite_the_bits_of_their_pairs():
     batch = Batch(3, (scalar(0, 0, 1), scalar(2, 3, 3)))
-    pair = count_batch(batch, SIZES[:2], slots=np.array([4, 4, 5])).pairs[0, 1]
+    pair = count_batch(replace(batch, slots=np.array([4, 4, 5])), SIZES[:2]).pairs[0, 1]
     first, second = marginals(pair, SIZES[1])
     assert first.units.tolist() == [1, 1]
     assert second.units.tolist() == [1, 2]

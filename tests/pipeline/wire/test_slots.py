@@ -38,7 +38,7 @@ def block_of(patients: list[int] | None, size: int = 12) -> Block:
         last_offset=size - 1,
         timestamp=1,
         statistics_version=1,
-        original=count_batch(Batch(size, before), [5, 5], slots=slots),
+        original=count_batch(Batch(size, before, slots=slots), [5, 5]),
         masked=count_batch(Batch(size, after), [5, 5]),
         distortions=(Distortion(values=size),) * 2,
         rejected={},

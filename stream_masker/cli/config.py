@@ -23,6 +23,12 @@ SAMPLE_EVENTS = 10_000
 """The number of events that ``check`` and ``init`` read."""
 
 
+UNLISTED_KEPT = (
+    "fields.unlisted is keep: whatever producers add to events is written unmasked; list the fields to keep, and use "
+    "drop"
+)
+
+
 @click.group()
 def command() -> None:
     """Propose, check and show the configuration.
@@ -55,7 +61,8 @@ def check(config: Path, events: str, topic: str) -> None:
     warning, because the machine that runs the check need not be the one that masks.
 
     With --events, prints a line for each field of the first 10,000 events: its path, the share of events that have it,
-    and its treatment; then the rejections by reason. Values are not shown.
+    and its treatment; then the rejections by reason. Values are not shown. Objects that are kept whole are named with a
+    warning, and so is `unlisted: keep`: they are written with all that producers add to them.
 
     \b
     Examples:
@@ -74,6 +81,8 @@ def check(config: Path, events: str, topic: str) -> None:
         for name, population in configuration.by_population.items():
             for line in _population_lines(population):
                 click.echo(named_text(name, line))
+            if population.fields.unlisted == "keep":
+                click.echo(f"Warning: {named_text(name, UNLISTED_KEPT)}", err=True)
     for line in _secret_lines(configuration):
         click.echo(line)
     if events:

@@ -46,6 +46,28 @@ def run(*arguments, **options):
     return CliRunner().invoke(main, ["config", *arguments], prog_name="stream-masker", **options)
 
 
+class TestKeptWhole:
+    @pytest.mark.usefixtures("secret")
+    def test_unlisted_keep_is_warned_about(self, config):
+        config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: keep"))
+        result = run("check")
+        assert result.exit_code == 0
+        assert "Warning: fields.unlisted is keep: whatever producers add to events is written" in result.stderr
+
+    @pytest.mark.usefixtures("secret")
+    def test_objects_that_are_kept_whole_are_named(self, config, tmp_path):
+        kept = "{keep: [visit, 'notes[*]', ward.name, sizes], unlisted: drop}"
+        config.write_text(CONFIGURATION.replace("{unlisted: drop}", kept))
+        event = {"p": {"code": "b"}, "s": [{"code": "c"}], "ward": {"name": "canary"}, "sizes": [1, 2]}
+        event |= {"visit": {"type": {"text": "canary"}}, "notes": [{"text": "canary"}, {"text": "canary"}]}
+        (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n")
+        result = run("check", "--events", "events.jsonl")
+        assert result.exit_code == 0, result.output
+        warned = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("Warning: ")]
+        assert warned == ["visit", "notes[*]"]
+        assert "canary" not in result.output
+
+
 class TestCheck:
     @pytest.mark.usefixtures("secret")
     def test_valid_configuration_is_described(self, config):

@@ -53,6 +53,7 @@ class Coverage:
         self._trie = policy_trie(plan)
         self._names = {id(self._trie.at(path)): (path.text, text) for path, text in _named(plan)}
         self._met: set[str] = set()
+        self._kept_whole: dict[str, None] = {}
         self.fields: dict[str, FieldCoverage] = {}
         self.events = 0
 
@@ -73,9 +74,17 @@ class Coverage:
         paths = [text for text, _ in self._names.values()]
         return [text for text in dict.fromkeys(paths) if text not in self._met]
 
+    @property
+    def kept_whole(self) -> list[str]:
+        """The paths of objects that are kept with all that is in them, without those within others of them."""
+        within = tuple(f"{path}{mark}" for path in self._kept_whole for mark in ".[")
+        return [path for path in self._kept_whole if not path.startswith(within)]
+
     def _leaves(self, value: JsonValue, nodes: PolicyNodes, path: str, inherited: str) -> Iterator[tuple[str, str]]:
         own = self._treatment(nodes, inherited)
         if isinstance(value, dict) and value:
+            if own == _WORDS[Action.KEEP]:
+                self._kept_whole.setdefault(path)
             for name, member in value.items():
                 below = tuple(node.members[name] for node in nodes if name in node.members)
                 yield from self._leaves(member, below, f"{path}.{name}" if path else name, own)
@@ -103,6 +112,8 @@ class Coverage:
             yield f"{path:{width}}  {found.events / self.events:6.1%}  {treatments}"
         for text in self.absent:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
+        for path in self.kept_whole:
+            yield f"Warning: {path} is an object that is kept with all that producers write in it: list its fields"
 
 
 def _selecting(nodes: PolicyNodes, position: int, element: JsonValue) -> PolicyNodes:

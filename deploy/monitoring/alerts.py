@@ -78,6 +78,20 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
         ),
         Alert("NoWorker", "critical", "5m", f"absent({metric('held')})", "Prometheus sees no worker."),
         Alert(
+            "PartitionUnreadable",
+            "critical",
+            "1m",
+            f"max by (job, population) ({metric('unreadable_partitions')}) > 0",
+            "A partition of the input cannot be read on: its records wait, and no error passes by itself.",
+        ),
+        Alert(
+            "RecordsSkipped",
+            "critical",
+            "0s",
+            _increased("records_skipped_total", at),
+            "Records were passed without masking: retention has deleted them, or a person has skipped them.",
+        ),
+        Alert(
             "RejectionRate",
             "warning",
             "10m",

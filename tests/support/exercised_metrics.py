@@ -28,6 +28,7 @@ from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.kafka.unread_records import SkippedOffsets
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
@@ -79,7 +80,10 @@ def worker_metrics() -> RecordingMetrics:
     report.refused_message(RefusalCause.FORGED)
     masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), lag=lambda: dict.fromkeys(PARTITIONS, 7)))
+    skipped = SkippedOffsets()
+    skipped.pass_to(PARTITIONS[0], 3, 5)
+    source = {"unreadable": dict, "skipped": skipped, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
     counts = TransactionCounts(
         masked=8,
         tombstones=1,

@@ -18,15 +18,15 @@ from stream_masker.pipeline.records import Masked, Rejected, Result
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.background import BackgroundRunner
-from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics
+from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics, earliest_offsets
 from stream_masker.service.worker.commit_pipeline import PendingCommit
 from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
-from stream_masker.service.worker.partition_source import earliest_offsets
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 
@@ -75,6 +75,7 @@ class FakeSource:
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.offset = 0
+        self.skipped = SkippedOffsets()
         self.member: str | None = "metadata"
         self.assigned = frozenset(parts(0))
         self.waiting = True
@@ -130,6 +131,9 @@ class FakeSource:
     def rewind(self, batches: list[MessageBatch]) -> None:
         self.offset = earliest_offsets(batches)[part(0)]
         self.calls.append(f"rewind {self.offset}")
+
+    def unreadable(self) -> dict[Partition, ReadError]:
+        return {}
 
     def lag(self) -> dict[Partition, int]:
         return offsets({0: 12})

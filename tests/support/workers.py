@@ -19,7 +19,7 @@ from typing import Any
 
 import orjson
 import yaml
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
@@ -113,6 +113,12 @@ class Setting:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
             return {}
+
+    def delete_records(self, partition: int, before: int) -> None:
+        """Delete the records of an input partition before an offset, as its retention does."""
+        admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
+        for future in admin.delete_records([TopicPartition(self.topics["input"], partition, before)]).values():
+            future.result(30)
 
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})

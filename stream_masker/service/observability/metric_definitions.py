@@ -83,6 +83,12 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
     ),
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
+    gauge("unreadable_partitions", "Assigned partitions whose next record cannot be read."),
+    counter(
+        "records_skipped_total",
+        "Offsets of the input that were passed without masking, by cause: retention (deleted before) or command.",
+        ("cause",),
+    ),
     gauge("consumer_lag", "Uncommitted records of an assigned partition.", ("topic", "partition")),
     gauge("consumer_lag_assigned", "Uncommitted records of all assigned partitions."),
     counter(

@@ -133,6 +133,15 @@ class MessageBatch:
         return {partition: messages[0].offset() for partition, messages in self._messages.items()}
 
 
+def earliest_offsets(batches: Iterable[MessageBatch]) -> dict[Partition, int]:
+    """Return the first offset of each partition in any of the batches."""
+    first: dict[Partition, int] = {}
+    for batch in batches:
+        for partition, offset in batch.first_offsets().items():
+            first[partition] = min(offset, first.get(partition, offset))
+    return first
+
+
 def runs_by_partition(messages: Sequence[KafkaMessage]) -> Iterator[tuple[Partition, Sequence[KafkaMessage]]]:
     """Yield consecutive messages of one partition, with the partition."""
     start, partitions = 0, zip(map(_read_topic, messages), map(_read_partition, messages), strict=True)

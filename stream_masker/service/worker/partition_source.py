@@ -6,14 +6,16 @@ import logging
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.kafka.consumer_client import ConsumerClient
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.worker.batch import GroupShortfall, KafkaMessage, MessageBatch
+from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets, UnreadablePartitions
+from stream_masker.service.worker.batch import GroupShortfall, KafkaMessage, MessageBatch, earliest_offsets
 from stream_masker.service.worker.batcher import Batcher
 
 log = logging.getLogger(__name__)
@@ -46,25 +48,6 @@ MAX_RENEWALS = 12
 """This many new clients within ``RENEWAL_SECONDS`` are an error: more than sessions can expire in that time."""
 
 RENEWAL_SECONDS = 60.0
-
-
-class ConsumerClient(Protocol):
-    """The methods of ``confluent_kafka.Consumer`` that the source calls."""
-
-    def subscribe(self, topics: list[str], **callbacks: Callable[[Any, list[TopicPartition]], None]) -> None: ...
-    def consume(self, num_messages: int, timeout: float) -> list[Any]: ...
-    def incremental_assign(self, partitions: list[TopicPartition]) -> None: ...
-    def incremental_unassign(self, partitions: list[TopicPartition]) -> None: ...
-    def pause(self, partitions: list[TopicPartition]) -> None: ...
-    def resume(self, partitions: list[TopicPartition]) -> None: ...
-    def seek(self, partition: TopicPartition) -> None: ...
-    def committed(self, partitions: list[TopicPartition], timeout: float) -> list[TopicPartition]: ...
-    def get_watermark_offsets(
-        self, partition: TopicPartition, timeout: float, cached: bool
-    ) -> tuple[int, int] | None: ...
-    def consumer_group_metadata(self) -> object: ...
-    def memberid(self) -> str | None: ...
-    def close(self) -> None: ...
 
 
 def _do_nothing() -> None:
@@ -117,6 +100,8 @@ class PartitionSource:
         self._leaving = False
         self._failure: str | None = None
         self._failures: deque[float] = deque(maxlen=MAX_RENEWALS)
+        self._unreadable = UnreadablePartitions(clock)
+        self.skipped = SkippedOffsets()
 
     @property
     def assigned(self) -> frozenset[Partition]:
@@ -222,7 +207,10 @@ class PartitionSource:
 
     def advance(self, batch: MessageBatch) -> None:
         """Record that a batch is committed."""
+        for partition, first in batch.first_offsets().items():
+            self._count_deleted(partition, first)
         for partition, offset in batch.next_offsets().items():
+            self.skipped.advance(partition, offset)
             self._progress[partition] = max(offset, self._progress.get(partition, offset))
 
     def rewind(self, batches: Iterable[MessageBatch]) -> None:
@@ -236,6 +224,18 @@ class PartitionSource:
                 return self._read_from(committed)
             self.poll()
         return None
+
+    def unreadable(self) -> Mapping[Partition, ReadError]:
+        """Return the partitions that cannot be read on. Pass the records that a person has skipped."""
+        errors = self._unreadable.lasting
+        committed = self._committed({partition: error.offset for partition, error in errors.items()}) or {}
+        skipped = {p: offset for p, offset in committed.items() if offset > errors[p].offset}
+        for partition, offset in skipped.items():
+            log.warning("skipping partition %s from offset %d to %d", partition, errors[partition].offset, offset)
+            self.skipped.pass_to(partition, errors[partition].offset, offset)
+        self._read_from(skipped)
+        self._unreadable.forget(skipped)
+        return {partition: error for partition, error in errors.items() if partition not in skipped}
 
     def lag(self) -> dict[Partition, int]:
         """Return the number of records not yet committed, by assigned partition; partitions of unknown lag are absent.
@@ -267,19 +267,31 @@ class PartitionSource:
     def _add(self, messages: list[Any]) -> None:
         records = [message for message in messages if message.error() is None]
         self._batcher.add(records, partitions=self._assigned, now=self._clock())
+        if self._unreadable.lasting:
+            self._unreadable.forget({Partition(record.topic(), record.partition()) for record in records})
         if len(records) < len(messages):
             for message in messages:
                 if message.error() is not None:
                     self._handle_event(message)
 
     def _handle_event(self, message: Any) -> None:
-        error = message.error()
+        error, partition = message.error(), Partition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            self._progress[Partition(message.topic(), message.partition())] = message.offset()
+            self._count_deleted(partition, message.offset())
+            self._unreadable.forget([partition])
+            self._progress[partition] = message.offset()
         elif error.code() == KafkaError._FATAL:
             self._failure = error.str()
         else:
+            if partition in self._assigned:
+                self._unreadable.fail(partition, message.offset(), explained(error))
             log.warning("reading %s: %s", ", ".join(self._topics), explained(error))
+
+    def _count_deleted(self, partition: Partition, offset: int) -> None:
+        """Count what retention has deleted between the committed offset and one that is read."""
+        if self.skipped.may_have_gap(partition, offset):
+            low, _ = self._watermarks(partition, SHORT_REQUEST_SECONDS) or (0, 0)
+            self.skipped.retained_from(partition, low, offset)
 
     def _count_failure(self, text: str) -> None:
         log.warning("rejoining the group with a new client: %s", text)
@@ -294,6 +306,7 @@ class PartitionSource:
         client.incremental_assign(partitions)
         self._member = client.memberid()
         self._assigned |= _named(partitions)
+        self._find_progress()
         (client.pause if self._held else client.resume)([TopicPartition(p.topic, p.partition) for p in partitions])
         log.info("assigned partitions %s, now %s", _text(_named(partitions)), _text(self._assigned))
 
@@ -316,6 +329,8 @@ class PartitionSource:
         self._assigned -= partitions
         for partition in partitions:
             self._progress.pop(partition, None)
+        self._unreadable.forget(partitions)
+        self.skipped.forget(partitions)
         self._batcher.drop(partitions)
         if self._batch is not None and partitions & self._batch.partitions.keys():
             self._batch = None
@@ -356,7 +371,10 @@ class PartitionSource:
             found = self._client.committed(unknown, BROKER_REQUEST_SECONDS) if unknown else []
         except KafkaException:
             return
-        self._progress.update({Partition(p.topic, p.partition): max(0, p.offset) for p in found if p.error is None})
+        for p in found:
+            if p.error is None:
+                self.skipped.start(Partition(p.topic, p.partition), p.offset)
+                self._progress[Partition(p.topic, p.partition)] = max(0, p.offset)
 
     def _watermarks(self, partition: Partition, seconds: float) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if the brokers do not answer in time."""
@@ -367,15 +385,6 @@ class PartitionSource:
             return self._client.get_watermark_offsets(where, timeout=seconds, cached=False) if fresh else cached
         except KafkaException:
             return None
-
-
-def earliest_offsets(batches: Iterable[MessageBatch]) -> dict[Partition, int]:
-    """Return the first offset of each partition in any of the batches."""
-    first: dict[Partition, int] = {}
-    for batch in batches:
-        for partition, offset in batch.first_offsets().items():
-            first[partition] = min(offset, first.get(partition, offset))
-    return first
 
 
 def _named(partitions: Iterable[TopicPartition]) -> set[Partition]:

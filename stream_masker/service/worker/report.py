@@ -9,7 +9,9 @@ from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.kafka.unread_records import ReadError, SkipCause
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.repeats import RepeatFilter
@@ -70,6 +72,7 @@ class WorkerReport:
         """Initialise the counters of every reason and outcome to 0, so that rates include the first increment."""
         self._count_by("records_rejected_total", "reason", dict.fromkeys(Reason, 0))
         self._count_by("transactions_total", "outcome", dict.fromkeys(TransactionOutcome, 0))
+        self._count_by("records_skipped_total", "cause", dict.fromkeys(SkipCause, 0))
         for cause in RefusalCause:
             self._metrics.add("messages_refused_total", 0, topic="statistics", cause=cause)
 
@@ -135,6 +138,7 @@ class WorkerReport:
         if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
             return
         self._lag_updated = self._clock()
+        self._reading(source)
         lag = source.lag()
         self._metrics.set("assigned_partitions", len(source.assigned))
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))
@@ -142,9 +146,24 @@ class WorkerReport:
         for partition, records in lag.items():
             self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
 
+    def _reading(self, source: PartitionSource) -> None:
+        """Report partitions that cannot be read on, and records that were passed."""
+        errors = source.unreadable()
+        self._metrics.set("unreadable_partitions", len(errors))
+        self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
+        self._count_by("records_skipped_total", "cause", source.skipped.take())
+
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():
             self._metrics.add(name, amount, **{label: value})
+
+
+def unreadable_text(partition: Partition, error: ReadError) -> str:
+    """Return why a partition cannot be read on, and what to do."""
+    return (
+        f"partition {partition.number} of {partition.topic} cannot be read at offset {error.offset}: {error.text}; "
+        f"`stream-masker skip --topic {partition.topic} --offset {partition.number}:{error.offset}` skips it"
+    )
 
 
 def why_held(

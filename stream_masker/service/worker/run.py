@@ -18,6 +18,7 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.committed_offsets import check_committed_offsets
 from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import require_broker
 from stream_masker.service.kafka.retries import retry_delay
@@ -68,8 +69,8 @@ def run_worker(
     """Run a mask worker until ``stop`` is set. Metrics go to ``registry``, liveness and readiness to ``health``.
 
     Waits for brokers that do not answer. Raises ConfigurationError if the configuration names a file that does not
-    exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, or if Kafka refuses the
-    worker.
+    exist or cannot be used, and ServiceError if a topic is missing or has too few partitions, if the group's offsets
+    are gone, or if Kafka refuses the worker.
     """
     liveness = Liveness(health, stop)
     masking = Masking(configuration, format_of=wire_format)
@@ -89,6 +90,8 @@ def run_worker(
             return
         health.reason(BROKERS, None)
         check_topic_settings(configuration, [*found.inputs])
+        for topic, counts in found.inputs.items():
+            check_committed_offsets(configuration, consumer, topic, range(counts.input))
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         connect = partial(_connect, configuration, watch)

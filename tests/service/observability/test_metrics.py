@@ -21,6 +21,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.sealing import RefusalCause
 from stream_masker.pipeline.wire.statistics import StatisticsSource
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
+from stream_masker.service.kafka.unread_records import SkipCause
 from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, metrics_table
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.report import HoldReason
@@ -128,7 +129,7 @@ LABEL_VALUES = {
     "given": {"value", "record"},
     "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
-    "cause": {*RefusalCause},
+    "cause": {*RefusalCause, *SkipCause},
     "concept": {*CONCEPTS},
     "label": {""},
 }

@@ -48,7 +48,7 @@ def claimed(kernel: Path) -> Iterator[None]:
 def _claims_file(folder: Path) -> BinaryIO | None:
     """Return the open file; closing it would release all claims of this process."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(0o755, parents=True, exist_ok=True)
         return (folder / CLAIMS_FILE).open("ab")
     except OSError:
         return None

@@ -4,7 +4,7 @@ The machine code of a kernel is one file, named after the kernel and the SHA-256
 (``core.kernels.fingerprint``), the argument types, the processor, and the versions and options of the compiler. Machine
 code from other sources is never loaded. Any number of processes, environments and checkouts share one folder:
 ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder. Where the folder cannot be written, kernels that it
-does not contain are compiled at every start.
+does not contain are compiled at every start, and so where other users can write to it (``core.kernels.trust``).
 
 An installation contains the kernels of a first use, in the folder ``SHIPPED``. They are read where the cache has none.
 
@@ -34,10 +34,13 @@ from numba.core.serialize import dumps
 from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.kernels.fingerprint import fingerprint
 from stream_masker.core.kernels.part_library import restored_part
+from stream_masker.core.kernels.trust import UntrustedCodeError, read_trusted, write_private
 
 log = logging.getLogger(__name__)
 
 SUFFIX = ".kernel"
+FOLDER_MODE = 0o755
+"""Whatever the umask allows, only the owner can write to the folder."""
 SHIPPED = Path(__file__).parents[2] / "compiled"
 """The kernels that were compiled when the package was installed; a checkout has none."""
 
@@ -69,7 +72,10 @@ class KernelCache:
         """Return the compiled form for these argument types, or None if the disk has none that can be read."""
         target_context.refresh()
         try:
-            content = pickle.loads(readable_file(self.path(sig, target_context.codegen())).read_bytes())  # noqa: S301 - as trusted as code
+            content = pickle.loads(_machine_code(self.path(sig, target_context.codegen())))  # noqa: S301 - as trusted as code
+        except UntrustedCodeError as error:
+            _refuse(str(error))
+            return None
         except (OSError, EOFError, pickle.UnpicklingError):
             return None
         return (
@@ -88,8 +94,8 @@ class KernelCache:
         path = self.path(sig, data.codegen)
         partial = path.with_name(f"{uuid.uuid4().hex}.partial")
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_bytes(dumps(data._reduce()))
+            path.parent.mkdir(FOLDER_MODE, parents=True, exist_ok=True)
+            write_private(partial, dumps(data._reduce()))
             partial.replace(path)
         except OSError as error:
             with suppress(OSError):
@@ -113,6 +119,21 @@ def readable_file(file: Path) -> Path:
     """Return the file of this name among those that the installation contains, if the cache has none."""
     shipped = SHIPPED / file.name
     return shipped if shipped.exists() and not file.exists() else file
+
+
+def _machine_code(file: Path) -> bytes:
+    """Return the content of a file of the cache or of the installation. Raises OSError, and UntrustedCodeError."""
+    readable = readable_file(file)
+    return read_trusted(file) if readable is file else readable.read_bytes()
+
+
+@cache
+def _refuse(reason: str) -> None:
+    log.warning(
+        "compiled kernels are not loaded, because %s; each start compiles them again. Use a folder that only one user "
+        "can write: STREAM_MASKER_CACHE or NUMBA_CACHE_DIR",
+        reason,
+    )
 
 
 @cache

@@ -105,7 +105,9 @@ def refuse(*_, **__):
 
 opened = Path.open
 Path.open = lambda path, mode="r", *rest, **options: (opened if "r" in mode else refuse)(path, mode, *rest, **options)
-Path.write_bytes = Path.replace = Path.unlink = refuse
+Path.replace = Path.unlink = refuse
+created = os.open
+os.open = lambda path, flags, *rest: (refuse if flags & os.O_CREAT else created)(path, flags, *rest)
 """
 """What the cache sees of a read-only file system; file permissions do not restrict the user root."""
 
@@ -295,6 +297,23 @@ def test_a_damaged_file_counts_as_missing(call, compiled, content):
     file.write_bytes(content)
     assert call() == (131, 1)
     assert call() == (131, 0)
+
+
+def test_a_kernel_that_other_users_can_write_is_not_loaded(call, compiled):
+    (file,) = compiled.glob("total-*")
+    for path, mode, result in ((file, 0o664, (131, 1)), (file, 0o644, (131, 0)), (compiled, 0o777, (131, 1))):
+        path.chmod(mode)
+        assert call() == result
+        (file,) = compiled.glob("total-*")
+
+
+@pytest.mark.parametrize("umask", [0o000, 0o077])
+def test_kernels_that_are_kept_can_be_loaded_whatever_the_umask_is(package, call, compiled, umask):
+    shutil.rmtree(compiled)
+    lax = f"import os; os.umask({umask})\n"
+    assert [call(lax), call(lax)] == [(131, 1), (131, 0)]
+    (file,) = compiled.glob("total-*")
+    assert not (file.stat().st_mode | compiled.stat().st_mode) & 0o022
 
 
 def test_a_read_only_folder_serves_for_reading(call):

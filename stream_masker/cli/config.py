@@ -240,7 +240,9 @@ def init(
         raise click.UsageError("use --events or --topic, not both")
     if bool(descriptors) != bool(message):
         raise click.UsageError("use --descriptors and --message together")
-    refuse_same_file({"--events": events}, {"--output": output})
+    ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
+    read = {"--events": events, "--descriptors": descriptors, "--registry-credentials": registry_credentials}
+    refuse_same_file({**read, **{f"--ontology {k}": v for k, v in ontologies.items()}}, {"--output": output})
     kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
     if events:
         protobuf = {"descriptors": descriptors, "message": message} if descriptors or message else None
@@ -250,11 +252,10 @@ def init(
         sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
     else:
         sample = simulated_sample(SAMPLE_EVENTS // 10)
-    ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
     with shown_activity(sys.stderr) as show:
         show("comparing the fields with the ontologies")
         proposal = proposed_configuration(sample.events, ontologies, sample.sections)
-    write_text(output, proposal)
+    write_text(output, proposal, private=False)
     if output != "-":
         click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
 

@@ -20,6 +20,7 @@ from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, ru
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files import outputs
+from stream_masker.service.files.named import named_files
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
 
@@ -89,10 +90,11 @@ def command(
     """
     configure_logs("warning")
     json_file, csv_file = json_file or str(output.with_suffix(".json")), csv_file or str(output.with_suffix(".csv"))
-    outputs.refuse_same_file(
-        {"FILE": source, "--config": str(config)}, {"--output": str(output), "--json": json_file, "--csv": csv_file}
-    )
     configuration = for_population(load_configuration(config), topic)
+    outputs.refuse_same_file(
+        {"FILE": source, "--config": str(config), **named_files(configuration)},
+        {"--output": str(output), "--json": json_file, "--csv": csv_file},
+    )
     data = read_dataset(configuration, source, records)
     if confidential and confidential not in data.attributes:
         raise click.BadParameter(f"{confidential!r} is not allowed: use {', '.join(data.attributes)}")

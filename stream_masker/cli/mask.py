@@ -16,6 +16,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import WriteLine
+from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
 from stream_masker.service.local.tables import open_lines, open_writer
@@ -97,6 +98,7 @@ def command(
         {"OUT": target, "--rejected": rejected},
     )
     configuration = for_topic(load_configuration(config), topic)
+    refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(sys.stderr))
         show("loading the ontologies")
@@ -177,6 +179,7 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = for_topic(load_configuration(config), topic)
+    refuse_same_file(named_files(configuration), {"--output": output})
     with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
         show("loading the ontologies")
         masking = local.FileMasking(configuration)

@@ -32,6 +32,7 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 from stream_masker.service.configuration.build import build_mechanism
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.files import outputs
+from stream_masker.service.files.named import named_files
 from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.population_context import named_text
@@ -97,9 +98,12 @@ def command(
       stream-masker recommend --config discharges.yaml --max-rmse 0.2 --min-correlation 0.9 -o best.yaml events.csv
     """
     configure_logs("warning")
-    outputs.refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": str(output), "--report": report})
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     configuration = for_population(load_configuration(config), topic)
+    outputs.refuse_same_file(
+        {"FILE": source, "--config": str(config), **named_files(configuration)},
+        {"--output": str(output), "--report": report},
+    )
     data = read_dataset(configuration, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
     chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, configuration)]
@@ -109,7 +113,7 @@ def command(
     click.echo(textwrap.fill(found.text(data), 100))
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
-    outputs.write_text(str(output), _rewritten(raw, found, configuration.population))
+    outputs.write_text(str(output), _rewritten(raw, found, configuration.population), private=False)
     click.echo(f"the configuration is {output}, the plot is {report}", err=True)
 
 

@@ -38,7 +38,7 @@ def command(data: Path | None, output: str, paper: str) -> None:
         show(f"computing the tables of {paper}")
         sections = reproduction(paper, data)
     if output:
-        outputs.write_text(output, html_page(f"Reproduction of {paper}", (), sections))
+        outputs.write_text(output, html_page(f"Reproduction of {paper}", (), sections), private=False)
     else:
         click.echo("\n\n".join(map(_markdown, sections)))
 

@@ -12,6 +12,7 @@ from stream_masker.pipeline.encryption import Revealer
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.secret import read_encryption_secret
 from stream_masker.service.files.inputs import open_input, read_errors
+from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
 
 
@@ -39,8 +40,11 @@ def command(config: Path, previous: tuple[Path, ...], source: str, target: str) 
       stream-masker reveal --config discharges.yaml masked.jsonl revealed.jsonl
       stream-masker reveal -c discharges.yaml --previous-secret old-secret < masked.jsonl
     """
-    refuse_same_file({"IN": source, "--config": str(config)}, {"OUT": target})
-    revealer = Revealer([read_encryption_secret(load_configuration(config)), *map(_read, previous)])
+    configuration = load_configuration(config)
+    secrets = {f"--previous-secret {number}": str(path) for number, path in enumerate(previous, start=1)}
+    read = {"IN": source, "--config": str(config), **secrets, **named_files(configuration)}
+    refuse_same_file(read, {"OUT": target})
+    revealer = Revealer([read_encryption_secret(configuration), *map(_read, previous)])
     with open_input(source) as file, open_output(target) as output, read_errors(file.name):
         if file.kind in ("parquet", "avro", "protobuf"):
             raise ServiceError(f"{file.name} is not a text: mask to a .jsonl or .csv file to reveal its fields")

@@ -56,7 +56,7 @@ def simulate_to_file(configuration: Configuration, simulation: SimulationOptions
     Raises ServiceError for a file that cannot be written.
     """
     events = simulation.events(configuration)
-    with open_output(out) as file, _progress(simulation, "wrote", stream) as show:
+    with open_output(out, private=False) as file, _progress(simulation, "wrote", stream) as show:
         _write(events, file, RateLimiter(simulation.rate), show)
 
 

@@ -3,6 +3,9 @@
 A file is written under a temporary name in its folder and renamed when it is complete. After an error or an
 interruption the temporary file is removed, and a file that was there before is unchanged. Devices and pipes are written
 directly. The suffix ``.gz`` or ``.zst`` selects compression.
+
+Only the owner can read or write a new file, because outputs hold values of records: masks, kept fields, revealed
+values, statistics. A file that was there before keeps its mode, which is how a user shares an output.
 """
 
 from __future__ import annotations
@@ -25,6 +28,9 @@ from stream_masker.errors import ServiceError
 
 STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
+
+PRIVATE_MODE = 0o600
+"""The mode of a new file with values: read and written by its owner only."""
 
 _GZIP_LEVEL, _ZSTD_LEVEL = 6, 3
 _FRAME_BYTES = 1 << 20
@@ -97,9 +103,10 @@ def write_errors(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def open_output(name: str) -> Iterator[BinaryIO]:
+def open_output(name: str, *, private: bool = True) -> Iterator[BinaryIO]:
     """Open a file for writing, or standard output for ``-``; the file appears when the block ends without an error.
 
+    private: whether only the owner can read a new file; False for outputs without values, whose mode the umask sets.
     Raises ServiceError if it cannot be written, also when bytes are written to it.
     """
     if name == STANDARD_STREAM:
@@ -108,7 +115,8 @@ def open_output(name: str) -> Iterator[BinaryIO]:
     with write_errors(name):
         path = Path(name).resolve()
         special = path.exists() and not path.is_file()
-    with _device(path, name) if special else _temporary(path, name) as raw, _compressed(raw, name) as stream:
+    opened = _device(path, name) if special else _temporary(path, name, private)
+    with opened as raw, _compressed(raw, name) as stream:
         yield stream
 
 
@@ -130,10 +138,11 @@ def _device(path: Path, name: str) -> Iterator[BinaryIO]:
 
 
 @contextmanager
-def _temporary(path: Path, name: str) -> Iterator[BinaryIO]:
+def _temporary(path: Path, name: str, private: bool) -> Iterator[BinaryIO]:
     """Open a temporary file, which takes the place of ``path`` when the block ends without an error."""
     with write_errors(name):
-        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
+        new = PRIVATE_MODE if private else 0o666 & ~_umask()
+        mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else new
         number, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with os.fdopen(number, "wb", buffering=0) as file:
@@ -187,9 +196,9 @@ def uncompressed_name(name: str) -> str:
     return next((name.removesuffix(suffix) for suffix in COMPRESSED_SUFFIXES if name.endswith(suffix)), name)
 
 
-def write_text(name: str, text: str) -> None:
-    """Write a text to a file, or to standard output for ``-``. Raises ServiceError."""
-    with open_output(name) as stream:
+def write_text(name: str, text: str, *, private: bool = True) -> None:
+    """Write a text to the file that ``open_output`` opens; ``private``: as there. Raises ServiceError."""
+    with open_output(name, private=private) as stream:
         stream.write(text.encode())
 
 

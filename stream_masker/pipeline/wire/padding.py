@@ -36,6 +36,9 @@ _PAIR_BYTES: Final = 160
 _NUMBER_BYTES: Final = 26
 """At least the bytes of a number and a comma."""
 
+_SLOT_BYTES: Final = 4
+"""At least the bytes of a slot of a noise key and a comma. The originals have at most one for each row."""
+
 
 def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> int:
     """Return the size in bytes to pad a block to: that of the longest block of as many records and values.
@@ -45,7 +48,7 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
     names, records = tuple(taxonomies), block.masked.records
     rows = [column.rows for column in block.masked.values]
     attributes = sum(
-        len(name) + len(SIDES) * n * (tau.id_bytes + len('"",,') + len(str(n)))
+        len(name) + len(SIDES) * n * (tau.id_bytes + len('"",,') + len(str(n))) + _SLOT_BYTES * n
         for (name, tau), n in zip(taxonomies.items(), rows, strict=True)
     )
     pairs = sum(
@@ -65,4 +68,4 @@ def _pair_bytes(block: Block, i: int, j: int) -> int:
     """Return the bytes of two indices and a count for each row of a pair."""
     rows = block.masked.pairs[i, j].rows if (i, j) in block.masked.pairs else 0
     width = len(str(max(block.masked.values[k].rows for k in (i, j)))) + len(",")
-    return len(SIDES) * rows * 3 * width
+    return len(SIDES) * rows * 3 * width + _SLOT_BYTES * rows

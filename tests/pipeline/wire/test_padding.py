@@ -19,6 +19,7 @@ from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.random.distinct import SKETCH_SIZE
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics.counts import count_batch
+from stream_masker.core.statistics.units import KEY_SLOTS
 from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block
@@ -145,7 +146,8 @@ def any_block(draw: st.DrawFn) -> tuple[Block, dict[str, Taxonomy]]:
         Column(codes[1][::-1].astype(np.int32), offsets),
     )
     extreme = Distortion(2**60, 1e-300 / 3, 1e300 / 3, 2**60, 2**60, 2**60)
-    found = block_of(Batch(n, columns), MaskedBatch(shuffled, (extreme, extreme)))
+    slots = draw(st.sampled_from([None, rng.integers(0, KEY_SLOTS, n)]))
+    found = block_of(Batch(n, columns, slots=slots), MaskedBatch(shuffled, (extreme, extreme)))
     largest = StyleCounts(*[2**60] * len(StyleCounts.__dataclass_fields__))
     return replace(
         found,

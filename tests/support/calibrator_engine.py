@@ -58,9 +58,6 @@ class FakeSession:
 
     def publish_next(self, *, urgent: bool) -> None:
         self.urgent += urgent
-        end = time.process_time() + self.bench.processor_seconds
-        while time.process_time() < end:
-            hash(())
         self.pending_windows -= 1
         self.published += 1
 
@@ -85,6 +82,23 @@ class FakeSession:
             raise StatisticsError("some attribute has no value")
         self.samples.append(counts)
         self.history.latest = "version 1"
+
+
+class SwitchedPace:
+    """A pace that a test opens and closes. charged: the processor times of all computations."""
+
+    def __init__(self, is_open: bool) -> None:
+        self.opened = is_open
+        self.charged: list[float] = []
+
+    def charge(self, seconds: float, now: float) -> None:
+        self.charged.append(seconds)
+
+    def hold(self, until: float) -> None:
+        """Hold nothing."""
+
+    def is_open(self, now: float) -> bool:
+        return self.opened
 
 
 class FakeSampler:
@@ -136,7 +150,6 @@ class EngineBench:
         self.found: Any = None
         self.failures: list[BaseException] = []
         self.closed = self.cleared = 0
-        self.processor_seconds = 0.0
         self.reading = threading.Event()
         self.slow = threading.Event()
         self.health = Health()
@@ -188,12 +201,11 @@ class EngineBench:
             assert time.monotonic() < deadline, f"timeout, failures: {self.failures}"
             time.sleep(0.005)
 
-    def pause_for_longer_than_the_test(self) -> None:
-        """Compute two versions, of which the second one is charged."""
-        self.processor_seconds = 0.2
-        for offset in (1, 2):
-            self.deliver((offset, b"window"))
-            self.wait(lambda offset=offset: self.session.published == offset)
+    def switch_pace(self, *, is_open: bool) -> SwitchedPace:
+        """Replace the pace by one that the test opens and closes."""
+        pace = SwitchedPace(is_open)
+        self.engine._pace = pace  # type: ignore[assignment]
+        return pace
 
     def become_active(self) -> None:
         before = len(self.sessions)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import orjson
 import yaml
 from click.testing import CliRunner
@@ -54,3 +56,8 @@ def run(*arguments, code=0, **options):
 
 def read(path):
     return [orjson.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def without_activity(text):
+    """Return the lines of standard error without those that a slow machine adds: an activity and its seconds."""
+    return [line for line in text.splitlines() if not re.fullmatch(r".* \([0-9]+ s\)", line)]

@@ -5,12 +5,16 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
+from types import SimpleNamespace
 
 import pytest
-from support.calibrator_engine import CORE_SHARE, EngineBench
+from support.calibrator_engine import EngineBench
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator import engine
+from stream_masker.service.calibrator.engine import EVENT_LOOP_STALE_SECONDS
+from stream_masker.service.observability.health import Health
 
 
 @pytest.fixture
@@ -268,37 +272,44 @@ def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
     assert bench.session.components == []
 
 
-def test_computing_pauses_after_the_second_version_and_then_takes_the_latest_window(bench: EngineBench) -> None:
+def test_computing_pauses_after_the_second_version_and_then_takes_the_latest_window(
+    bench: EngineBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = count()
+    monkeypatch.setattr(engine, "time", SimpleNamespace(**vars(time) | {"process_time": lambda: 7.0 * next(ticks)}))
     bench.become_active()
-    bench.processor_seconds = 0.01
+    pace = bench.switch_pace(is_open=True)
     bench.deliver((1, b"window"))
     bench.wait(lambda: bench.session.published == 1)
     bench.deliver((2, b"window"))
-    bench.wait(lambda: bench.session.published == 2)
-    start = time.monotonic()
+    bench.wait(lambda: pace.charged)
+    assert (bench.session.published, pace.charged) == (2, [7.0])
+    pace.opened = False
     bench.deliver((3, b"window"), (4, b"window"), (5, b"window"))
+    bench.wait(lambda: bench.session.skipped == 2)
+    assert (bench.session.published, bench.session.pending_windows) == (2, 1)
+    pace.opened = True
     bench.wait(lambda: bench.session.published == 3)
-    assert time.monotonic() - start >= 0.01 * (1 / CORE_SHARE - 1) - 0.1
     assert (bench.session.skipped, bench.session.pending_windows) == (2, 0)
     assert bench.session.urgent == 0
 
 
 def test_urgent_window_does_not_wait(bench: EngineBench) -> None:
     bench.become_active()
-    bench.pause_for_longer_than_the_test()
+    bench.switch_pace(is_open=False)
     bench.session.is_urgent = True
     bench.deliver((3, b"window"))
-    bench.wait(lambda: bench.session.published == 3)
+    bench.wait(lambda: bench.session.published == 1)
     assert bench.session.urgent == 1
 
 
 def test_sampling_begins_although_computing_pauses(bench: EngineBench) -> None:
     bench.become_active()
-    bench.pause_for_longer_than_the_test()
+    bench.switch_pace(is_open=False)
     bench.session.begins_sampling = True
     bench.deliver((3, b"window"))
     bench.wait(lambda: bench.session.sampling_published)
-    assert (bench.session.sampling_published, bench.session.published) == (1, 2)
+    assert (bench.session.sampling_published, bench.session.published) == (1, 0)
 
 
 def test_first_window_that_is_due_waits_for_the_blocks_that_follow_it(
@@ -324,18 +335,20 @@ def test_window_does_not_wait_for_more_blocks_while_there_is_no_version(
 
 def test_pace_outlives_a_session(bench: EngineBench) -> None:
     bench.become_active()
-    bench.pause_for_longer_than_the_test()
+    bench.switch_pace(is_open=False)
     bench.become_active()
     bench.deliver((3, b"window"), (4, b"window"))
     bench.wait(lambda: bench.session.skipped == 1)
     assert bench.session.published == 0
 
 
-def test_heartbeat_needs_a_running_event_loop(bench: EngineBench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "EVENT_LOOP_STALE_SECONDS", 0.05)
-    time.sleep(0.1)
-    still = bench.health.seconds_since_beat
-    time.sleep(0.1)
-    assert bench.health.seconds_since_beat > still
-    bench.engine.pulse()
-    bench.wait(lambda: bench.health.seconds_since_beat < 0.05)
+def test_heartbeat_needs_a_running_event_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, now, beats = EngineBench(monkeypatch), [0.0], []
+    monkeypatch.setattr(engine, "time", SimpleNamespace(**vars(time) | {"monotonic": lambda: now[0]}))
+    monkeypatch.setattr(Health, "beat", lambda _: beats.append(now[0]))
+    made.engine.pulse()
+    for now[0] in (0.0, EVENT_LOOP_STALE_SECONDS - 1, EVENT_LOOP_STALE_SECONDS):
+        made.engine._heartbeat()
+    made.engine.pulse()
+    made.engine._heartbeat()
+    assert beats == [0.0, EVENT_LOOP_STALE_SECONDS - 1, EVENT_LOOP_STALE_SECONDS]

@@ -13,7 +13,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 from prometheus_client import CollectorRegistry, Gauge
@@ -148,17 +148,18 @@ def test_a_connection_that_sends_slowly_is_ended(server: HttpServer, monkeypatch
 def test_the_accept_loop_waits_when_descriptors_are_exhausted(
     server: HttpServer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    attempts = []
+    calls: list[float | None] = []
 
     def no_descriptor(_: object) -> None:
-        attempts.append(time.monotonic())
+        calls.append(None)
         raise OSError(errno.EMFILE, "Too many open files")
 
     monkeypatch.setattr(socketserver.TCPServer, "get_request", no_descriptor)
+    monkeypatch.setattr(health_module, "time", SimpleNamespace(**vars(time) | {"sleep": calls.append}))
     with socket.create_connection(("127.0.0.1", server.port), timeout=10):
-        assert eventually(lambda: len(attempts) >= 3)
+        assert eventually(lambda: len(calls) >= 6)
     monkeypatch.undo()
-    assert min(later - earlier for earlier, later in pairwise(attempts)) >= health_module.ACCEPT_PAUSE
+    assert calls[:6] == [None, health_module.ACCEPT_PAUSE] * 3, "a pause after each attempt"
     refused = [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
     assert refused == ["cannot accept a connection: Too many open files"], "one line a minute"
 

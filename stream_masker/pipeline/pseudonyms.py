@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -10,7 +9,7 @@ import numpy as np
 import orjson
 
 from stream_masker.core.dtypes import Int64Array, UInt8Array
-from stream_masker.core.random.keys import checked_secret, digests
+from stream_masker.core.random.keys import SecretHash
 
 PSEUDONYM_BYTES: Final = 16
 PSEUDONYM_DIGITS: Final = 2 * PSEUDONYM_BYTES
@@ -29,17 +28,16 @@ class Pseudonyms:
     """
 
     def __init__(self, secret: bytes) -> None:
-        key = checked_secret(secret)
-        self._texts = hashlib.blake2b(digest_size=PSEUDONYM_BYTES, key=key, person=PERSON)
-        self._offsets = hashlib.blake2b(digest_size=PSEUDONYM_BYTES, key=key, person=OFFSET_PERSON)
+        self._texts = SecretHash(secret, person=PERSON, digest_size=PSEUDONYM_BYTES)
+        self._offsets = SecretHash(secret, person=OFFSET_PERSON, digest_size=PSEUDONYM_BYTES)
 
     def of_bytes(self, value: bytes) -> str:
         """Return the pseudonym of a text in UTF-8."""
-        return digests(self._texts, [value]).hex()
+        return self._texts.digests([value]).hex()
 
     def offset_hash(self, key: bytes) -> bytes:
         """16 bytes for the key of a record's dates, independent of its pseudonym."""
-        return digests(self._offsets, [key])
+        return self._offsets.digests([key])
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """Return the pseudonyms of texts in UTF-8, as ASCII. None stays None."""
@@ -49,7 +47,7 @@ class Pseudonyms:
         """Return (32 · n,) uint8: the pseudonyms of n slices of ``data``, as ASCII."""
         text = data.tobytes()
         slices = [text[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-        return np.frombuffer(digests(self._texts, slices).hex().encode(), np.uint8)
+        return np.frombuffer(self._texts.digests(slices).hex().encode(), np.uint8)
 
     def of_value(self, value: Any) -> Any:
         """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays

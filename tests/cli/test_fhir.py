@@ -216,7 +216,7 @@ def test_resources_after_the_specification_lose_what_no_path_names(specification
     assert claim["diagnosis"] == [{"sequence": 1, "diagnosisCodeableConcept": {"coding": []}}]
     assert claim["item"] == [{"sequence": 1}]
     assert benefit["claim"] == {"reference": f"Claim/{claim['id']}"}
-    assert benefit["total"] == SPECIFICATION[3]["total"]
+    assert benefit["total"] == [{"amount": {"value": 135.57}}]
     assert [entry["resource"]["resourceType"] for entry in bundle["entry"]] == ["Condition"]
     assert bundle["entry"][0]["fullUrl"] == f"Condition/{bundle['entry'][0]['resource']['id']}"
     assert bundle.keys() == {"resourceType", "type", "entry"}

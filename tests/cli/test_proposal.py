@@ -119,10 +119,10 @@ def test_check_shows_what_happens_to_each_field(tmp_path):
     content = yaml.safe_load(config.read_text())
     content["fields"]["keep"] = ["id", "no.such"]
     content["fields"]["constant"] = {"list[*].x": 1}
-    content["noise_key"] = "patient.idd"
+    content["noise_key"] = "key"
     config.write_text(json.dumps(content))
     events = [{"id": k, "patient": "Ada", "a": "A1", "b": "A2", "list": [{"x": 1, "y": 2}]} for k in range(20)]
-    events += [{"id": 99, "a": "A1", "b": "no code"}]
+    events += [{"id": 99, "a": "A1", "b": "no code", "key": 1}]
     source = write(tmp_path / "in.jsonl", [orjson.dumps(event) for event in events])
     lines = run("config", "check", "-c", config, "--events", source).stdout.splitlines()
     shown = {line.split()[0]: line.split(None, 2)[1:] for line in lines if "%" in line}
@@ -133,10 +133,12 @@ def test_check_shows_what_happens_to_each_field(tmp_path):
         "b": ["100.0%", "masked: the code of b"],
         "list[*].x": ["95.2%", "replaced by a constant"],
         "list[*].y": ["95.2%", "dropped: not listed"],
+        "key": ["4.8%", "dropped: not listed"],
         "no.such": ["0.0%", "configured, but no event has it"],
     }
-    assert "noise_key patient.idd: in 0 of 21 events" in lines
-    assert "1 of 21 events would be rejected: unknown_code at b 1" in lines
+    assert "noise_key key: in 1 of 21 events" in lines
+    causes = "missing_noise_key at key 20, unknown_code at b 1"
+    assert f"21 of 21 events would be rejected: {causes}" in lines
     assert not any("Ada" in line or "no code" in line for line in lines)
 
 

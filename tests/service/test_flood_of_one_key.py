@@ -38,7 +38,8 @@ def variance(folder: Path, key_share: float, flood: int) -> float:
     path.write_text(yaml.safe_dump(content))
     configuration = load_configuration(path, {})
     masking = Masking(configuration)
-    masking.restore(FileMasking(configuration).snapshot(enumerate(orjson.dumps({"code": code}) for code in CODES)))
+    sample = [orjson.dumps({"code": code, "patient": code}) for code in CODES]
+    masking.restore(FileMasking(configuration).snapshot(enumerate(sample)))
     values = [
         orjson.dumps(event)
         for number in range(OTHERS)

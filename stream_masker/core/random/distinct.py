@@ -7,14 +7,13 @@ algorithm 2).
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeAlias
 
 import numpy as np
 
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.random.keys import checked_secret, key_words
+from stream_masker.core.random.keys import SecretHash
 
 SKETCH_SIZE: Final = 64
 """Maximum number of hashes in a sketch. The count of fewer keys is exact; otherwise its standard error is 13 %."""
@@ -32,11 +31,11 @@ class KeyHasher:
 
     def __init__(self, secret: bytes) -> None:
         """Raises ParameterError if the secret is empty."""
-        self._start = hashlib.blake2b(key=checked_secret(secret), person=b"masker-distinct")
+        self._hash = SecretHash(secret, person=b"masker-distinct")
 
     def hashes(self, keys: Sequence[bytes]) -> Int64Array:
         """Return (n,) int64: the hashes of n keys, in [0, 2⁶³)."""
-        return (key_words(self._start, 0, keys)[:, 0] >> np.uint64(64 - HASH_BITS)).astype(np.int64)
+        return (self._hash.words(0, keys)[:, 0] >> np.uint64(64 - HASH_BITS)).astype(np.int64)
 
 
 def sketch(hashes: Int64Array) -> Sketch:

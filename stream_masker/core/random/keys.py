@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from itertools import pairwise
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -91,7 +92,7 @@ class FieldKeys(Keys):
 
     def __init__(self, secret: bytes, keys: Sequence[bytes]) -> None:
         """``keys``: n byte strings; equal keys have equal words. Raises ParameterError if the secret is empty."""
-        self._start = hashlib.blake2b(key=checked_secret(secret), person=b"masker-field")
+        self._hash = SecretHash(secret, person=b"masker-field")
         self._keys = keys
 
     def __len__(self) -> int:
@@ -99,24 +100,37 @@ class FieldKeys(Keys):
 
     def words(self, block: int, rows: Int64Array | None = None) -> UInt64Array:
         keys = self._keys if rows is None else [self._keys[row] for row in rows]
-        return key_words(self._start, block, keys)
+        return self._hash.words(block, keys)
 
 
-def key_words(start: hashlib.blake2b, block: int, keys: Iterable[bytes]) -> UInt64Array:
-    """Return (n, 8) uint64: word block number ``block`` of n keys. ``start``: a keyed state."""
-    state = start.copy()
-    state.update(block.to_bytes(8, "little"))
-    return _as_words(digests(state, keys))
+class SecretHash:
+    """BLAKE2b keyed by a secret. Each digest starts from a copy of one state, because keying a state takes time.
 
+    An instance can be pickled and copied, unlike a state.
+    """
 
-def digests(start: hashlib.blake2b, messages: Iterable[bytes]) -> bytes:
-    """Return the digests of messages, one after another. ``start``: the state before each message."""
-    found = []
-    for message in messages:
-        state = start.copy()
-        state.update(message)
-        found.append(state.digest())
-    return b"".join(found)
+    def __init__(self, secret: bytes, *, person: bytes, digest_size: int = KEYSTREAM_BLOCK_BYTES) -> None:
+        """Raises ParameterError if the secret is empty."""
+        self._secret, self._person, self._digest_size = checked_secret(secret), person, digest_size
+        self._start = hashlib.blake2b(digest_size=digest_size, key=self._secret, person=person)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return partial(SecretHash, person=self._person, digest_size=self._digest_size), (self._secret,)
+
+    def digests(self, messages: Iterable[bytes], *, prefix: bytes = b"") -> bytes:
+        """Return the digests of messages, one after another. ``prefix``: the bytes before each message."""
+        start = self._start.copy()
+        start.update(prefix)
+        found = []
+        for message in messages:
+            state = start.copy()
+            state.update(message)
+            found.append(state.digest())
+        return b"".join(found)
+
+    def words(self, block: int, keys: Iterable[bytes]) -> UInt64Array:
+        """Return (n, 8) uint64: word block number ``block`` of n keys."""
+        return _as_words(self.digests(keys, prefix=block.to_bytes(8, "little")))
 
 
 def checked_secret(secret: bytes) -> bytes:

@@ -150,7 +150,7 @@ def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
 def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) -> Iterator[str]:
     """Yield the report about events: a line for each path, then the rejections with reasons and paths.
 
-    Rejections because of the noise key or a record's alpha are not among them; the noise key is named if absent.
+    Rejections because of a record's alpha are not among them.
     """
     coverage, values = Coverage(plan), []
     for line in lines:

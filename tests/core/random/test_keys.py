@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import pickle
 
 import numpy as np
 import pytest
@@ -117,6 +119,12 @@ def test_the_words_of_a_field_key_are_its_keyed_hash(secret):
     for row, message in zip(FieldKeys(secret, keys).words(3), keys, strict=True):
         expected = hashlib.blake2b((3).to_bytes(8, "little") + message, digest_size=64, key=key, person=b"masker-field")
         assert row.tobytes() == expected.digest()
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda keys: pickle.loads(pickle.dumps(keys))])
+def test_copied_field_keys_have_the_same_words(copied):
+    keys = FieldKeys(b"x" * 200, [b"a", b"b"])
+    np.testing.assert_array_equal(copied(keys).words(3), keys.words(3))
 
 
 def test_words_look_uniform():

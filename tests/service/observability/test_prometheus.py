@@ -27,10 +27,12 @@ from stream_masker.core.utility import utility
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.sampling import Sampling
+from stream_masker.pipeline.calibration.window import MaskingEffect
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.calibrator.metrics import (
     initialise_counters,
     set_drift_metrics,
+    set_effect_metrics,
     set_mean_metrics,
     set_risk_metrics,
     set_sampling_metrics,
@@ -80,10 +82,7 @@ def worker() -> Metrics:
     for name, level in ALPHA.items():
         metrics.set("alpha", level, attribute=name)
     causes = Counter({(Reason.UNKNOWN_CODE.value, "p"): 3, (Reason.NOT_JSON.value, None): 1})
-    distortions = dict(zip(NAMES, DISTORTIONS, strict=True))
-    written = TransactionCounts(
-        masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1, distortions=distortions
-    )
+    written = TransactionCounts(masked=990, tombstones=6, causes=causes, blocks=2, blocks_left_out=1)
     report.batch(TransactionOutcome.COMMITTED, written, 0.31)
     report.batch(TransactionOutcome.ABORTED, written, 1.2)
     for partition, lag in enumerate((120, 0, 34)):
@@ -110,6 +109,10 @@ def calibrator() -> Metrics:
     set_mean_metrics(metrics, {"original": {"principal": LabelledConcept("b", "Beta")}})
     set_statistics_metrics(metrics, masked, data="masked")
     set_utility_metrics(metrics, utility(latest, masked, DISTORTIONS, ALPHA, [D, D]))
+    shares = dict.fromkeys(NAMES, 0.2)
+    set_effect_metrics(
+        metrics, MaskingEffect(unchanged=shares, truncated=shares, unsigned=shares, unchanged_records=0.1)
+    )
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="previous")
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     repeated = {given: dict.fromkeys(NAMES, 0.5) for given in ("value", "record")}

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
     from stream_masker.core.mechanisms.swapping.data import DataSwapping
     from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
-    from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
+    from stream_masker.core.mechanisms.swapping.rank import RankSwapping
     from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
     from stream_masker.core.mechanisms.transition.pram import Pram
     from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
@@ -79,7 +79,7 @@ _MODULES = {
     "core.mechanisms.transition.pram": ("Pram",),
     "core.mechanisms.transition.probabilistic": ("ProbabilisticDistortion",),
     "core.mechanisms.transition.vicus.baseline": ("RandomTransitions",),
-    "core.mechanisms.swapping.rank.mechanism": ("RankSwapping",),
+    "core.mechanisms.swapping.rank": ("RankSwapping",),
     "core.mechanisms.noise.semantic": ("SemanticNoise",),
     "core.mechanisms.swapping.frequency": ("DistributionalRankSwapping",),
     "core.mechanisms.transition.vicus.mechanism": ("Vicus",),

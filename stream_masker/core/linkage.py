@@ -16,9 +16,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance
+from stream_masker.core.distance.units import unit_distances
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.mechanisms.swapping.rank.distance_table import UNIT, ValueDistances
 from stream_masker.core.risk.groups import RecordLaw, grown_group
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
@@ -118,7 +118,7 @@ def _compared_columns(original: Batch, masked: Batch, j: int, d: Distance) -> It
         raise ParameterError(f"masked column {j} does not have the elements of the original one")
     values = np.unique(np.concatenate([before.ravel(), after.ravel()]))
     values = values[values >= 0]
-    table = _with_absent(ValueDistances.of(d, values))
+    table = unit_distances(d, values)
     for k in range(before.shape[1]):
         yield _ComparedColumn(_indices(values, before[:, k]), _indices(values, after[:, k]), table)
 
@@ -136,15 +136,6 @@ def _padded(column: Column, size: int) -> Int32Array:
 def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
     """Return the index of each code in ``values``; ``values.size`` for an absent value."""
     return np.where(codes < 0, values.size, np.searchsorted(values, codes))
-
-
-def _with_absent(distances: ValueDistances) -> Int32Array:
-    """Return the distances, with an additional row and column for absent values."""
-    size = len(distances.levels)
-    table = np.full((size + 1, size + 1), UNIT, np.int32)
-    table[:size, :size] = distances.distances
-    table[size, size] = 0
-    return table
 
 
 def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32Array]) -> Float64Array:

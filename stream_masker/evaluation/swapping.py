@@ -17,7 +17,7 @@ from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms.swapping.base import Swapping
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
-from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
+from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import (
     Counts,
@@ -37,7 +37,7 @@ SWAPPING_KS = (2, 5, 10, 20, 50, 100)
 NO_INTERVAL = 0
 """The k of a method without swapping intervals."""
 
-Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping[Any]]
+Maker = Callable[[Mapping[str, Taxonomy], int, bytes], Swapping]
 """Creates a mechanism from taxonomies, k and a secret."""
 
 METHODS: Mapping[str, Maker] = {
@@ -113,7 +113,7 @@ class _Features:
         )
 
 
-def _row(method: str, k: int, mechanism: Swapping[Any], batch: Batch, secret: bytes) -> SwappingRow:
+def _row(method: str, k: int, mechanism: Swapping, batch: Batch, secret: bytes) -> SwappingRow:
     names, distances = mechanism.attributes, mechanism.distances
     masked = mask_whole(mechanism, batch, secret)
     before, after = _Features.of(batch, distances), _Features.of(Batch(batch.size, masked.columns), distances)

@@ -16,8 +16,7 @@ from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms.swapping.kernels import swap_in_range
-from stream_masker.core.mechanisms.swapping.rank.distance_table import DistanceTable
-from stream_masker.core.mechanisms.swapping.rank.units import UnitValues, swap_units
+from stream_masker.core.mechanisms.swapping.rank import UnitColumn, swap_units
 from stream_masker.core.ontology import Ontology
 
 CLOSE = 1e-9
@@ -37,22 +36,22 @@ def distances_of(records, matrices):
 
 def swap(records, taus, distance, k, seed, owners=None):
     rng = np.random.default_rng(seed)
-    parts = []  # tables of every second concept cover both precomputed and computed distances
+    columns = []
     for j, tau in enumerate(taus):
-        codes = np.array([c for record in records for c in record[j]], np.int32)
-        lengths = np.array([len(record[j]) for record in records], np.int64)
-        words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        parts.append(UnitValues(codes, lengths, words, DistanceTable.of(distance(tau), np.arange(0, len(tau), 2))))
-    return swap_units(parts, np.arange(len(records)) if owners is None else owners, k)
+        for t in range(max(len(record[j]) for record in records)):
+            codes = np.array([record[j][t] if len(record[j]) > t else -1 for record in records], np.int32)
+            columns.append(UnitColumn(codes, rng.integers(0, 1 << 64, (codes.size, 4), np.uint64), distance(tau)))
+    return swap_units(columns, np.arange(len(records)) if owners is None else owners, k)
 
 
 def partners_by_element(records, swaps):
     """Map (record, attribute, element) to that of the partner."""
-    flat = [[(i, t) for i, record in enumerate(records) for t in range(len(record[j]))] for j in range(len(records[0]))]
+    names = [(j, t) for j in range(len(records[0])) for t in range(max(len(record[j]) for record in records))]
     return {
-        (i, j, t): (flat[j][partner][0], j, flat[j][partner][1])
-        for j, partners in enumerate(swaps.partners)
-        for (i, t), partner in zip(flat[j], partners.tolist(), strict=True)
+        (i, j, t): (int(partner), j, t)
+        for (j, t), partners in zip(names, swaps.partners, strict=True)
+        for i, partner in enumerate(partners)
+        if len(records[i][j]) > t
     }
 
 
@@ -60,7 +59,7 @@ def check_turns(records, between, k, swaps, owners):
     """Assert for every turn what the algorithm requires."""
     partner = partners_by_element(records, swaps)
     unswapped = set(partner)
-    turns = swaps.turns.tolist()
+    turns = swaps.references.tolist()
     assert between[turns[0]].sum() == pytest.approx(between.sum(axis=1).max(), abs=CLOSE)
     for last, turn in pairwise([None, *turns]):
         candidates_for_reference = sorted({i for i, _, _ in unswapped})
@@ -236,8 +235,51 @@ def test_the_second_reference_is_independent_of_the_first_one():
     records = [[[tau.position(f"v{i}")]] for i in range(8)]
     after_the_first = Counter()
     for seed in range(3000):
-        turns = swap(records, [tau], WuPalmer, 3, seed).turns.tolist()
+        turns = swap(records, [tau], WuPalmer, 3, seed).references.tolist()
         if turns[0] == 0:
             after_the_first[turns[1]] += 1
     assert set(after_the_first) == set(range(1, 8))
     assert max(after_the_first.values()) < 2.5 * min(after_the_first.values())
+
+
+def test_the_rank_of_the_reference_can_exceed_k():
+    """The paper states that ranks differ by at most k. A partner can have many nearer values than its reference."""
+    links = [("far", "root"), ("hub", "root"), *((f"near{i}", "hub") for i in range(6))]
+    tau = Ontology.from_edges(links).taxonomy()
+    codes = tau.encode(["far", "far", *["hub"] * 3, *(f"near{i}" for i in range(6))])
+    between = WuPalmer(tau).matrix(codes)
+    k, greatest = 4, 0
+    for seed in range(50):
+        partners = swap([[[c]] for c in codes.tolist()], [tau], WuPalmer, k, seed).partners[0]
+        for i, partner in enumerate(partners.tolist()):
+            ranks = [int((between[a] < between[a, b]).sum()) for a, b in ((i, partner), (partner, i))]
+            assert min(ranks) <= k
+            greatest = max(greatest, *ranks)
+    assert greatest > k
+
+
+def test_the_first_interval_of_figure_4():
+    """The taxonomy satisfies every statement of the text on figures 1 to 4, which are images."""
+    nervous, zoster = "Disorder of nervous system", "Herpes zoster"
+    links = [(name, "Disease") for name in (nervous, "Liver", "Glucose", "Eye", "Ear", "Varicella-zoster infection")]
+    links += [("Coma", nervous), (zoster, "Varicella-zoster infection"), ("Nerve disorder", nervous)]
+    links += [("Peripheral nerve disorder", "Nerve disorder"), ("Neuropathy", "Peripheral nerve disorder")]
+    for concept, *parents in (
+        ("Hepatic coma", "Coma", "Liver"),
+        ("Hypoglycemic coma", "Coma", "Glucose"),
+        ("Herpes zoster ophthalmicus", zoster, "Eye"),
+        ("Herpes zoster auricularis", zoster, "Ear"),
+        ("Neurological varicella", "Varicella-zoster infection", nervous),
+    ):
+        links += [(concept, parent) for parent in parents]
+    tau = Ontology.from_edges(links).taxonomy()
+    values = [nervous, "Neurological varicella", "Coma", "Neuropathy", "Herpes zoster ophthalmicus"]
+    values += ["Herpes zoster auricularis", "Hepatic coma", "Hypoglycemic coma"]
+    assert round(WuPalmer(tau)("Hepatic coma", "Herpes zoster ophthalmicus"), 2) == 0.67
+    partners = set()
+    for seed in range(50):
+        swaps = swap([[[tau.position(value)]] for value in values], [tau], WuPalmer, 2, seed)
+        assert values[swaps.references[0]] == "Neuropathy"
+        assert values[swaps.references[1]].startswith("Herpes zoster") or len(swaps.references) < 2
+        partners.add(values[swaps.partners[0, swaps.references[0]]])
+    assert partners == {nervous, "Coma", "Neurological varicella"}

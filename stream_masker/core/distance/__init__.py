@@ -2,6 +2,7 @@
 
 ``measures`` has the public classes. Three implementations compute the same floats: ``kernels`` for single pairs and for
 one concept to all others, ``pair_index`` for millions of pairs, and ``many`` for blocks of many concepts to many.
+``units`` has distances as exact integers.
 """
 
 from stream_masker.core.distance.measures import (

@@ -27,7 +27,7 @@ from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggreg
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
-from stream_masker.core.mechanisms.swapping.rank.mechanism import RankSwapping
+from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
 from stream_masker.core.mechanisms.transition.pram import Pram
 from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion

@@ -64,27 +64,32 @@ def paired(
     values: Sequence[int],
     records: int,
     *,
-    noise: float,
-    skew: float,
     clusters: tuple[int, int],
+    noise: float = 0.0,
+    skew: float = 0.0,
+    shuffled: bool = False,
+    apart: bool = False,
 ) -> DataSet:
     """Return records whose attributes depend on a hidden class.
 
-    ``values``: the number of distinct leaves of each attribute. ``noise``: the share of values that do not depend on
-    the class. ``skew``: the exponent of the frequencies of values, 0 for equal frequencies. ``clusters``: the number of
-    classes and a depth; each class has the leaves below one concept of this depth, and these concepts are all in one
-    chapter.
+    * ``values``: for each attribute the number of leaves that its values are drawn from.
+    * ``clusters``: the number of classes and a depth. Each class has the leaves below one concept of this depth, in as
+      few chapters as possible.
+    * ``noise``: the share of values that do not depend on the class.
+    * ``skew``: the exponent of the frequencies of classes and values, 0 for equal frequencies.
+    * ``shuffled``: each class has a random concept of each attribute, which other classes can have, too. Otherwise,
+      each class has a concept of its own, and neighbouring classes have neighbouring concepts.
+    * ``apart``: each attribute has its concepts in a chapter of its own. Otherwise, attributes of one taxonomy share
+      them.
     """
     rng = np.random.default_rng(GENERATOR_SEED)
     classes, depth = clusters
     hidden = rng.choice(classes, records, p=_shares(classes, skew))
-    columns = [
-        _column(used, classes, hidden, rng, noise=noise, skew=skew)
-        for used in (
-            _clustered_leaves(tau, count, classes, depth)
-            for tau, count in zip(taxonomies.values(), values, strict=True)
-        )
-    ]
+    columns = []
+    for j, (tau, count) in enumerate(zip(taxonomies.values(), values, strict=True)):
+        used = _clustered_leaves(tau, count, classes, depth, skipped=j if apart else 0)
+        concepts = rng.integers(0, classes, classes)[hidden] if shuffled else hidden
+        columns.append(_column(used, classes, concepts, rng, noise=noise, skew=skew))
     return DataSet((Batch(records, tuple(columns)),), taxonomies, SAMPLE_SECRET)
 
 
@@ -104,18 +109,24 @@ def _column(
     return Column(np.where(rng.random(hidden.size) < noise, free, dependent).astype(np.int32))
 
 
-def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int) -> Int64Array:
-    """Return (values,) int64: leaves below concepts of one depth in one chapter.
+def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int, *, skipped: int) -> Int64Array:
+    """Return (values,) int64: leaves below concepts of one depth.
 
-    Successive leaves alternate between these concepts.
+    Successive leaves alternate between these concepts. The concepts have different parents, if there are enough. They
+    are in the chapters with the most of them, without the first ``skipped`` chapters.
     """
     leaves = np.flatnonzero(tau.leaf & (tau.depth > depth))
     roots, counts = np.unique(ancestors_at(tau, depth)[leaves], return_counts=True)
     large = roots[counts >= -(-values // clusters)]
     if depth > CHAPTER_DEPTH + 1:
-        large = large[np.unique(ancestors_at(tau, depth - 1)[large], return_index=True)[1]]
+        unrelated = large[np.unique(ancestors_at(tau, depth - 1)[large], return_index=True)[1]]
+        large = unrelated if unrelated.size >= clusters else large
     chapter = chapters(large, tau)
-    chosen = large[chapter == np.bincount(chapter).argmax()][:clusters]
+    by_size = np.argsort(-np.bincount(chapter), kind="stable")
+    rank = np.empty(by_size.size, np.int64)
+    rank[by_size] = np.arange(by_size.size)
+    eligible = large[rank[chapter] >= skipped]
+    chosen = eligible[np.argsort(rank[chapters(eligible, tau)], kind="stable")][:clusters]
     inside = leaves[np.isin(ancestors_at(tau, depth)[leaves], chosen)]
     return _in_turn(inside, ancestors_at(tau, depth)[inside])[:values]
 
@@ -133,31 +144,36 @@ def _shares(count: int, skew: float) -> Float64Array:
     return np.asarray(weights / weights.sum())
 
 
-def dataset_1_of_2017() -> DataSet:
-    """Return two strongly correlated diagnoses: 1,350 records with 17 and 19 distinct values."""
+def dataset_1_of_2017(*, classes: int = 2, apart: bool = False) -> DataSet:
+    """Return two strongly correlated diagnoses: 1,350 records with 17 and 19 distinct values.
+
+    ``apart``: the diagnoses of a record are in different chapters. Otherwise, they are near each other.
+    """
     tau = diseases()
-    return paired({"a": tau, "b": tau}, (17, 19), 1_350, noise=0.02, skew=0.3, clusters=(2, 4))
+    return paired({"a": tau, "b": tau}, (17, 19), 1_350, clusters=(classes, 4), noise=0.02, skew=0.3, apart=apart)
 
 
 def dataset_2_of_2017() -> DataSet:
     """Return a diagnosis and a strongly correlated procedure: 1,316 records."""
-    return paired({"a": diseases(), "b": procedures()}, (24, 20), 1_316, noise=0.05, skew=0.3, clusters=(2, 4))
+    return paired({"a": diseases(), "b": procedures()}, (24, 20), 1_316, clusters=(2, 4), noise=0.05, skew=0.3)
 
 
 def dataset_1_of_2019() -> DataSet:
-    """Return a diagnosis and a moderately correlated procedure: 1,172 records with 783 and 430 distinct values."""
-    return paired({"a": diseases(), "b": procedures()}, (783, 430), 1_172, noise=0.35, skew=0.2, clusters=(6, 3))
+    """Return a diagnosis and a moderately correlated procedure: 1,172 records with about 783 and 430 values."""
+    return paired({"a": diseases(), "b": procedures()}, (2_950, 860), 1_172, clusters=(255, 4), skew=0.4, shuffled=True)
 
 
 def dataset_2_of_2019() -> DataSet:
-    """Return a diagnosis and a correlated procedure: 1,012 records with 55 and 94 distinct values."""
-    return paired({"a": diseases(), "b": procedures()}, (55, 94), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
+    """Return a diagnosis and a correlated procedure: 1,012 records with about 55 and 94 values."""
+    return paired({"a": diseases(), "b": procedures()}, (75, 160), 1_012, clusters=(48, 3), skew=0.4, shuffled=True)
 
 
 def dataset_3_of_2019() -> DataSet:
     """Return records with the attributes of the second data set and a second diagnosis."""
     tau = diseases()
-    return paired({"a": tau, "b": procedures(), "c": tau}, (55, 94, 120), 1_012, noise=0.28, skew=0.4, clusters=(4, 3))
+    return paired(
+        {"a": tau, "b": procedures(), "c": tau}, (75, 160, 190), 1_012, clusters=(48, 3), skew=0.4, shuffled=True
+    )
 
 
 def discharges_of_2013(root: str, categories: int, records: int, *, numeric: bool) -> DataSet:

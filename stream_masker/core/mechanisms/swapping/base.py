@@ -15,9 +15,9 @@ from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
-from stream_masker.core.mechanisms.windowed import Prepared
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 
 MIN_SWAP_RECORDS = 2
@@ -83,7 +83,7 @@ class SwappedColumn:
         return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
 
 
-class Swapping(GroupMechanism[Prepared]):
+class Swapping(GroupMechanism[Statistics]):
     """Exchanges values between the records of a group, so that every attribute keeps its values exactly.
 
     A value is swapped at most once: both values of a swap are labelled as swapped. Absent values take no part. The
@@ -128,6 +128,9 @@ class Swapping(GroupMechanism[Prepared]):
 
         A value without a partner takes itself.
         """
+
+    def _prepare(self, statistics: Statistics) -> Statistics:
+        return statistics
 
     def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
         """Return every column after swapping."""

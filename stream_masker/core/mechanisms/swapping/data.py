@@ -16,11 +16,10 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 
-class DataSwapping(Swapping[Statistics]):
+class DataSwapping(Swapping):
     """Exchanges every value with another one of its attribute in the group, with equal probability (2019: section 4.2).
 
     The paper does not specify the random permutation. Here values are paired at random, attribute by attribute, so that
@@ -70,9 +69,6 @@ class DataSwapping(Swapping[Statistics]):
         rows = np.tile((1.0 - stay) * law, (values.size, 1))
         rows[np.arange(values.size), np.searchsorted(outcomes, values)] += stay
         return Channel(values, rows, value_classes(outcomes, len(self._distances[j].taxonomy)))
-
-    def _prepare(self, statistics: Statistics) -> Statistics:
-        return statistics
 
 
 def _unswapped_share(records: int, present: float) -> float:

@@ -10,10 +10,9 @@ from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.swapping.base import SwapValues, swap_in_ranks
 from stream_masker.core.mechanisms.swapping.interval import IntervalSwapping
-from stream_masker.core.statistics.summary import Statistics
 
 
-class DistributionalRankSwapping(IntervalSwapping[Statistics]):
+class DistributionalRankSwapping(IntervalSwapping):
     """Ranks values by their frequency in the group, and swaps each with one of the next k (2019: section 4.2).
 
     Common values are exchanged with common ones and rare values with rare ones, regardless of their meaning. Values of
@@ -37,6 +36,3 @@ class DistributionalRankSwapping(IntervalSwapping[Statistics]):
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
         _, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
         return swap_in_ranks(counts[index], values, self._interval_length(j, len(values)))
-
-    def _prepare(self, statistics: Statistics) -> Statistics:
-        return statistics

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.swapping.base import Swapping
-from stream_masker.core.mechanisms.windowed import DistanceChoice, Prepared
+from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.errors import ParameterError
@@ -53,7 +53,7 @@ class SwapInterval:
         return self.p or 0.0
 
 
-class IntervalSwapping(Swapping[Prepared]):
+class IntervalSwapping(Swapping):
     """Swaps within intervals of k values, or of p percent of the values, for all attributes or for each."""
 
     def __init__(

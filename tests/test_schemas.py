@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
+from support.schemas import schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
@@ -36,7 +37,6 @@ from stream_masker.service.configuration.schema import (
     configuration_schema_text,
     load_schema,
     schema_names,
-    schema_validator,
 )
 
 ROOT = Path(__file__).parents[1]

@@ -15,9 +15,9 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement.dag.cache import add_value
 from stream_masker.core.replacement.dag.engine import CACHED_LEVELS, DagReplacer
 from stream_masker.core.replacement.dag.index import MEMBER_BLOCK
-from stream_masker.core.replacement.dag.prefetch import PREFETCH_DISTANCE
 from stream_masker.core.replacement.dag.sampling import MAX_TRIES, MAX_UNTRIED, MEMBERS_PER_TRY, MIN_TRIES
 from stream_masker.core.replacement.dag.scratch import MAX_SMALL_LEVEL
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
 from stream_masker.core.replacement.rule import ReplacementTask
 
 PAGE = (DOCS / "architecture" / "dag-engine.md").read_text()
@@ -91,8 +91,8 @@ def test_the_figures_are_the_constants():
     assert f"none for up to {MAX_UNTRIED} members" in TEXT
     assert f"at most {MAX_UNTRIED} members and are enumerated at once" in TEXT
     assert f"a level of up to {MAX_SMALL_LEVEL} members without pruning; otherwise by blocks of {MEMBER_BLOCK}" in TEXT
-    assert f"for {PREFETCH_DISTANCE} values at a time" in TEXT
     assert f"room for {CACHED_LEVELS:,} levels" in TEXT
+    assert f"Trees of at most {MAX_HEIGHT} levels have an engine of their own" in TEXT
 
 
 def test_the_modules_and_functions_that_it_names_exist():

@@ -13,6 +13,7 @@ import pytest
 from calibrating import calibrating
 from kafka_records import Record, write
 from sealed_topics import opened, statistics_opener
+from support.schemas import schema_validator
 from workers import CODES, START, Running, Setting, event, running, setting
 
 from stream_masker.core.mechanisms import MECHANISMS
@@ -21,7 +22,6 @@ from stream_masker.pipeline.wire.reports import decode_rejection
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics
 from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.masking import Masking
 from stream_masker.service.runtime.warmup import warm_up

@@ -13,6 +13,7 @@ from calibrating import calibrating
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, write
 from sealed_topics import opened, opened_version
+from support.schemas import schema_validator
 from workers import START, Setting, event, running, setting
 
 from stream_masker.core.random.sampling import PositionSampler
@@ -22,7 +23,6 @@ from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.kafka.topic_identity import topic_identities
 from stream_masker.service.masking import Masking

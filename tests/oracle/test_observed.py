@@ -1,8 +1,13 @@
-"""Replacements by concepts in use against their literal twin: the rule over every candidate, drawn by frequency."""
+"""Replacements by concepts in use against their literal twin: the rule over every candidate, drawn by frequency.
+
+The engine with rows equals the twin draw by draw; the engine for low trees has its law.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -25,13 +30,22 @@ from stream_masker.errors import ParameterError
 both = pytest.mark.parametrize("rounding", ROUNDINGS)
 
 
-def literal(sd, weights, a, r, noise, rounding, level_word, tie):
-    """(code, distance, flags) by the rule. ``sd``: the whole distance matrix; ``weights``: by candidate."""
+class Level(NamedTuple):
+    """The level that a value takes: its candidates, those of them that may be drawn, and the flags."""
+
+    distance: float
+    candidates: list[int]
+    admissible: list[int]
+    flags: int
+
+
+def level_of(sd, weights, a, r, noise, rounding, level_word) -> Level:
+    """The level by the rule. ``sd``: the whole distance matrix; ``weights``: by candidate."""
     if a < 0 or noise == 0:
-        return a, 0.0, 0
+        return Level(0.0, [], [], 0)
     others = sorted((c for c in weights if c != a), key=lambda c: (sd[a, c], c))
     if not others:
-        return a, 0.0, TRUNCATED
+        return Level(0.0, [], [], TRUNCATED)
     free = r < 0 or r == a
     weak = rounding == "calibrated"
     admissible = [c for c in others if free or meets_sign(sd, c, a, r, noise) or (weak and sd[c, r] == sd[a, r])]
@@ -49,16 +63,24 @@ def literal(sd, weights, a, r, noise, rounding, level_word, tie):
             p = (noise * noise - lo * lo) / (level * level - lo * lo)
             level = level if (int(level_word) >> 11) * 2.0**-53 < p else lo
     if level == 0.0:
-        return a, 0.0, flags
+        return Level(0.0, [], [], flags)
     level_candidates = [c for c in others if sd[a, c] == level]
-    strict = [c for c in level_candidates if c in admissible and (free or meets_sign(sd, c, a, r, noise))]
-    admissible = strict or admissible
+    weakly = [c for c in level_candidates if c in admissible]
+    strict = [c for c in weakly if free or meets_sign(sd, c, a, r, noise)]
+    return Level(level, level_candidates, strict or weakly, flags)
+
+
+def literal(sd, weights, a, r, noise, rounding, level_word, tie):
+    """(code, distance, flags) by the rule, with the draws of the engine with rows."""
+    level = level_of(sd, weights, a, r, noise, rounding, level_word)
+    if not level.candidates:
+        return a, 0.0, level.flags
     for _ in range(ATTEMPTS):
-        chosen = drawn(level_candidates, weights, tie)
-        if chosen in admissible:
-            return chosen, level, flags
+        chosen = drawn(level.candidates, weights, tie)
+        if chosen in level.admissible:
+            return chosen, level.distance, level.flags
         tie = splitmix(tie)
-    return drawn([c for c in level_candidates if c in admissible], weights, tie), level, flags
+    return drawn(level.admissible, weights, tie), level.distance, level.flags
 
 
 def drawn(candidates, weights, word):
@@ -119,16 +141,46 @@ def test_every_replacement(measure, graphs, rounding, data):
     generator = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     few = data.draw(st.sampled_from([0, 1 << 20]))
     calibrated = rounding == "calibrated"
-    engines = [ObservedReplacer(d, frequencies, calibrated=calibrated, rows_bytes=few)]
-    if d.taxonomy.is_tree:
-        engines.append(ObservedTreeReplacer(d, frequencies, calibrated=calibrated))
-    for replacer in engines * 2:
+    replacer = ObservedReplacer(d, frequencies, calibrated=calibrated, rows_bytes=few)
+    for _ in range(2):
         check(replacer, d, frequencies, random_task(generator, 60, np.arange(size), sd), sd, rounding)
 
 
 @both
-@pytest.mark.parametrize("engine", [ObservedReplacer, ObservedTreeReplacer])
-def test_replacements_of_real_codes(engine, rounding):
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_the_law_of_every_replacement_in_a_low_tree(measure, rounding, data):
+    """Over as many evenly spaced random words as the admissible candidates have occurrences, each candidate is drawn as
+    often as it occurs."""
+    d = measure(data.draw(trees(least=2, most=20).filter(lambda tau: tau.depth.max() <= MAX_HEIGHT)))
+    size = len(d.taxonomy)
+    used = sorted(data.draw(st.sets(st.integers(0, size - 1), min_size=1)))
+    counts = data.draw(st.lists(st.integers(1, 6), min_size=len(used), max_size=len(used)))
+    weights = dict(zip(used, counts, strict=True))
+    frequencies = ConceptFrequencies(np.array(used, np.int32), np.array(counts, np.int64))
+    engine = ObservedTreeReplacer(d, frequencies, calibrated=rounding == "calibrated")
+    sd = d.matrix(d.taxonomy.ids)
+    task = random_task(np.random.default_rng(data.draw(st.integers(0, 1 << 32))), 40, np.arange(size), sd)
+    for i, row in enumerate(zip(task.codes, task.references, task.noise, strict=True)):
+        level = level_of(sd, weights, *row, rounding, task.rounding[i])
+        law = {c: weights[c] for c in level.admissible} or {row[0]: 1}
+        total = sum(law.values())
+        ties = np.array([(2 * k + 1) * (1 << 63) // total for k in range(total)], np.uint64)
+        result = engine.replace(repeated(task, i, ties))
+        assert Counter(result.codes.tolist()) == law
+        assert set(result.distances) == {level.distance}
+        assert set(result.flags) == {level.flags}
+
+
+def repeated(task, i, ties) -> ReplacementTask:
+    """Row i of a task, once for each word for ties."""
+    row = [np.repeat(getattr(task, name)[i], ties.size) for name in ("codes", "references", "noise", "rounding")]
+    return ReplacementTask(*row, ties)
+
+
+@both
+def test_replacements_of_real_codes(rounding):
     tau = icd9cm().taxonomy()
     d = WuPalmer(tau)
     find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).resolve
@@ -140,7 +192,7 @@ def test_replacements_of_real_codes(engine, rounding):
     everything = np.unique(np.concatenate([known, positions]))
     matrix = d.matrix(everything.astype(np.int32))
     sd = _Matrix(matrix, {int(c): i for i, c in enumerate(everything)})
-    replacer = engine(d, frequencies, calibrated=rounding == "calibrated")
+    replacer = ObservedReplacer(d, frequencies, calibrated=rounding == "calibrated")
     check(replacer, d, frequencies, random_task(generator, 400, known, matrix), sd, rounding)
 
 
@@ -173,8 +225,8 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
 @both
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @pytest.mark.parametrize("used", [1, 2, 30, 2_000])
-def test_both_engines_give_the_same_replacements_in_a_large_tree(used, measure, rounding):
-    """Among them are codes outside the window, references of all kinds, and windows with few candidates at a level."""
+def test_both_engines_take_the_same_levels_in_a_large_tree(used, measure, rounding):
+    """There are codes outside the window, references of all kinds, and windows with few candidates at a level."""
     tau = icd9cm().taxonomy()
     d = measure(tau)
     generator = np.random.default_rng(used)
@@ -189,8 +241,11 @@ def test_both_engines_give_the_same_replacements_in_a_large_tree(used, measure, 
         engine(d, frequencies, calibrated=calibrated).replace(task)
         for engine in (ObservedReplacer, ObservedTreeReplacer)
     )
-    for name in ("codes", "distances", "flags"):
+    for name in ("distances", "flags"):
         np.testing.assert_array_equal(getattr(rows, name), getattr(subtrees, name))
+    moved = subtrees.codes != task.codes
+    assert np.isin(subtrees.codes[moved], positions).all()
+    np.testing.assert_array_equal(d.pairs(task.codes[moved], subtrees.codes[moved]), subtrees.distances[moved])
 
 
 class _Unknown(WuPalmer):

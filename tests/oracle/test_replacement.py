@@ -27,7 +27,6 @@ from stream_masker.core.replacement.rule import (
     ReplacementTask,
 )
 from stream_masker.core.replacement.select import replacer
-from stream_masker.core.replacement.tree import TreeReplacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 
 TOP = 1 << 64
@@ -148,7 +147,7 @@ measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @measures
 @both
 @parameters
-@pytest.mark.parametrize("chooser", [BitsetTreeReplacer, TreeReplacer, GenericReplacer])
+@pytest.mark.parametrize("chooser", [BitsetTreeReplacer, GenericReplacer])
 @settle_for
 @given(data=st.data())
 def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
@@ -156,36 +155,6 @@ def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, dat
     sd = d.matrix(d.taxonomy.ids)
     chosen = chooser(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
-
-
-@measures
-@both
-@parameters
-@settle_for
-@given(data=st.data())
-def test_bitset_draws_equal_stepwise_draws(measure, rounding, candidates, data):
-    """The results are identical byte for byte."""
-    d = measure(data.draw(low_trees(60)))
-    check_same_draws(d, candidates, rounding, many_values(d, 400, seed=data.draw(st.integers(0, 99))))
-
-
-@measures
-@both
-@parameters
-def test_bitset_draws_equal_stepwise_draws_in_a_real_tree(measure, rounding, candidates):
-    d = measure(icd9cm().taxonomy())
-    check_same_draws(d, candidates, rounding, many_values(d, 20_000))
-
-
-def check_same_draws(d, candidates, rounding, task):
-    calibrated = rounding == "calibrated"
-    words, steps = (
-        kind(d, candidates=candidates, calibrated=calibrated).replace(task)
-        for kind in (BitsetTreeReplacer, TreeReplacer)
-    )
-    np.testing.assert_array_equal(words.codes, steps.codes)
-    np.testing.assert_array_equal(words.distances, steps.distances)
-    np.testing.assert_array_equal(words.flags, steps.flags)
 
 
 @measures

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from support.schemas import schema_validator
+
 from stream_masker import Ontology, __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.evaluation.candidates import candidates
@@ -20,7 +22,6 @@ from stream_masker.service.configuration import (
     parse_configuration,
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.schema import schema_validator
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
 from stream_masker.service.configuration.sections import PROFILES
 from stream_masker.service.kafka.retries import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS

@@ -8,12 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.kernels.jit import inlined, int64
-
-MAX_LINKS = 1e9
 
 
 class Separation(NamedTuple):
@@ -58,27 +54,3 @@ def takes_upper(chance: float, lo: float, hi: float, target: float) -> bool:
     chance: uniform in [0, 1). The result is true with probability p of ``core.replacement.rule``; false if hi is inf.
     """
     return chance * (hi * hi - lo * lo) < target * target - lo * lo
-
-
-@inlined
-def slope(kind: int, target: float) -> float:
-    """Return the approximate number of links, for each unit of the subsumer's depth, at a distance of ``target``."""
-    if target >= 1.0:
-        return np.inf
-    return 2.0 * target / (1.0 - target) if kind == WU_PALMER else (2.0**target - 1.0) / (2.0 - 2.0**target)
-
-
-@inlined
-def first_links(kind: int, depth: int, target: float, ratio: float, beyond: bool) -> int:
-    """Return the fewest links over a subsumer at ``depth`` whose distance is at least ``target`` (``beyond``: greater).
-
-    ratio: ``slope`` of the target.
-    """
-    links = int64(min(depth * ratio, MAX_LINKS)) + 1
-    while links > 0 and level_of(kind, depth, links - 1) >= target:
-        links -= 1
-    while level_of(kind, depth, links) < target and links < MAX_LINKS:
-        links += 1
-    if beyond and level_of(kind, depth, links) == target:
-        links += 1
-    return links

@@ -17,7 +17,6 @@ from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
 from stream_masker.core.replacement.observed.subtrees import ObservedTreeReplacer
 from stream_masker.core.replacement.rule import ROUNDINGS, Replacer
-from stream_masker.core.replacement.tree import TreeReplacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.core.validation import require_one_of
 
@@ -46,19 +45,21 @@ def observed_replacer(
 ) -> ObservedTreeReplacer | ObservedReplacer:
     """Return the fastest ``Replacer`` whose candidates are the concepts of a window.
 
-    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy. In high trees a search
-    through levels without candidates would take longer than the rows of ``ObservedReplacer``.
+    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy.
     """
-    is_low_tree = distance.taxonomy.is_tree and distance.taxonomy.depth.max() <= MAX_HEIGHT
-    kind = ObservedTreeReplacer if type(distance) in DISTANCES.values() and is_low_tree else ObservedReplacer
+    kind = ObservedTreeReplacer if _is_low_tree(distance) else ObservedReplacer
     return kind(distance, frequencies, calibrated=calibrated)
 
 
-def _kind(distance: Distance) -> type[BitsetTreeReplacer | TreeReplacer | DagReplacer | GenericReplacer]:
-    """``GenericReplacer`` is left for unknown distances, for the logarithmic distance in graphs, and for graphs of
-    millions of concepts or hundreds of levels."""
-    if type(distance) not in DISTANCES.values():
-        return GenericReplacer
-    if distance.taxonomy.is_tree:
-        return BitsetTreeReplacer if distance.taxonomy.depth.max() <= MAX_HEIGHT else TreeReplacer
+def _is_low_tree(distance: Distance) -> bool:
+    """Return whether the engines for low trees can be used, which need a distance that depends on depths alone."""
+    tau = distance.taxonomy
+    return type(distance) in DISTANCES.values() and tau.is_tree and bool(tau.depth.max() <= MAX_HEIGHT)
+
+
+def _kind(distance: Distance) -> type[BitsetTreeReplacer | DagReplacer | GenericReplacer]:
+    """``GenericReplacer`` is left for unknown distances, for the logarithmic distance in graphs and in high trees, and
+    for graphs of millions of concepts or hundreds of levels."""
+    if _is_low_tree(distance):
+        return BitsetTreeReplacer
     return DagReplacer if type(distance) is WuPalmer and is_in_range(distance.taxonomy) else GenericReplacer

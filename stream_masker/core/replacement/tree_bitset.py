@@ -1,8 +1,8 @@
-"""The replacement engine for low trees, with words of bits instead of steps.
+"""The replacement engine for low trees, with words of bits.
 
-It applies the same rule to the same regions, and draws the same candidates, as ``tree``. What the steps of ``tree``
-compute for each value is looked up here: which regions of a value contain candidates is one word of bits, which of them
-a sign condition admits another (``level_bitsets``). The levels next to |ε| are then the nearest bits on either side.
+Which regions of a value contain candidates is one word of bits; which of them a sign condition admits is another
+(``level_bitsets``). The levels next to |ε| are the nearest bits on either side. The candidates of a region are a few
+ranges of ranks (``tree_table``), so the engine never visits them one by one.
 
 Only for the regions of the least common subsumer of value and reference, if the reference is below it, the words do not
 tell whether there are admissible candidates. These regions are divided along the path down to the reference.
@@ -15,77 +15,48 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import (
-    Float64Array,
-    Int32Array,
-    Int32Matrix,
-    RecordArray,
-    UInt8Array,
-    UInt64Array,
-    UInt64Matrix,
-)
+from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.level_bitsets import (
+    AS_FAR,
     DOWN,
     FARTHER,
     LEVEL_BUCKETS,
     NEARER,
-    UP,
     LevelBitsets,
     level_bitsets,
 )
 from stream_masker.core.replacement.levels import is_beyond, takes_upper
-from stream_masker.core.replacement.ranks import SPAN, RankRange, skip_ranges
 from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
-
-DEPTH, IS_CANDIDATE, PATH = 2, 3, 4
-"""Columns of ``LevelTable.rows``; column ``PATH`` + d - 1 is the ancestor at depth d."""
-
-BITSET_ROW = 16
-"""Columns of a row: one cache line."""
+from stream_masker.core.replacement.tree_table import (
+    BITSET_ROW,
+    DEPTH,
+    IS_CANDIDATE,
+    NO_REGION,
+    PATH,
+    LevelTable,
+    RankRange,
+    TreeValue,
+    candidate_at,
+    level_table,
+    region_ranks,
+    skip_ranges,
+    table_span,
+)
 
 PREFETCH_VALUES = 8
 """A row is prefetched this number of values before it is read."""
-
-NO_REGION = np.uint64(0)
-
-
-class LevelTable(NamedTuple):
-    """A tree of m concepts and height h as kernels read it.
-
-    rows: (m + 1, 16) for each concept: two halves of the word of its regions that contain candidates; its depth;
-        whether it is a candidate; its ancestors from the root down to itself; and m, a concept without candidates.
-    held: (m + 1, 8) the same memory as uint64; column 0 is the word.
-    lines: the same memory, flat.
-    spans: ((m + 1) · (h + 1),) ``SPAN``; span s · (h + 1) + k + 1 is that of the candidates k levels below s.
-    positions: the position of each candidate, by rank.
-    levels: h.
-    """
-
-    rows: Int32Matrix
-    held: UInt64Matrix
-    lines: Int32Array
-    spans: RecordArray
-    positions: Int32Array
-    levels: int
-
-
-class TreeValue(NamedTuple):
-    """A value: its position and its depth."""
-
-    position: int
-    depth: int
 
 
 class BitsetCondition(NamedTuple):
     """The sign condition of one value: sign is 1 for farther, -1 for nearer, 0 for none.
 
     meeting_depth: of the least common subsumer of the value and the reference. own_distance: between them. split: the
-    regions of which only some candidates may be admissible.
+    regions of which only some candidates may be admissible. weak: whether candidates at the own distance are
+    admissible, too. strict: the regions that may contain other admissible candidates.
     """
 
     sign: int
@@ -93,6 +64,8 @@ class BitsetCondition(NamedTuple):
     meeting_depth: int
     own_distance: float
     split: np.uint64
+    weak: bool
+    strict: np.uint64
 
 
 class BitsetTreeReplacer:
@@ -100,81 +73,29 @@ class BitsetTreeReplacer:
 
     def __init__(self, distance: Distance, *, candidates: str, calibrated: bool) -> None:
         """``candidates``: all or leaves; ``calibrated``: the rounding."""
+        tau = distance.taxonomy
         self._calibrated = calibrated
         self._bitsets = level_bitsets(distance)
-        self._table = _level_table(distance.taxonomy, Candidates.of(distance.taxonomy, candidates))
-        write_held(self._table, self._bitsets)
+        self._table = level_table(tau, self._bitsets, Candidates.of(tau, candidates).rank)
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, *rows))
-
-
-def _level_table(tau: Taxonomy, eligible: Candidates) -> LevelTable:
-    m, height = len(tau), int(tau.depth.max())
-    rows = np.zeros((m + 1, BITSET_ROW), np.int32)
-    rows[:-1, DEPTH], rows[:-1, IS_CANDIDATE] = tau.depth, np.diff(eligible.rank)
-    write_paths(rows, tau.tree.parent)
-    spans = _spans(tau, eligible, height + 1)
-    return LevelTable(rows, rows.view(np.uint64), rows.reshape(-1), spans, eligible.positions, height)
-
-
-def _spans(tau: Taxonomy, eligible: Candidates, width: int) -> RecordArray:
-    """``LevelTable.spans``; width: h + 1."""
-    m, table = len(tau), tau.tree
-    heights = np.diff(table.level_offsets)
-    owner = np.repeat(np.arange(m, dtype=np.int64), heights)
-    places = owner * width + 1 + np.arange(owner.size) - table.level_offsets[owner]
-    low, high = eligible.rank[table.level_lo], eligible.rank[table.level_hi]
-    spans = np.zeros((m + 1) * width, SPAN)
-    spans["first"][places], spans["size"][places] = low, high - low
-    return spans
-
-
-@kernel
-def write_paths(rows: Int32Matrix, parent: Int32Array) -> None:
-    """Write the ancestors of every concept, parents first."""
-    m = parent.size
-    for c in range(m):
-        end = PATH + rows[c, DEPTH]
-        if c > 0:
-            for column in range(PATH, end - 1):
-                rows[c, column] = rows[parent[c], column]
-        rows[c, end - 1], rows[c, end] = c, m
-    rows[m, PATH] = m
-
-
-@kernel
-def write_held(table: LevelTable, bitsets: LevelBitsets) -> None:
-    """Write the word of every concept: its regions that contain candidates."""
-    for a in range(table.held.shape[0] - 1):
-        depth = int64(table.rows[a, DEPTH])
-        word = NO_REGION
-        region = 0
-        while bitsets.distances[depth, region + 1] < np.inf:
-            if region_ranks(table, bitsets, TreeValue(a, depth), region)[1] > 0:
-                word |= np.uint64(1) << np.uint64(region)
-            region += 1
-        table.held[a, 0] = word
+        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, False, *rows))
 
 
 @inlined
-def table_span(table: LevelTable, s: int, level: int) -> RankRange:
-    """Return the candidates ``level`` ≥ -1 levels below s."""
-    span = s * (table.levels + 1) + level + 1
-    return RankRange(int64(table.spans[span].first), int64(table.spans[span].size))
+def meets_condition(condition: BitsetCondition, distance: float) -> bool:
+    """Return whether a candidate at a distance from the reference meets a sign condition whose sign is not 0."""
+    own_distance = condition.own_distance
+    return is_beyond(condition.sign, distance, own_distance) or (condition.weak and distance == own_distance)
 
 
 @inlined
-def region_ranks(table: LevelTable, bitsets: LevelBitsets, value: TreeValue, region: int) -> tuple[int, int, RankRange]:
-    """Return (first rank, number of candidates, range of ranks to skip) of a region; the range is below the child on
-    the path to the value."""
-    up, down = bitsets.links[value.depth, region, UP], bitsets.links[value.depth, region, DOWN]
-    column = PATH + value.depth - 1 - up
-    first, size = table_span(table, int64(table.rows[value.position, column]), down)
-    inner = table_span(table, int64(table.rows[value.position, column + 1]), down - 1)
-    return first, size - inner.size, inner
+def strictly(condition: BitsetCondition) -> BitsetCondition:
+    """Return the condition that candidates at the own distance do not meet."""
+    sign, r, meeting, own_distance, split, _, strict = condition
+    return BitsetCondition(sign, r, meeting, own_distance, split, False, strict)
 
 
 @part
@@ -186,12 +107,12 @@ def split_region(
     condition: BitsetCondition,
     index: int,
 ) -> tuple[int, int]:
-    """Return (number of admissible candidates, rank of the one with an index) of a region of the least common subsumer
-    of the value and a reference below it.
+    """Return (number of admissible ranks, the one with an index) of a region of the least common subsumer of the value
+    and a reference below it.
 
     All candidates that have the same least common subsumer with the reference are equally far from it.
     """
-    sign, r, meeting, own_distance, _ = condition
+    r, meeting = condition.reference, condition.meeting_depth
     down = bitsets.links[value.depth, region, DOWN]
     deepest = int64(table.rows[r, DEPTH])
     total, found = int64(0), int64(-1)
@@ -200,14 +121,14 @@ def split_region(
         first, there = table_span(table, int64(table.rows[r, PATH + depth - 1]), level)
         inner = table_span(table, int64(table.rows[r, PATH + depth]), level - 1)
         there -= inner.size
-        if there > 0 and is_beyond(sign, bitsets.lengths[depth, deepest - depth + level], own_distance):
+        if there > 0 and meets_condition(condition, bitsets.lengths[depth, deepest - depth + level]):
             if total <= index < total + there:
                 found = skip_ranges(first, inner, RankRange(int64(0), int64(0)), index - total)
             total += there
     first, there, below_child = region_ranks(table, bitsets, value, region)
     towards_r = table_span(table, int64(table.rows[r, PATH + meeting]), down - 1)
     there -= towards_r.size
-    if there > 0 and is_beyond(sign, bitsets.lengths[meeting, deepest - meeting + down], own_distance):
+    if there > 0 and meets_condition(condition, bitsets.lengths[meeting, deepest - meeting + down]):
         if total <= index < total + there:
             found = skip_ranges(first, below_child, towards_r, index - total)
         total += there
@@ -223,7 +144,7 @@ def admissible_in_region(
     condition: BitsetCondition,
     index: int,
 ) -> tuple[int, int]:
-    """Return (number of admissible candidates of an admitted region, rank of the one with an index)."""
+    """Return (number of admissible ranks of an admitted region, the one with an index)."""
     if (condition.split >> np.uint64(region)) & np.uint64(1):
         return split_region(table, bitsets, value, region, condition, index)
     first, there, inner = region_ranks(table, bitsets, value, region)
@@ -255,6 +176,26 @@ def draw_from_regions(
         word &= word - np.uint64(1)
         there, found = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
     return found
+
+
+@inlined
+def draw_from_bitset_level(
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    value: TreeValue,
+    level: np.uint64,
+    condition: BitsetCondition,
+    tie: np.uint64,
+) -> int:
+    """Return the rank of an admissible candidate of the regions of a level; -1 if there is none.
+
+    Candidates at the own distance from the reference are drawn only if there are no others.
+    """
+    if condition.weak:
+        found = draw_from_regions(table, bitsets, value, level & condition.strict, strictly(condition), tie)
+        if found >= 0:
+            return found
+    return draw_from_regions(table, bitsets, value, level, condition, tie)
 
 
 @inlined
@@ -310,7 +251,7 @@ def choose_bitset_level(
             forced = not rule.calibrated or (near == NO_REGION and not rule.keeps_value)
             if forced or takes_upper(chance, lo, hi, rule.target):
                 level = word & bitsets.equal[depth, up]
-                found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
+                found = draw_from_bitset_level(table, bitsets, value, level, condition, words.tie)
                 if found >= 0:
                     return Choice(found, hi, 0)
                 word &= ~bitsets.equal[depth, up]
@@ -319,7 +260,7 @@ def choose_bitset_level(
             is_any = is_any_in_regions(table, bitsets, value, far, condition)
             return Choice(int64(-1), 0.0, 0 if is_any else NONE_ADMISSIBLE)
         level = word & bitsets.equal[depth, region]
-        found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
+        found = draw_from_bitset_level(table, bitsets, value, level, condition, words.tie)
         if found >= 0:
             return Choice(found, lo, 0 if is_any_in_regions(table, bitsets, value, far, condition) else TRUNCATED)
         word &= ~bitsets.equal[depth, region]
@@ -337,10 +278,17 @@ def meeting_depth_of(table: LevelTable, a: int, r: int) -> int:
 
 @inlined
 def replace_by_bitset(
-    table: LevelTable, bitsets: LevelBitsets, a: int, r: int, noise: float, calibrated: bool, words: RandomWords
+    table: LevelTable,
+    bitsets: LevelBitsets,
+    a: int,
+    r: int,
+    noise: float,
+    calibrated: bool,
+    weak: bool,
+    words: RandomWords,
 ) -> Choice:
-    """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
-    dropped."""
+    """Return the replacement of one value. r = a for no sign condition; weak: of ``BitsetCondition``. If nothing meets
+    the condition, it is dropped."""
     value = TreeValue(a, int64(table.rows[a, DEPTH]))
     rule = LevelRule(abs(noise), calibrated, table.rows[a, IS_CANDIDATE] != 0)
     held = table.held[a, 0]
@@ -349,12 +297,13 @@ def replace_by_bitset(
         sign, side = (int64(1), FARTHER) if noise > 0.0 else (int64(-1), NEARER)
         own_distance = bitsets.lengths[meeting, value.depth + depth - 2 * meeting]
         split = bitsets.of_ancestor[value.depth, value.depth - meeting] if meeting < depth else NO_REGION
-        word = held & bitsets.admitted[side, value.depth, meeting, depth]
-        condition = BitsetCondition(sign, r, meeting, own_distance, split)
+        strict = held & bitsets.admitted[side, value.depth, meeting, depth]
+        word = held & bitsets.admitted[side + AS_FAR, value.depth, meeting, depth] if weak else strict
+        condition = BitsetCondition(sign, r, meeting, own_distance, split, weak, strict)
         choice = choose_bitset_level(table, bitsets, value, word, condition, rule, words)
         if choice.flags != NONE_ADMISSIBLE:
             return choice
-    none = BitsetCondition(int64(0), r, int64(0), 0.0, NO_REGION)
+    none = BitsetCondition(int64(0), r, int64(0), 0.0, NO_REGION, False, NO_REGION)
     choice = choose_bitset_level(table, bitsets, value, held, none, rule, words)
     flags = TRUNCATED if choice.flags == NONE_ADMISSIBLE else choice.flags | (0 if r == a else SIGN_DROPPED)
     return Choice(choice.candidate, choice.distance, flags)
@@ -365,14 +314,17 @@ def replace_all_by_bitset(
     table: LevelTable,
     bitsets: LevelBitsets,
     calibrated: bool,
+    weak: bool,
     codes: Int32Array,
     references: Int32Array,
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the
-    ``ReplacementTask``."""
+    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``.
+
+    weak: of ``BitsetCondition``.
+    """
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
@@ -384,8 +336,8 @@ def replace_all_by_bitset(
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a
             words = RandomWords(rounding[n], ties[n])
-            choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, words)
+            choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, weak, words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
-                chosen[n] = table.positions[choice.candidate]
+                chosen[n] = candidate_at(table, choice.candidate)
     return chosen, distances, flags

@@ -1,9 +1,9 @@
 """The configuration: one YAML file with environment overrides, validated at start.
 
 ``loading`` turns a file into a checked ``Configuration``: ``strict_yaml`` parses it, ``environment`` applies the
-overrides, the JSON Schema (``schema``) and the model (``model``, of ``sections``, ``attributes``, ``fields`` and
-``mechanisms``, on ``base``) validate each value; ``checks`` (with ``field_paths``) validates values against each
-other. ``problems`` and ``wording`` write the error messages.
+overrides, the model (``model``, of ``sections``, ``attributes``, ``fields`` and ``mechanisms``, on ``base``) validates
+each value; ``checks`` (with ``field_paths``) validates values against each other. ``problems`` and ``wording`` write
+the error messages, which say what is allowed by the JSON Schema that ``schema`` generates from the model.
 
 ``parameters`` chooses the mechanism of a configuration that names none, and handles parameters of mechanisms that
 depend on more than their own value. ``build`` makes the pipeline's objects from a configuration, with ``secret`` for

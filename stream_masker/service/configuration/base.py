@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, WithJsonSchema, field_validator
 
 DURATION_PATTERN = r"^[0-9]+(\.[0-9]+)?(ms|s|m|h|d)$"
 NAME_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$"
@@ -28,7 +28,7 @@ PATTERN_MEANINGS = {
 
 def parse_duration(value: Any) -> Any:
     """Convert ``24h``, ``60s`` or ``500ms`` to seconds; return anything else unchanged, for pydantic to validate."""
-    match = re.fullmatch(r"([0-9.]+)(ms|s|m|h|d)", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h|d)", value) if isinstance(value, str) else None
     return float(match[1]) * SECONDS_PER_UNIT[match[2]] if match else value
 
 
@@ -60,6 +60,13 @@ TopicExpression: TypeAlias = Annotated[str, StringConstraints(pattern=EXPRESSION
 
 
 class Section(BaseModel):
-    """A section of the configuration: frozen, and unknown keys are errors."""
+    """A section of the configuration: frozen. Unknown keys and keys without a value are errors."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _require_value(cls, given: Any) -> Any:
+        if given is None:
+            raise ValueError("nothing is given")
+        return given

@@ -20,7 +20,7 @@ from stream_masker.service.configuration.populations.derivation import (
     given_populations,
     population_data,
 )
-from stream_masker.service.configuration.problems import model_problems, problem_report, schema_problems
+from stream_masker.service.configuration.problems import model_problems, problem_report
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.configuration.wording import ConfigurationLocation
 
@@ -63,8 +63,6 @@ def parse_configuration(
 def _checked(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
     """Return the configuration of valid data, without its further populations. Raises ConfigurationError."""
     complete, _ = with_default_mechanism(data)
-    if problems := schema_problems(complete):
-        raise ConfigurationError(problem_report(name, problems, variables))
     configuration = _validated(complete, name, variables)
     if problems := consistency_problems(configuration):
         raise ConfigurationError(problem_report(name, problems, variables))
@@ -90,10 +88,17 @@ def _moved(variables: Mapping[ConfigurationLocation, str], population: str) -> d
 
 def _validated(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
     try:
-        return Configuration.model_validate(data)
+        return Configuration.model_validate(_with_tuples(data), strict=True)
     except ValidationError as error:
         problems = model_problems(error, data)
     raise ConfigurationError(problem_report(name, problems, variables))
+
+
+def _with_tuples(data: Any) -> Any:
+    """Return the data with tuples for lists, as the strict model requires."""
+    if isinstance(data, Mapping):
+        return {key: _with_tuples(value) for key, value in data.items()}
+    return tuple(map(_with_tuples, data)) if isinstance(data, list | tuple) else data
 
 
 def _text(path: Path) -> str:

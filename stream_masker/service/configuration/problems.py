@@ -1,17 +1,18 @@
-"""The problems of a configuration, one line each: where it is, what was given, what is allowed."""
+"""The problems of a configuration, one line each: where it is, what was given, what is allowed.
+
+The model finds them; the JSON Schema that is generated from the model says what is allowed.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
+from functools import cache
 from itertools import groupby
-from operator import getitem
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from jsonschema.exceptions import ValidationError as SchemaError
-from pydantic import ValidationError as ModelError
+from pydantic import ValidationError
 
-from stream_masker.service.configuration.schema import resolve_reference, schema_validator
+from stream_masker.service.configuration.schema import configuration_schema, resolve_reference
 from stream_masker.service.configuration.wording import (
     CHOICES,
     ConfigurationLocation,
@@ -23,13 +24,34 @@ from stream_masker.service.configuration.wording import (
     not_allowed,
 )
 
-CONFIGURATION_SCHEMA = "configuration"
+ConfigurationProblem: TypeAlias = tuple[ConfigurationLocation, str]
+
+OTHER_KINDS = {"none_required", "literal_error"}
+"""Types of errors, beside those that end with ``_type``, of a value that is of another kind than an alternative."""
 
 
-def schema_problems(data: Any) -> list[tuple[ConfigurationLocation, str]]:
-    """Return the violations of the configuration's JSON Schema with their locations, in file order."""
-    errors = schema_validator(CONFIGURATION_SCHEMA).iter_errors(data)
-    found = [problem for error in errors for problem in _problems_of(error)]
+KEY_ITSELF = ("[key]",)
+"""The end of pydantic's location of an error of a key, not of its value."""
+
+
+class ModelError(NamedTuple):
+    """An error of the model at or below a value.
+
+    path: the rest of pydantic's location, from the value on. kind: pydantic's type of the error.
+    """
+
+    path: tuple[str | int, ...]
+    kind: str
+
+    def below(self) -> ModelError:
+        """Return the error from the next value of its path on."""
+        return ModelError(self.path[1:], self.kind)
+
+
+def model_problems(error: ValidationError, data: Any) -> list[ConfigurationProblem]:
+    """Return all problems that the model finds in the data, in file order."""
+    errors = [ModelError(e["loc"], e["type"]) for e in error.errors(include_input=False, include_url=False)]
+    found = _problems_at((), data, _root(), errors)
     return sorted(found, key=lambda problem: _file_order(problem[0], data))
 
 
@@ -43,32 +65,124 @@ def _file_order(location: ConfigurationLocation, data: Any) -> list[int]:
     return ranks
 
 
-def model_problems(error: ModelError, data: Any) -> list[tuple[ConfigurationLocation, str]]:
-    """Return the problems that only the model detects, such as a duration of 0 or a line break in a name."""
-    found = [(_without_union_members(data, e["loc"]), e["msg"]) for e in error.errors(include_input=False)]
-    return [(location, _rejected_by_model(data, location, message)) for location, message in found]
+def _problems_at(
+    location: ConfigurationLocation, value: Any, schema: Mapping[str, Any], errors: Sequence[ModelError]
+) -> Iterator[ConfigurationProblem]:
+    """Yield the problems of a value and of the values in it. ``schema``: what is allowed at the location."""
+    known = schema.get("properties", {})
+    inside = [r for r in errors if r.path and r.path[0] in _keys(value)]
+    absent = [r for r in errors if r.path and r.path[0] in known and r not in inside]
+    tagged = [r for r in errors if r.path and r not in inside and r not in absent]
+    if tagged and (alternative := _nearest_alternative(location, value, schema, tagged)) is not None:
+        yield from alternative
+        return
+    for key, same in groupby(inside, key=lambda r: r.path[0]):
+        yield from _problems_of_key(location, value, schema, key, [r.below() for r in same])
+    yield from _missing_keys(location, schema, [str(r.path[0]) for r in absent if r.kind == "missing"])
+    if not inside:
+        yield from _refused_defaults(location, schema, [str(r.path[0]) for r in absent if r.kind != "missing"])
+    is_too_short = isinstance(value, tuple | list) and len(value) < schema.get("minItems", 0)
+    if (not inside or is_too_short) and any(not r.path or r in tagged for r in errors):
+        yield from _rejected(location, value, schema)
 
 
-def _without_union_members(data: Any, pydantic_location: Sequence[str | int]) -> ConfigurationLocation:
-    """Return the location without the names of union members, which pydantic inserts between the keys."""
-    location: ConfigurationLocation = ()
-    for key in pydantic_location:
-        keys = range(len(data)) if isinstance(data, list | tuple) else data if isinstance(data, Mapping) else ()
-        if key in keys:
-            location, data = (*location, key), data[key]
-    return location
+def _keys(value: Any) -> Sequence[str | int]:
+    return list(value) if isinstance(value, Mapping) else range(len(value)) if isinstance(value, list | tuple) else ()
 
 
-def _rejected_by_model(data: Any, location: ConfigurationLocation, message: str) -> str:
-    schema = schema_at(location)
-    value = reduce(getitem, location, data) if schema else None
-    return f"{not_allowed(value, location)}: use {allowed_values(schema, _root())}" if schema else message
+def _problems_of_key(
+    location: ConfigurationLocation,
+    value: Any,
+    schema: Mapping[str, Any],
+    key: str | int,
+    errors: Sequence[ModelError],
+) -> Iterator[ConfigurationProblem]:
+    kinds = {r.kind for r in errors if not r.path}
+    if "extra_forbidden" in kinds:
+        yield unknown_key(location, str(key), list(schema["properties"]))
+        return
+    of_value = [r for r in errors if r.path != KEY_ITSELF]
+    if len(of_value) < len(errors):
+        yield (*location, key), f"the key is not allowed: use {allowed_values(schema['propertyNames'], _root())}"
+    if of_value:
+        yield from _problems_at((*location, key), value[key], _child_schema(schema, key) or {}, of_value)
 
 
+def _nearest_alternative(
+    location: ConfigurationLocation, value: Any, schema: Mapping[str, Any], errors: Sequence[ModelError]
+) -> list[ConfigurationProblem] | None:
+    """Return the problems of the alternative that the value is most like; None if it is of another kind than each.
+
+    Pydantic inserts the name of an alternative into the locations of its errors.
+    """
+    tried = []
+    for tag, same in groupby(errors, key=lambda r: r.path[0]):
+        below = [r.below() for r in same]
+        if isinstance(value, Mapping | list | tuple) and not any(_is_other_kind(r) for r in below):
+            tried.append(list(_problems_at(location, value, _alternative(schema, str(tag), value), below)))
+    nearest = [(any(text.startswith("unknown key") for _, text in problems), len(problems)) for problems in tried]
+    return tried[nearest.index(min(nearest))] if tried else None
+
+
+def _is_other_kind(error: ModelError) -> bool:
+    return not error.path and (error.kind.endswith("_type") or error.kind in OTHER_KINDS)
+
+
+def _alternative(schema: Mapping[str, Any], tag: str, value: Any) -> Mapping[str, Any]:
+    """Return the alternative of a schema by its name in pydantic's locations."""
+    options = schema_alternatives(schema)
+    names = [str(option.get("$ref", "")).rpartition("/")[2] for option in _alternatives(schema)]
+    kind = "object" if isinstance(value, Mapping) else "array"
+    for option, name in zip(options, names, strict=True):
+        if tag == name or option.get("properties", {}).get("name", {}).get("const") == tag:
+            return option
+    return schema if "oneOf" in schema else next((o for o in options if o.get("type") == kind), schema)
+
+
+def _missing_keys(
+    location: ConfigurationLocation, schema: Mapping[str, Any], keys: Sequence[str]
+) -> Iterator[ConfigurationProblem]:
+    for key in keys:
+        advice = CHOICES.get((*location, key)) or f" use {allowed_values(schema['properties'][key], _root())}"
+        yield (*location, key), f"required:{advice}"
+
+
+def _refused_defaults(
+    location: ConfigurationLocation, schema: Mapping[str, Any], keys: Sequence[str]
+) -> Iterator[ConfigurationProblem]:
+    """Yield the problems of values that the model derives from others, such as the names of output topics."""
+    for key in keys:
+        allowed = allowed_values(schema["properties"][key], _root())
+        yield (*location, key), f"the default is not allowed here: use {allowed}"
+
+
+def _rejected(location: ConfigurationLocation, value: Any, schema: Mapping[str, Any]) -> Iterator[ConfigurationProblem]:
+    if isinstance(value, Mapping) and "oneOf" in schema:
+        yield _unknown_name(location, value.get("name"), schema)
+    elif isinstance(value, Mapping) and not value and schema.get("minProperties"):
+        yield location, "empty: add at least one"
+    else:
+        advice = _advice(value, schema)
+        yield location, f"{not_allowed(value, location)}: use {allowed_values(schema, _root())}{advice}"
+
+
+def _unknown_name(location: ConfigurationLocation, given: Any, schema: Mapping[str, Any]) -> ConfigurationProblem:
+    known = [option["properties"]["name"]["const"] for option in schema_alternatives(schema)]
+    advice = did_you_mean(given, known) if isinstance(given, str) else ""
+    location = (*location, "name")
+    return location, f"{not_allowed(given, location)}: use {join_options(known)}{advice}"
+
+
+def unknown_key(location: ConfigurationLocation, key: str, known: Sequence[str]) -> tuple[ConfigurationLocation, str]:
+    """Return the problem of an unknown key. It does not show a key of ``secret``, which may be the secret itself."""
+    if location[:1] == ("secret",):
+        return location, f"has an unknown key: use {join_options(known)}"
+    return (*location, key), f"unknown key: use {join_options(known)}{did_you_mean(key, known)}"
+
+
+@cache
 def _root() -> Mapping[str, Any]:
-    root = schema_validator(CONFIGURATION_SCHEMA).schema
-    assert isinstance(root, Mapping)
-    return root
+    return configuration_schema()
 
 
 def schema_at(location: Sequence[str | int]) -> Mapping[str, Any] | None:
@@ -92,94 +206,11 @@ def _child_schema(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any
 
 def schema_alternatives(schema: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the alternatives of a schema, or the schema itself if it has none."""
-    found = schema.get("anyOf") or schema.get("oneOf") or [schema]
-    return [resolve_reference(option, _root()) for option in found]
+    return [resolve_reference(option, _root()) for option in _alternatives(schema)]
 
 
-def _problems_of(error: SchemaError) -> Iterator[tuple[ConfigurationLocation, str]]:
-    location: ConfigurationLocation = tuple(error.absolute_path)
-    if error.validator == "additionalProperties":
-        yield from _unknown_keys(error, location)
-    elif error.validator == "required":
-        yield from _missing_keys(error, location)
-    elif error.validator == "anyOf" and isinstance(error.instance, Mapping):
-        yield from _nearest_alternative(error, location)
-    elif error.validator == "oneOf" and isinstance(error.instance, Mapping):
-        yield from _named_alternative(error, location)
-    elif "propertyNames" in error.absolute_schema_path:
-        yield (
-            (*location, str(error.instance)),
-            f"the key is not allowed: use {allowed_values(_schema_of(error), _root())}",
-        )
-    else:
-        yield location, _rejected_by_schema(error, location)
-
-
-def _schema_of(error: SchemaError) -> Mapping[str, Any]:
-    assert isinstance(error.schema, Mapping)
-    return resolve_reference(error.schema, _root())
-
-
-def _instance_of(error: SchemaError) -> Mapping[str, Any]:
-    assert isinstance(error.instance, Mapping)
-    return error.instance
-
-
-def _unknown_keys(error: SchemaError, location: ConfigurationLocation) -> Iterator[tuple[ConfigurationLocation, str]]:
-    known = list(_schema_of(error)["properties"])
-    yield from (unknown_key(location, key, known) for key in _instance_of(error) if key not in known)
-
-
-def unknown_key(location: ConfigurationLocation, key: str, known: Sequence[str]) -> tuple[ConfigurationLocation, str]:
-    """Return the problem of an unknown key. It does not show a key of ``secret``, which may be the secret itself."""
-    if location[:1] == ("secret",):
-        return location, f"has an unknown key: use {join_options(known)}"
-    return (*location, key), f"unknown key: use {join_options(known)}{did_you_mean(key, known)}"
-
-
-def _missing_keys(error: SchemaError, location: ConfigurationLocation) -> Iterator[tuple[ConfigurationLocation, str]]:
-    schema = _schema_of(error)
-    missing = [key for key in schema["required"] if key not in _instance_of(error)]
-    for key in missing:
-        advice = CHOICES.get((*location, key)) or f" use {allowed_values(schema['properties'][key], _root())}"
-        yield (*location, key), f"required:{advice}"
-
-
-def _nearest_alternative(
-    error: SchemaError, location: ConfigurationLocation
-) -> Iterator[tuple[ConfigurationLocation, str]]:
-    tried = [list(group) for _, group in groupby(error.context, key=lambda e: e.schema_path[0])]
-    mappings = [errors for errors in tried if not any(e.validator == "type" and not e.path for e in errors)]
-    if not mappings:
-        yield location, _rejected_by_schema(error, location)
-        return
-    nearest = min(
-        mappings, key=lambda errors: (any(e.validator == "additionalProperties" for e in errors), len(errors))
-    )
-    yield from (problem for e in nearest for problem in _problems_of(e))
-
-
-def _named_alternative(
-    error: SchemaError, location: ConfigurationLocation
-) -> Iterator[tuple[ConfigurationLocation, str]]:
-    """Return the problems of the alternative that the instance's ``name`` selects."""
-    names = [option["properties"]["name"] for option in schema_alternatives(_schema_of(error))]
-    known = [name["const"] for name in names]
-    given = _instance_of(error)["name"]
-    if given in known:
-        chosen = known.index(given)
-        yield from (p for e in error.context if e.schema_path[0] == chosen for p in _problems_of(e))
-    else:
-        advice = did_you_mean(given, known) if isinstance(given, str) else ""
-        yield (*location, "name"), f"{not_allowed(given, (*location, 'name'))}: use {join_options(known)}{advice}"
-
-
-def _rejected_by_schema(error: SchemaError, location: ConfigurationLocation) -> str:
-    schema = _schema_of(error)
-    if error.validator == "minProperties":
-        return "empty: add at least one"
-    advice = _advice(error.instance, schema)
-    return f"{not_allowed(error.instance, location)}: use {allowed_values(schema, _root())}{advice}"
+def _alternatives(schema: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return schema.get("anyOf") or schema.get("oneOf") or [schema]
 
 
 def _advice(value: Any, schema: Mapping[str, Any]) -> str:

@@ -1,4 +1,7 @@
-"""The JSON Schemas (2020-12) of the configuration and of the messages, and their validators."""
+"""The JSON Schemas (2020-12) of the configuration, generated from the model, and of the messages.
+
+Helm and editors validate configurations by them; the service validates by the model.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +10,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeAlias
-
-from jsonschema import Draft202012Validator
 
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
@@ -74,12 +75,6 @@ def _schema_folder() -> Path:
         if (folder / f"configuration{SCHEMA_SUFFIX}").is_file():
             return folder
     raise ServiceError(f"no JSON Schemas in {SCHEMA_FOLDERS[0]} or {SCHEMA_FOLDERS[1]}: reinstall stream-masker")
-
-
-@cache
-def schema_validator(name: str) -> Draft202012Validator:
-    """Return the validator of a schema."""
-    return Draft202012Validator(load_schema(name))
 
 
 def resolve_reference(schema: Mapping[str, Any], root: Mapping[str, Any]) -> Mapping[str, Any]:

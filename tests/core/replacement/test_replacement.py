@@ -13,7 +13,6 @@ from stream_masker.core.replacement.generic import ArrayCache, GenericReplacer, 
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
 from stream_masker.core.replacement.rule import NO_REFERENCE, SIGN_DROPPED, TRUNCATED, ReplacementTask
 from stream_masker.core.replacement.select import replacer
-from stream_masker.core.replacement.tree import TreeReplacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.errors import ParameterError
 
@@ -22,7 +21,7 @@ WIDE = Ontology.from_edges(
 ).taxonomy()
 TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
 ALONE = Ontology.from_parents({"only": []}).taxonomy()
-KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, TreeReplacer, DagReplacer, GenericReplacer])
+KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, DagReplacer, GenericReplacer])
 
 
 def chain(height):
@@ -56,11 +55,7 @@ def test_ties_are_drawn_uniformly(kind):
 
 @pytest.mark.parametrize(
     ("kind", "measure"),
-    [
-        (kind, measure)
-        for kind in (BitsetTreeReplacer, TreeReplacer, GenericReplacer)
-        for measure in (WuPalmer, LogTaxonomic)
-    ]
+    [(kind, measure) for kind in (BitsetTreeReplacer, GenericReplacer) for measure in (WuPalmer, LogTaxonomic)]
     + [(DagReplacer, WuPalmer)],
 )
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
@@ -194,12 +189,13 @@ class Halved(WuPalmer):
     [
         (WuPalmer(WIDE), BitsetTreeReplacer),
         (LogTaxonomic(chain(MAX_HEIGHT)), BitsetTreeReplacer),
-        (WuPalmer(chain(MAX_HEIGHT + 1)), TreeReplacer),
+        (WuPalmer(chain(MAX_HEIGHT + 1)), DagReplacer),
+        (LogTaxonomic(chain(MAX_HEIGHT + 1)), GenericReplacer),
         (WuPalmer(TWO_PARENTS), DagReplacer),
         (LogTaxonomic(TWO_PARENTS), GenericReplacer),
         (Halved(WIDE), GenericReplacer),
     ],
-    ids=["tree", "levels enough", "deep tree", "dag", "logarithmic", "own"],
+    ids=["tree", "levels enough", "high tree", "high tree, logarithmic", "dag", "logarithmic", "own"],
 )
 def test_the_replacer_suits_the_distance(distance: Distance, expected):
     assert type(replacer(distance)) is expected

@@ -6,6 +6,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.schemas import schema_validator
 
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.wire.chunks import (
@@ -18,7 +19,6 @@ from stream_masker.pipeline.wire.chunks import (
     split_message,
     tombstones,
 )
-from stream_masker.service.configuration.schema import schema_validator
 
 
 def versions_of(pieces: list[Chunk]) -> Versions:

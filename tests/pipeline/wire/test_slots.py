@@ -10,6 +10,7 @@ import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.schemas import schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.ontology import Ontology
@@ -18,7 +19,6 @@ from stream_masker.core.statistics.units import ALL_BITS, KEY_SLOTS, MANY_KEYS, 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
-from stream_masker.service.configuration.schema import schema_validator
 
 TAU = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b")]).taxonomy()
 TAXONOMIES = {"first": TAU, "second": TAU}

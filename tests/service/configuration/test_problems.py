@@ -150,3 +150,60 @@ def test_long_values_are_truncated(problems):
 )
 def test_errors_never_contain_secrets(problems, sections):
     assert SECRET not in "\n".join(problems(**sections))
+
+
+@pytest.mark.parametrize(
+    ("sections", "lines"),
+    [
+        (
+            {"topics": {"input": ["a", "b c"]}},
+            ["topics.input[1]: 'b c' is not allowed: use a topic name of at most 249 letters, digits, ., - and _"],
+        ),
+        ({"topics": {"input": "a b"}}, ["topics.input: 'a b' is not allowed: use a topic name of at most 249 letters"]),
+        (
+            {"topics": {"input": "a" * 249}},
+            ["topics.output: the default is not allowed here", "topics.rejected: the default is not allowed here"],
+        ),
+        (
+            {"ontologies": {"my icd": {"sourc": "icd10cm"}}},
+            [
+                f"ontologies.my icd: the key is not allowed: {NAME}",
+                "ontologies.my icd.sourc: unknown key: use source; did you mean 'source'?",
+                "ontologies.my icd.source: required: use text that is not empty",
+            ],
+        ),
+        (
+            {"ontologies": {"odor": {"values": [3]}}},
+            [
+                "ontologies.odor.values: a list of 1 is not allowed: use a list of text that is not empty",
+                "ontologies.odor.values[0]: 3 is not allowed: use text that is not empty; quotes make it text",
+            ],
+        ),
+        (
+            {"mechanism": {"name": "rank_swapping", "k": 1}},
+            ["mechanism.k: 1 is not allowed: use a whole number of at least 2 or a mapping"],
+        ),
+        (
+            {"mechanism": {"name": "rank_swapping", "k": {"principal": 1}, "reference": "mean"}},
+            [
+                "mechanism.k.principal: 1 is not allowed: use a whole number of at least 2",
+                "mechanism.reference: unknown key: use name, k, p, multivariate, intervals or distance",
+            ],
+        ),
+        (
+            {"mechanism": {"name": "pramm"}},
+            ["mechanism.name: 'pramm' is not allowed: use semantic_noise, microaggregation"],
+        ),
+        (
+            {"attributes": {"principal": {"label": None}}},
+            ["attributes.principal.label: nothing is given: use text that is not empty"],
+        ),
+        ({"worker": {"batch_records": 5.0}}, ["worker.batch_records: 5.0 is not allowed: use a whole number"]),
+    ],
+)
+def test_errors_in_alternatives_name_the_nearest_one(data, sections, lines):
+    given = {**data(), **sections} if "mechanism" in sections else data(**sections)
+    with pytest.raises(ConfigurationError) as raised:
+        parse_configuration(given)
+    found = [line.strip() for line in str(raised.value).splitlines()[1:]]
+    assert [text[: len(line)] for text, line in zip(found, lines, strict=True)] == lines

@@ -1,8 +1,8 @@
 """Draws by the exponential mechanism in a tree, without visiting its concepts one by one.
 
 The concepts at one distance from a are the descendants, at one depth, of an ancestor s of a, except those below the
-child of s that leads to a (see ``core.replacement.tree``). Each such *region* has one weight, exp(−ε·sd/2), and a known
-number of candidates. There are at most depth · height regions, whatever the size of the tree.
+child of s that leads to a (see ``core.replacement.level_bitsets``). Each such *region* has one weight, exp(−ε·sd/2),
+and a known number of candidates. There are at most depth · height regions, whatever the size of the tree.
 """
 
 from __future__ import annotations

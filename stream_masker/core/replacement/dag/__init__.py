@@ -6,12 +6,11 @@ engine with a picture and an example.
 
 * ``index``: arrays that depend on the taxonomy and the candidates alone; built once.
 * ``query``: the named tuples that kernels pass to each other, first of all ``Query``.
-* ``cache``: levels of values and results of queries, in bounded memory; ``eviction`` makes room.
+* ``cache``: levels of values and results of queries, in bounded memory.
 * ``scratch``: memory for one query at a time, with the marked ancestors of its value and its reference.
 * ``pruning``: bounds that exclude members, blocks and lists that contain no admissible candidate.
 * ``enumeration``: all admissible candidates of a level; ``near_set`` finds those of all levels at once.
 * ``sampling``: one admissible candidate of a level, drawn uniformly.
-* ``prefetch``: loads into the processor's cache what the next values of a batch will read.
 * ``engine``: the choice of the level, and the loop over a batch. It is the only module with a class for other packages.
 
 Notation in kernels: a is the value, r the reference and c a candidate, all as positions in the taxonomy; s is an

@@ -5,7 +5,8 @@
 * Of a query (a value, a reference and a sign): sd(a, r), and for each level of a its *status*: whether it is known to
   have admissible candidates, and which they are if they had to be enumerated.
 
-All of it is a function of the taxonomy and the candidates. Eviction therefore never changes a replacement.
+All of it is a function of the taxonomy and the candidates, so the cache never changes a replacement. When it is full,
+it is cleared.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, GraphArrays, MemberLists
 from stream_masker.core.replacement.levels import Separation, wu_palmer_level
 
-VALUES, LEVELS, GROUPS, QUERIES, STATUSES, LISTED_PLACES, BATCHES = range(7)
-"""Indices of ``CandidateCache.used``: how much of each array is filled. BATCHES counts the batches."""
+VALUES, LEVELS, GROUPS, QUERIES, STATUSES, LISTED_PLACES = range(6)
+"""Indices of ``CandidateCache.used``: how much of each array is filled."""
 
 UNKNOWN, EMPTY, NONEMPTY, LISTED = range(4)
 """Statuses of a level for a query: nothing is known; there is no admissible candidate; there are some; LISTED + i: they
@@ -29,25 +30,19 @@ are listed in ``CandidateCache.listed`` from index i on."""
 MAX_LISTED = 1 << 14
 """The maximum number of candidates that are listed for a level. If more are admissible, sampling soon finds one."""
 
-BATCH_MASK = int64((1 << 31) - 1)
-
 QUERY = np.dtype(
     [
         ("key", np.int64),
         ("start", np.int64),
-        ("batch", np.int32),
         ("near_set", np.int32),
         ("depth", np.int16),
         ("links", np.int16),
-        ("is_requested_again", np.int32),
     ]
 )
 """An entry of ``CandidateCache.queries``.
 
-key: ``query_key``; 0 in an empty entry. start: index of the statuses of the query's levels. batch: the batch that
-brought the query. near_set: number of list members that include all concepts nearer to r than a is; 0 unless sign < 0.
-depth,
-links: the own distance. is_requested_again: 1 if a later batch brought the query, too.
+key: ``query_key``; 0 in an empty entry. start: index of the statuses of the query's levels. near_set: number of
+list members that include all concepts nearer to r than a is; 0 unless sign < 0. depth, links: the own distance.
 """
 
 GROUP = np.dtype([("list", np.int32), ("step", np.int32)])
@@ -68,7 +63,7 @@ class CandidateCache(NamedTuple):
     listed: a number n and n *places*, ascending: indices of the admissible members among the level's members; or -n and
         n concepts in any order, which ``near_set.sort_listed`` converts to places when one is drawn.
     max_groups: (1,) the maximum number of groups of a value.
-    used: (7,) how much of each array is filled.
+    used: (6,) how much of each array is filled.
     """
 
     value_ids: Int32Array
@@ -103,7 +98,7 @@ def new_candidate_cache(concepts: int, max_groups: int, size: int) -> CandidateC
         statuses=np.empty(12 * levels, np.int32),
         listed=np.empty(4 * levels + 2 * MAX_LISTED, np.int32),
         max_groups=np.array([max_groups], np.int64),
-        used=np.zeros(BATCHES + 1, np.int64),
+        used=np.zeros(LISTED_PLACES + 1, np.int64),
     )
 
 
@@ -119,6 +114,15 @@ def cache_has_room(cache: CandidateCache) -> bool:
         and used[STATUSES] + 2 * most <= cache.statuses.size
         and used[LISTED_PLACES] + MAX_LISTED < cache.listed.size
     )
+
+
+@kernel
+def clear_cache(cache: CandidateCache) -> None:
+    """Remove all values and queries."""
+    cache.value_ids[:] = 0
+    for entry in range(cache.queries.size):
+        cache.queries[entry].key = 0
+    cache.used[:] = 0
 
 
 @kernel
@@ -172,27 +176,15 @@ def first_level_at(cache: CandidateCache, first: int, stop: int, distance: float
 
 @inlined
 def query_key(concepts: int, a: int, r: int, sign: int) -> int:
-    """Return a number, not 0, for each (a, r, sign); r is -1 if sign is 0. ``value_of_key`` inverts it."""
+    """Return a number, not 0, for each (a, r, sign); r is -1 if sign is 0."""
     return ((a * (concepts + 1) + r + 1) * 3) + sign + 2
-
-
-@inlined
-def value_of_key(cache: CandidateCache, key: int) -> int:
-    """Return the number of the cached value of a query."""
-    return int64(cache.value_ids[(key - 1) // 3 // (cache.value_ids.size + 1)])
-
-
-@inlined
-def home_entry(cache: CandidateCache, key: int) -> int:
-    """Return the entry of ``queries`` where the search for a key begins."""
-    return int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & (cache.queries.size - 1)
 
 
 @inlined
 def find_entry(cache: CandidateCache, key: int) -> int:
     """Return the entry of ``queries`` with the key, or the empty entry where it is to be added."""
     mask = cache.queries.size - 1
-    entry = home_entry(cache, key)
+    entry = int64((np.uint64(key) * HASH_MULTIPLIER) >> np.uint64(24)) & mask
     while cache.queries[entry].key != 0 and cache.queries[entry].key != key:
         entry = (entry + 1) & mask
     return entry
@@ -207,11 +199,9 @@ def add_query(
     query = cache.queries[entry]
     query.key = key
     query.start = start
-    query.batch = current_batch(cache)
     query.near_set = near_set
     query.depth = own_distance.depth
     query.links = own_distance.links
-    query.is_requested_again = 0
     for j in range(start, start + levels):
         cache.statuses[j] = UNKNOWN
     cache.used[STATUSES] = start + levels
@@ -222,19 +212,6 @@ def add_query(
 def cached_own_distance(cache: CandidateCache, entry: int) -> Separation:
     """Return the own distance of a cached query."""
     return Separation(int64(cache.queries[entry].depth), int64(cache.queries[entry].links))
-
-
-@inlined
-def current_batch(cache: CandidateCache) -> int:
-    """Return the number of the batch, modulo 2³¹."""
-    return cache.used[BATCHES] & BATCH_MASK
-
-
-@inlined
-def note_request(cache: CandidateCache, entry: int) -> None:
-    """Mark a query as requested again if an earlier batch brought it."""
-    if cache.queries[entry].batch != current_batch(cache):
-        cache.queries[entry].is_requested_again = 1
 
 
 @inlined

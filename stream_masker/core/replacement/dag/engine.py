@@ -18,7 +18,6 @@ from stream_masker.core.random.draws import uniform
 from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
-    BATCHES,
     EMPTY,
     NONEMPTY,
     UNKNOWN,
@@ -26,16 +25,14 @@ from stream_masker.core.replacement.dag.cache import (
     add_value,
     cache_has_room,
     cached_own_distance,
+    clear_cache,
     find_entry,
     first_level_at,
     new_candidate_cache,
-    note_request,
     query_key,
 )
-from stream_masker.core.replacement.dag.eviction import evict
 from stream_masker.core.replacement.dag.index import GraphArrays, MemberLists, build_graph, build_member_lists
 from stream_masker.core.replacement.dag.near_set import near_lists, near_set_size
-from stream_masker.core.replacement.dag.prefetch import PREFETCH_DISTANCE, prefetch_draws, prefetch_queries, sign_of
 from stream_masker.core.replacement.dag.pruning import compute_bounds
 from stream_masker.core.replacement.dag.query import Query, ReplacementArrays, TaskArrays
 from stream_masker.core.replacement.dag.sampling import draw_from_level
@@ -82,7 +79,7 @@ class DagReplacer:
             graph,
             lists,
             new_candidate_cache(len(tau), most, min(cached_levels, len(tau) * most)),
-            new_ancestor_scratch(len(tau), ancestors, int(tau.depth.max()), predicted=PREFETCH_DISTANCE),
+            new_ancestor_scratch(len(tau), ancestors, int(tau.depth.max())),
         )
         self._lock = Lock()
 
@@ -118,6 +115,14 @@ def max_groups(graph: GraphArrays, lists: MemberLists) -> int:
 
 
 @inlined
+def sign_of(a: int, r: int, noise: float) -> int:
+    """Return the sign condition of a value: 1 farther, -1 nearer, 0 none."""
+    if r < 0 or r == a:
+        return int64(0)
+    return int64(1) if noise > 0.0 else int64(-1)
+
+
+@inlined
 def query_of(dag: DagArrays, a: int, r: int, sign: int) -> Query:
     """Return the query of a cached value. Add it to the cache if it is new."""
     graph, lists, cache, scratch = dag
@@ -131,8 +136,6 @@ def query_of(dag: DagArrays, a: int, r: int, sign: int) -> Query:
         _, own_distance = common_subsumer(graph, scratch, r if sign != 0 else a, VALUE)
         near_set = near_set_size(graph, lists, scratch, r, own_distance) if sign < 0 else int64(0)
         add_query(cache, entry, key, level_count, own_distance, near_set)
-    else:
-        note_request(cache, entry)
     return Query(a, r, sign, cached_own_distance(cache, entry), entry, first_level, level_count)
 
 
@@ -285,11 +288,10 @@ def replace_all_in_dag(
     flags = np.zeros(codes.size, np.uint8)
     task = TaskArrays(order, codes, references, noise, rounding, ties)
     result = ReplacementArrays(chosen, distances, flags)
-    dag.cache.used[BATCHES] += 1
     at = int64(0)
     while at < order.size:
         if not cache_has_room(dag.cache):
-            evict(dag.cache)
+            clear_cache(dag.cache)
         a = int64(codes[order[at]])
         if a >= 0 and dag.cache.value_ids[a] == 0:
             add_value(dag.graph, dag.lists, dag.cache, a)
@@ -305,14 +307,9 @@ def replace_cached(dag: DagArrays, calibrated: bool, start: int, task: TaskArray
     Return the index where it stopped. The value at ``start`` must be cached. As a ``part``, it counts no references to
     arrays for each value.
     """
-    graph, lists, cache, _ = dag
+    _, lists, cache, _ = dag
     order = task.order
-    prefetch_queries(graph, cache, task, start, start + PREFETCH_DISTANCE)
     for at in range(start, order.size):
-        if at % PREFETCH_DISTANCE == 0:
-            stop = min(at + PREFETCH_DISTANCE, order.size)
-            prefetch_draws(dag, task, calibrated, at, stop)
-            prefetch_queries(graph, cache, task, stop, stop + PREFETCH_DISTANCE)
         n = order[at]
         a = int64(task.codes[n])
         if a >= 0 and task.noise[n] != 0.0:

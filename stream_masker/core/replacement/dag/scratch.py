@@ -97,7 +97,6 @@ class AncestorScratch(NamedTuple):
     others_by_depth: by depth: the least depth that a candidate must exceed over any other at least so deep (sign > 0).
     common: array of ``BOUND``; one for each common ancestor of a and r.
     near: array of ``NEAR_MEMBER``. members, small_level: arrays of ``MEMBER``. found: array of ``LEVEL_CONCEPT``.
-    predicted: the level that each of the next values will probably draw from; -1 for none.
     """
 
     marks: UInt8Array
@@ -113,14 +112,10 @@ class AncestorScratch(NamedTuple):
     members: RecordArray
     small_level: RecordArray
     found: RecordArray
-    predicted: Int64Array
 
 
-def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicted: int) -> AncestorScratch:
-    """Scratch memory for a taxonomy whose concepts have at most this number of ancestors and depths.
-
-    ``predicted``: the number of values that are prefetched together.
-    """
+def new_ancestor_scratch(concepts: int, ancestors: int, depths: int) -> AncestorScratch:
+    """Return scratch memory for a taxonomy whose concepts have at most this number of ancestors and depths."""
     return AncestorScratch(
         marks=np.zeros(2 * concepts, np.uint8),
         step_of=np.zeros(concepts, np.int16),
@@ -135,7 +130,6 @@ def new_ancestor_scratch(concepts: int, ancestors: int, depths: int, *, predicte
         members=np.zeros(MAX_MEMBERS, MEMBER),
         small_level=np.zeros(MAX_SMALL_LEVEL, MEMBER),
         found=np.zeros(MAX_NEAR_SET, LEVEL_CONCEPT),
-        predicted=np.zeros(predicted, np.int64),
     )
 
 

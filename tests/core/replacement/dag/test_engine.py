@@ -149,47 +149,6 @@ def test_the_cache_is_bounded(d):
     assert len({used.tobytes() for used in most}) > 1
 
 
-def test_eviction_keeps_the_queries_that_are_requested_again(d):
-    """Many other queries are requested once. Eviction removes queries that were not requested since the last one."""
-    engine = DagReplacer(d, candidates="all", calibrated=True, cached_levels=20_000)
-    cache = engine._dag.cache
-    regular = of_few_codes(d, 100, seed=1)
-    expected = engine.replace(regular)
-    engine.replace(regular)
-    kept = cached_keys(cache)
-    request_until_eviction(engine, d, seeds=range(10, 60))
-    assert kept <= cached_keys(cache)
-    assert cache.used[QUERIES] < cache.queries.size // 4
-    again = engine.replace(regular)
-    np.testing.assert_array_equal(again.codes, expected.codes)
-    np.testing.assert_array_equal(again.distances, expected.distances)
-    request_until_eviction(engine, d, seeds=range(60, 110))
-    assert kept <= cached_keys(cache)
-    request_until_eviction(engine, d, seeds=range(110, 160))
-    assert not kept & cached_keys(cache)
-
-
-def of_few_codes(d, size, seed) -> ReplacementTask:
-    """Few values: the cache has room for all of them, but not for all their queries."""
-    task = values(d, size, seed)
-    return ReplacementTask(2_000 + task.codes % 150, task.references, task.noise, task.rounding, task.ties)
-
-
-def cached_keys(cache) -> set[int]:
-    keys = cache.queries["key"]
-    return set(keys[keys != 0].tolist())
-
-
-def request_until_eviction(engine, d, seeds) -> None:
-    """Requests values once each, until some queries have been evicted."""
-    for seed in seeds:
-        before = int(engine._dag.cache.used[QUERIES])
-        engine.replace(of_few_codes(d, 200, seed))
-        if engine._dag.cache.used[QUERIES] < before:
-            return
-    raise AssertionError("all queries fit into the cache")
-
-
 def test_the_scratch_memory_is_clean_after_a_batch(d):
     engine = DagReplacer(d, candidates="all", calibrated=True)
     engine.replace(values(d, 2_000))
@@ -242,7 +201,7 @@ def test_marked_ancestors_determine_the_least_common_subsumer(d, side):
     """It equals that of the closure: the deepest common ancestor; in a tie, the fewest links, then the last one."""
     tau = d.taxonomy
     up, graph = tau.closure, build_graph(tau)
-    scratch = new_ancestor_scratch(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()), predicted=1)
+    scratch = new_ancestor_scratch(len(tau), int(np.diff(up.offsets).max()), int(tau.depth.max()))
     rng = np.random.default_rng(2)
     long_rows = rng.permutation(np.flatnonzero(np.diff(up.offsets) > 2 * ANCESTOR_LINE))
     for a in [*rng.integers(0, len(tau), 20), *long_rows[:5]]:

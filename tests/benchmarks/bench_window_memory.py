@@ -6,8 +6,8 @@ partitions with the default delay, and adds the blocks, encoded and decoded, to 
 ``window_records`` a day becomes a sample, whose blocks have one record each; the window then also holds the blocks of
 one level below its own.
 
-The resident memory of the process, in MB: ``before``, with the ontology and the kernels; ``full``, with the window;
-``peak``, the greatest one, while its counts are added up for the statistics.
+The resident memory of the process that counts, in MB: ``before``, with the ontology and the encoded blocks;
+``full``, with the window; ``peak``, the greatest one, while its counts are added up for the statistics.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
@@ -74,10 +76,12 @@ def measured(rate: int, sampled: bool, records: int) -> list[float]:
     with tempfile.TemporaryDirectory() as name:
         configuration = configured(Path(name), "localhost:1", LARGEST, SHAPES["nested"])
         size = 1 if sampled else max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
-        raw, masking = encoded(configuration, size, records)
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:
+            raw = other.submit(encoded, configuration, size, records).result()
+        taxonomies = Masking(configuration).taxonomies
     before = resident(os.getpid()) / MB
     log = WindowLog(CalibrationSettings(window_records=records, every_records=2**60), first=False)
-    fill(log, (decode_block(one, masking.taxonomies) for one in itertools.cycle(raw)), records // size, sampled)
+    fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, sampled)
     full, window = resident(os.getpid()) / MB, log.window()
     assert window is not None
     assert window.original.records == window.masked.records == window.records
@@ -86,7 +90,7 @@ def measured(rate: int, sampled: bool, records: int) -> list[float]:
     return [len(window.entries), window.records, before, full, peak]
 
 
-def encoded(configuration: Configuration, size: int, records: int) -> tuple[list[bytes], Masking]:
+def encoded(configuration: Configuration, size: int, records: int) -> list[bytes]:
     """Return encoded blocks of ``size`` records each."""
     number = min(records, DISTINCT * size)
     values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(number)]
@@ -96,7 +100,7 @@ def encoded(configuration: Configuration, size: int, records: int) -> tuple[list
         masking.masker.mask("discharges", 0, inputs(values[start : start + size], start), statistics_version=1).blocks
         for start in range(0, number, size)
     )
-    return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks], masking
+    return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks]
 
 
 def inputs(values: list[bytes], start: int) -> Inputs:

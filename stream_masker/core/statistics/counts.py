@@ -204,7 +204,7 @@ def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Spar
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
     """Return the counts of A's and of B's values over the rows of a pair; ``size_b``: see ``pair_counts``."""
     a, b = np.divmod(pair.keys, size_b)
-    return _collect(a, pair.counts, pair.key_bits), _collect(b, pair.counts, pair.key_bits)
+    return sum_by_key(a, pair.counts, pair.key_bits), sum_by_key(b, pair.counts, pair.key_bits)
 
 
 def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
@@ -219,7 +219,7 @@ def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
         first, second = parts
         return SparseCounts(*add_counts(first.keys, first.counts, second.keys, second.counts, 1))
     keys, counts = (np.concatenate(each) for each in zip(*((part.keys, part.counts) for part in parts), strict=True))
-    return _collect(keys, counts, bits)
+    return sum_by_key(keys, counts, bits)
 
 
 def _united_bits(parts: Sequence[SparseCounts]) -> UInt64Array | None:
@@ -305,7 +305,7 @@ def _run_starts(ordered: Int64Array) -> Int64Array:
     return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
 
 
-def _collect(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
+def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]

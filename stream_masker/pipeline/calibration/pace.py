@@ -61,8 +61,8 @@ def divergence(window: Window, statistics: Statistics, taxonomies: Mapping[str, 
 def _values(window: Window, attribute: int, size: int) -> SparseCounts:
     """Return the counts of an attribute's original values in the window; ``size``: of its taxonomy."""
     totals = np.zeros(size, np.int64)
-    for entry in window.entries:
-        counts = entry.block.original.values[attribute]
+    for part in window.parts:
+        counts = part.columns.original.values[attribute].total(part.chosen)
         totals[counts.keys] += counts.counts
     keys = np.flatnonzero(totals)
     return SparseCounts(keys, totals[keys])

@@ -6,11 +6,13 @@ samples, and thins them until they fit, so that the window always reaches back a
 
 from __future__ import annotations
 
+import sys
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final, TypeAlias
 
-from stream_masker.pipeline.records import Block, Stratum
+from stream_masker.pipeline.calibration.segments import Segment
+from stream_masker.pipeline.records import Block
 
 NO_TIME: Final = -1
 """The time of a block whose records have no timestamps. It never becomes too old; only newer records displace it."""
@@ -21,27 +23,24 @@ ROOM_TO_LOWER: Final = 0.75
 BlockKey: TypeAlias = tuple[str, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Entry:
-    """A block at its offset on the calibration topic. time: milliseconds since the epoch (``effective_time``)."""
+    """A block at its offset on the calibration topic. Its counts are those of ``segment`` at ``index``.
+
+    time: milliseconds since the epoch (``effective_time``); key: the same for all blocks that count the same records.
+    """
 
     offset: int
     time: int
-    block: Block
-
-    @property
-    def key(self) -> BlockKey:
-        """The same for all blocks that count the same records."""
-        return self.block.topic, self.block.partition, self.block.first_offset, self.level
-
-    @property
-    def records(self) -> int:
-        return self.block.original.records
+    key: BlockKey
+    records: int
+    segment: Segment
+    index: int
 
     @property
     def level(self) -> int:
         """The level of the block's stratum; -1 if it counts all records."""
-        return -1 if self.block.stratum is None else self.block.stratum.level
+        return self.key[3]
 
     def is_older(self, than: float) -> bool:
         """Return whether the block's time is before ``than``, in milliseconds. A block without a time is never
@@ -49,8 +48,26 @@ class Entry:
         return self.time != NO_TIME and self.time < than
 
 
+class BlockStore:
+    """Stores blocks in segments, those of different levels apart, because queues drop blocks by age and by level."""
+
+    def __init__(self) -> None:
+        self._open: dict[int, Segment] = {}
+
+    def entry(self, offset: int, time: int, block: Block) -> Entry:
+        """Store a block, and return its entry."""
+        level = -1 if block.stratum is None else block.stratum.level
+        segment = self._open.get(level)
+        if segment is None or segment.is_full:
+            segment = self._open[level] = Segment()
+        key = sys.intern(block.topic), block.partition, block.first_offset, level
+        return Entry(offset, time, key, block.original.records, segment, segment.add(block))
+
+
 class BlockQueue:
     """Blocks in the topic's order: at least one, at most ``capacity`` records if there are several.
+
+    As many blocks may be without records. They have only rejected ones.
 
     None of the first blocks is older than ``age`` milliseconds before the latest time. Of two blocks with the same key,
     the later one counts, at its own offset. The time of the earlier one still determines the latest time while its
@@ -67,6 +84,7 @@ class BlockQueue:
         self._entries: deque[Entry] = deque()
         self._counting: dict[BlockKey, Entry] = {}
         self._latest = NO_TIME
+        self._empty = 0
 
     def push(self, entry: Entry) -> None:
         """Add a block, and drop the first blocks that no longer belong to the queue."""
@@ -76,6 +94,7 @@ class BlockQueue:
         self._count(entry, entry.records)
         self._counting[entry.key] = entry
         self._entries.append(entry)
+        self._empty += not entry.records
         self._latest = max(self._latest, entry.time)
         while len(self._entries) > 1 and self._is_outside(self._entries[0]):
             self._drop_first()
@@ -100,10 +119,15 @@ class BlockQueue:
     def _is_outside(self, first: Entry) -> bool:
         too_many = self.records > self.capacity
         self.overflowed |= too_many
-        return too_many or first.is_older(self._latest - self._age) or not self._counts(first)
+        return too_many or self._is_past(first)
+
+    def _is_past(self, first: Entry) -> bool:
+        """Return whether the first block is too old or does not count, or there are too many blocks without records."""
+        return self._empty > self.capacity or first.is_older(self._latest - self._age) or not self._counts(first)
 
     def _drop_first(self) -> None:
         dropped = self._entries.popleft()
+        self._empty -= not dropped.records
         if self._counts(dropped):
             del self._counting[dropped.key]
             self._count(dropped, -dropped.records)
@@ -116,7 +140,7 @@ class SampledQueue(BlockQueue):
 
     The level rises as soon as the sample is too large. It falls when a larger sample would take ``ROOM_TO_LOWER`` of
     the capacity at most, and all blocks have the strata of that level. Strata that are two levels too low, which will
-    hardly be needed again, are dropped. No block is dropped because of the capacity.
+    hardly be needed again, are dropped. No block is dropped because of the records of others.
     """
 
     def __init__(self, capacity: int, age: float, *, level: int = 0, fixed_until: int = -1) -> None:
@@ -130,11 +154,11 @@ class SampledQueue(BlockQueue):
         self._by_level: Counter[int] = Counter()
         self._starts: deque[tuple[int, int]] = deque()
 
-    def push(self, entry: Entry) -> None:
-        stratum = entry.block.stratum or Stratum(0, 0)
-        self._require(entry.offset, max(stratum.start, self.level - 1))
-        if stratum.level >= self.level - 1:
-            super().push(entry)
+    def add(self, entry: Entry, start: int) -> None:
+        """Add a block of a stratum; ``start``: the lowest level that is counted of its records."""
+        self._require(entry.offset, max(start, self.level - 1))
+        if entry.level >= self.level - 1:
+            self.push(entry)
         if entry.offset > self._fixed_until:
             self._fit(entry.offset)
 
@@ -149,7 +173,7 @@ class SampledQueue(BlockQueue):
         return sum(records for one, records in self._by_level.items() if one >= level)
 
     def _is_outside(self, first: Entry) -> bool:
-        return first.is_older(self._latest - self._age) or not self._counts(first)
+        return self._is_past(first)
 
     def _require(self, offset: int, start: int) -> None:
         """Record that the strata below ``start`` are missing for the block at an offset."""
@@ -178,5 +202,6 @@ class SampledQueue(BlockQueue):
                 del self._counting[entry.key]
                 self._count(entry, -entry.records)
         self._entries = deque(entry for entry in self._entries if entry.level >= level)
+        self._empty = sum(not entry.records for entry in self._entries)
         self._latest = max((entry.time for entry in self._entries), default=NO_TIME)
         self._require(position, level)

@@ -7,15 +7,20 @@ calibrator that restarts from the first block of the last published version reac
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, reduce
-from operator import add
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Literal, NamedTuple
+
+import numpy as np
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.dtypes import BoolArray, Int64Array
+from stream_masker.core.numeric import Moments, merge_moments
 from stream_masker.core.random.distinct import Sketch, distinct, merged
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, Entry, SampledQueue
+from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, BlockStore, Entry, SampledQueue
+from stream_masker.pipeline.calibration.segments import BlockColumns, CountColumns, Segment, distortion_totals
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts, add_styles
 from stream_masker.pipeline.wire.statistics import BlockRange
@@ -67,6 +72,17 @@ class MaskingEffect:
     unchanged_records: float
 
 
+class WindowPart(NamedTuple):
+    """The blocks of a window that are in one segment.
+
+    chosen: (n,) those of the segment that are in the window; positions: their positions in the window, in this order.
+    """
+
+    columns: BlockColumns
+    chosen: BoolArray
+    positions: Int64Array
+
+
 @dataclass(frozen=True)
 class Window:
     """The blocks that statistics are computed from, in the topic's order; at least one.
@@ -91,34 +107,59 @@ class Window:
         return (max(times) - min(times)) / 1000 if times else 0.0
 
     @cached_property
+    def parts(self) -> tuple[WindowPart, ...]:
+        """The blocks by their segments."""
+        positions: dict[Segment, list[int]] = {}
+        for position, entry in enumerate(self.entries):
+            positions.setdefault(entry.segment, []).append(position)
+        return tuple(self._part(segment, np.array(found)) for segment, found in positions.items())
+
+    def _part(self, segment: Segment, positions: Int64Array) -> WindowPart:
+        columns, indices = segment.columns, np.array([self.entries[position].index for position in positions])
+        chosen = np.zeros(len(columns.unchanged), np.bool_)
+        chosen[indices] = True
+        return WindowPart(columns, chosen, positions[np.argsort(indices)])
+
+    @cached_property
     def original(self) -> Counts:
         """The counts of the window before masking."""
-        return merge(entry.block.original for entry in self.entries)
+        return self._counts("original")
 
     @cached_property
     def masked(self) -> Counts:
         """The counts of the window after masking."""
-        return merge(entry.block.masked for entry in self.entries)
+        return self._counts("masked")
+
+    def _counts(self, side: Literal["original", "masked"]) -> Counts:
+        columns: list[tuple[CountColumns, WindowPart]] = [(getattr(part.columns, side), part) for part in self.parts]
+        total = merge(counts.total(part.chosen) for counts, part in columns)
+        moments: list[Moments | None] = [None] * len(self.entries)
+        for counts, part in columns:
+            for position, index in zip(part.positions, np.flatnonzero(part.chosen), strict=True):
+                moments[position] = counts.moments_of(index)
+        return replace(total, numeric=merge_moments(moments))
 
     @property
     def styles(self) -> tuple[StyleCounts, ...]:
         """The styles of the original codes of each attribute; empty if no block counts them."""
-        return add_styles(entry.block.styles for entry in self.entries)
+        return add_styles(part.columns.style_totals(part.chosen) for part in self.parts)
 
     @property
     def distortions(self) -> tuple[Distortion, ...]:
         """The distortion of each attribute."""
-        columns = zip(*(entry.block.distortions for entry in self.entries), strict=True)
-        return tuple(reduce(add, column, Distortion()) for column in columns)
+        rows = np.concatenate([part.columns.distortions[part.chosen] for part in self.parts])
+        positions = np.concatenate([part.positions for part in self.parts])
+        return distortion_totals(rows[np.argsort(positions)])
 
     def effect(self, attributes: Sequence[str]) -> MaskingEffect:
         """Return the effect of masking; ``attributes``: their names, in the order of the blocks."""
         by_name = dict(zip(attributes, self.distortions, strict=True))
+        unchanged = sum(int(part.columns.unchanged[part.chosen].sum(dtype=np.int64)) for part in self.parts)
         return MaskingEffect(
             unchanged={name: one.unchanged / max(one.values, 1) for name, one in by_name.items()},
             truncated={name: one.truncated / max(one.values, 1) for name, one in by_name.items()},
             unsigned={name: one.unsigned / max(one.values, 1) for name, one in by_name.items()},
-            unchanged_records=sum(entry.block.unchanged for entry in self.entries) / max(self.records, 1),
+            unchanged_records=unchanged / max(self.records, 1),
         )
 
 
@@ -141,6 +182,7 @@ class WindowLog:
         capacity, age = settings.window_records, settings.window_age * 1000
         self._published = -1 if since is None else since.last
         level = None if since is None else since.level
+        self._store = BlockStore()
         self._whole = BlockQueue(capacity, age)
         self._sampled = SampledQueue(
             capacity, age, level=level or 0, fixed_until=-1 if level is None else self._published
@@ -159,7 +201,7 @@ class WindowLog:
         if offset <= self.position:
             return None
         self.position = offset
-        added = self._push(Entry(offset, effective_time(block.timestamp, written), block))
+        added = self._push(offset, effective_time(block.timestamp, written), block)
         if offset <= self._published:
             return None
         self._new += added
@@ -194,14 +236,15 @@ class WindowLog:
         """Whether the new records have as many noise keys as a version needs; True if their noise is by position."""
         return self._new_keys is None or distinct(self._new_keys) >= self._least
 
-    def _push(self, entry: Entry) -> int:
+    def _push(self, offset: int, time: int, block: Block) -> int:
         """Add a block. Return the number of its records that are in the window."""
-        if entry.block.stratum is None:
-            if self._is_sampled:
-                return 0
+        if block.stratum is None and self._is_sampled:
+            return 0
+        entry = self._store.entry(offset, time, block)
+        if block.stratum is None:
             self._whole.push(entry)
             return entry.records
-        self._sampled.push(entry)
+        self._sampled.add(entry, block.stratum.start)
         if not self._is_sampled and self._sampled.records >= self.settings.min_records:
             self._is_sampled = True
             self._whole = BlockQueue(self.settings.window_records, self.settings.window_age)

@@ -85,7 +85,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     group, prefix = consumer_group_id(configuration), transactional_id_prefix(configuration)
     inputs, outputs, rejected = (_patterns(topics, role) for role in ("input", "output", "rejected"))
     yield from _topics(PrincipalRole.PRODUCER, inputs, "Write")
-    yield from _topics(PrincipalRole.WORKER, inputs, "Read")
+    yield from _topics(PrincipalRole.WORKER, inputs, "Read", "DescribeConfigs")
     yield from _topics(PrincipalRole.WORKER, [*outputs, *rejected], "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.calibration, "Write", "DescribeConfigs")
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")

@@ -37,6 +37,9 @@ NOT_KAFKA = "the topics cannot be described: the broker's response is not that o
 NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 
 CLEANUP_POLICY, RETENTION_MS, TOPIC_LIMIT_PROPERTY = "cleanup.policy", "retention.ms", "max.message.bytes"
+COMPRESSION_TYPE, UNCOMPRESSED = "compression.type", "uncompressed"
+"""The input's compression. Otherwise a producer could send batches of some kilobytes that take gigabytes when a worker
+decompresses them; this way the broker decompresses each batch and refuses it if it is larger than the topic allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class ExistingTopic:
     partitions: int
     cleanup: str
     retention_ms: int
+    compression: str = UNCOMPRESSED
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,12 @@ class RequiredTopic:
     at_least: int = 1
     cleanup: str | None = None
     retention_ms: int = 0
+
+    def advice(self, existing: ExistingTopic) -> str:
+        """Return what should be changed in a topic that meets the requirements; empty if nothing should."""
+        if self.settings.get(COMPRESSION_TYPE, existing.compression) == existing.compression:
+            return ""
+        return compression_advice(self.name, existing.compression)
 
     def problems(self, existing: ExistingTopic) -> list[str]:
         """Return the problems of an existing topic of this name, each with its remedy."""
@@ -94,7 +104,20 @@ class RequiredTopic:
         return f"{RETENTION_MS}={existing.retention_ms}: {self._alter(RETENTION_MS, self.retention_ms)}"
 
     def _alter(self, name: str, value: object) -> str:
-        return f"kafka-configs.sh --alter --entity-type topics --entity-name {self.name} --add-config {name}={value}"
+        return alter_command(self.name, name, value)
+
+
+def alter_command(topic: str, name: str, value: object) -> str:
+    """Return the command that changes a setting of a topic."""
+    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
+
+
+def compression_advice(topic: str, compression: str) -> str:
+    """Return why an input topic should not be compressed, and the remedy."""
+    return (
+        f"{COMPRESSION_TYPE}={compression}: a producer can send some kilobytes that take more memory than the worker "
+        f"has when they are decompressed: {alter_command(topic, COMPRESSION_TYPE, UNCOMPRESSED)}"
+    )
 
 
 class TopicStatus(StrEnum):
@@ -127,7 +150,8 @@ def required_topics(
 
     An output has as many partitions as the input, because a masked record keeps its partition. The calibration topic
     has one partition, whose order is the order of the window, and retains blocks at least twice as long as the window.
-    The statistics topic is compacted. The output may be compacted unless its records have no keys.
+    The statistics topic is compacted. The output may be compacted unless its records have no keys. A new input is not
+    compressed.
     """
     if partitions < 1:
         raise ParameterError(f"partitions must be at least 1, not {partitions}")
@@ -141,7 +165,7 @@ def required_topics(
     own = [(names.of(name), count) for name, count in counted.items()]
     rejected = {topics.rejected: count for topics, count in sorted(own, key=itemgetter(1))}
     return (
-        *(RequiredTopic("input", name, count, {}) for name, count in counted.items()),
+        *(RequiredTopic("input", name, count, {COMPRESSION_TYPE: UNCOMPRESSED}) for name, count in counted.items()),
         *(
             RequiredTopic("output", topics.output, count, masked, at_least=count, cleanup=uncompacted)
             for topics, count in own
@@ -219,7 +243,8 @@ def _line(topic: RequiredTopic, existing: ExistingTopic | None) -> TopicLine:
     problems = topic.problems(existing)
     if problems:
         return TopicLine(TopicStatus.WRONG, topic.name, "; ".join(problems))
-    return TopicLine(TopicStatus.EXISTS, topic.name, _describe(existing.partitions, {CLEANUP_POLICY: existing.cleanup}))
+    detail = _describe(existing.partitions, {CLEANUP_POLICY: existing.cleanup})
+    return TopicLine(TopicStatus.EXISTS, topic.name, f"{detail} {topic.advice(existing)}".rstrip())
 
 
 def _result_line(before: TopicLine, after: TopicLine, created: Collection[str]) -> TopicLine:
@@ -256,11 +281,11 @@ def await_topics(admin: KafkaAdminClient, names: Collection[str]) -> dict[str, E
 
 
 def _existing(partitions: int, settings: Mapping[str, str]) -> ExistingTopic:
-    return ExistingTopic(partitions, settings[CLEANUP_POLICY], int(settings[RETENTION_MS]))
+    return ExistingTopic(partitions, settings[CLEANUP_POLICY], int(settings[RETENTION_MS]), settings[COMPRESSION_TYPE])
 
 
 def _settings(admin: KafkaAdminClient, names: Iterable[str]) -> dict[str, dict[str, str]]:
-    keys = {CLEANUP_POLICY: None, RETENTION_MS: None}
+    keys = {CLEANUP_POLICY: None, RETENTION_MS: None, COMPRESSION_TYPE: None}
     resources = [ConfigResource(ConfigResourceType.TOPIC, name, keys) for name in names]
     answers = admin.describe_configs(resources) if resources else []
     rows = [row for answer in answers for row in answer.to_object()["resources"]]

@@ -13,7 +13,7 @@ from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.queues import NO_TIME, Entry
+from stream_masker.pipeline.calibration.queues import NO_TIME, BlockStore
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.masker import RecordMasker
@@ -117,5 +117,6 @@ def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
 
 
 def _window(blocks: Sequence[Block]) -> Window:
-    entries = tuple(Entry(offset, NO_TIME, block) for offset, block in enumerate(blocks))
+    store = BlockStore()
+    entries = tuple(store.entry(offset, NO_TIME, block) for offset, block in enumerate(blocks))
     return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))

@@ -10,6 +10,7 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import ClientProperties
 from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
 from stream_masker.service.kafka.retries import RETRY_PROPERTIES
+from stream_masker.service.runtime.memory import memory_limit
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
@@ -25,6 +26,14 @@ librdkafka's default of one second."""
 RECONNECT_MS = 1_000
 """The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
 resume long after a broker is back."""
+
+
+FETCH_SHARE = 16
+"""A response of a broker takes at most one part in this many of the process's memory limit."""
+
+SMALLEST_FETCH, LARGEST_FETCH = 1_000_000, 52_428_800
+"""The bounds of ``fetch.max.bytes``: librdkafka's defaults of ``message.max.bytes``, below which it may not be, and of
+itself."""
 
 
 def transactional_ids(configuration: Configuration) -> list[str]:
@@ -52,10 +61,17 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     defaults = {
         "auto.offset.reset": "earliest",
         "queued.max.messages.kbytes": queued_kilobytes,
+        "fetch.max.bytes": _fetch_bytes(own, memory_limit()),
         "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
         "reconnect.backoff.max.ms": RECONNECT_MS,
     }
     return {**defaults, **own, **_assignor(own), **_membership(configuration)}
+
+
+def _fetch_bytes(properties: ClientProperties, limit: int | None) -> int:
+    """Return the size of a response of a broker; ``limit``: the process's memory in bytes, None for no limit."""
+    least = max(SMALLEST_FETCH, int(properties.get("message.max.bytes", SMALLEST_FETCH)))
+    return max(least, LARGEST_FETCH if limit is None else min(LARGEST_FETCH, limit // FETCH_SHARE))
 
 
 def _membership(configuration: Configuration) -> ClientProperties:

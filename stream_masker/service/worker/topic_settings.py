@@ -13,6 +13,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.controller import require_controller
 from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.topics import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
 
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,19 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
         raise ServiceError("; ".join(problems))
     for risk in rejection_risks(found, outputs):
         log.warning("%s", risk)
+    _check_inputs(configuration, inputs)
+
+
+def _check_inputs(configuration: Configuration, inputs: Sequence[str]) -> None:
+    """Log inputs whose records may become large when they are decompressed."""
+    try:
+        found = topic_settings(configuration, inputs)
+    except KafkaException as failure:
+        log.warning("the settings of the input topics cannot be read: %s", explained(failure.args[0]))
+        return
+    for topic, settings in found.items():
+        if (compression := settings.get(COMPRESSION_TYPE, UNCOMPRESSED)) != UNCOMPRESSED:
+            log.warning("topic %s has %s", topic, compression_advice(topic, compression))
 
 
 def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mapping[str, Mapping[str, str]]:
@@ -70,7 +84,7 @@ def setting_problems(
         if configuration.message.key == "drop" and "compact" in policy:
             yield (
                 f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
-                f"pseudonymize or keep, or {_alter(output, 'cleanup.policy', 'delete')}"
+                f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
             )
     limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
     for topic, settings in found.items():
@@ -78,7 +92,7 @@ def setting_problems(
         if largest is not None and int(largest) < limit:
             yield (
                 f"topic {topic} has max.message.bytes={largest}, less than the {limit} of the producer: "
-                f"{_alter(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
+                f"{alter_command(topic, 'max.message.bytes', limit)}, or set message.max.bytes in kafka.properties"
             )
 
 
@@ -93,9 +107,5 @@ def rejection_risks(found: Mapping[str, Mapping[str, str]], outputs: Collection[
         if settings.get("message.timestamp.type") == "CreateTime" and bound not in {None, NO_TIMESTAMP_BOUND}:
             yield (
                 f"topic {output} has {TIMESTAMP_BOUND}={bound}: older records will be rejected; "
-                f"{_alter(output, TIMESTAMP_BOUND, NO_TIMESTAMP_BOUND)}"
+                f"{alter_command(output, TIMESTAMP_BOUND, NO_TIMESTAMP_BOUND)}"
             )
-
-
-def _alter(topic: str, name: str, value: object) -> str:
-    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"

@@ -18,7 +18,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.pace import Pace, divergence
-from stream_masker.pipeline.calibration.queues import Entry
+from stream_masker.pipeline.calibration.queues import BlockStore
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.statistics import BlockRange
@@ -40,7 +40,8 @@ def window(*blocks: Sequence[int]) -> Window:
         Block("discharges", 0, k, k, 0, 1, counts(codes), counts(codes), (Distortion(),) * 2, {})
         for k, codes in enumerate(blocks)
     ]
-    entries = tuple(Entry(k, 0, block) for k, block in enumerate(made))
+    store = BlockStore()
+    entries = tuple(store.entry(k, 0, block) for k, block in enumerate(made))
     return Window(entries, BlockRange(0, len(entries) - 1, len(entries)))
 
 

@@ -15,7 +15,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.random.sampling import MAX_LEVEL
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch
 from stream_masker.pipeline.calibration.blocks import CountedRecords
-from stream_masker.pipeline.calibration.queues import Entry, SampledQueue
+from stream_masker.pipeline.calibration.queues import BlockStore, SampledQueue
 from stream_masker.pipeline.calibration.sampling import STRATA, next_sampling_level, strata
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog, window_of
 from stream_masker.pipeline.records import Block, Rejected, Stratum
@@ -118,7 +118,7 @@ def test_a_window_is_the_sample_of_one_level_of_all_runs_within_its_age(topic: l
         assert window.records <= BOUNDS.window_records
         assert all(entry.level >= level for entry in entries)
         latest = max(time for offset, time, _ in topic if offset <= window.range.last)
-        first = entries[0].block.first_offset
+        first = entries[0].key[2]
         expected = [o for o, time, b in topic if o <= window.range.last and b.first_offset >= first and b.stratum]
         missing = {o for o in expected if topic[o][2].stratum.level >= level} - {entry.offset for entry in entries}
         assert all(topic[o][2].stratum.start > level or latest - topic[o][1] > 20_000 for o in missing)
@@ -135,12 +135,12 @@ def test_the_window_of_a_version_is_found_again(topic: list[tuple[int, int, Bloc
 
 
 def test_level_rises_with_the_stream_and_falls_when_it_slows_down() -> None:
-    queue, offset, levels = SampledQueue(100, 10_000), 0, []
+    queue, store, offset, levels = SampledQueue(100, 10_000), BlockStore(), 0, []
     for second in range(110):
         rate = 400 if second < 30 else 10
         for level in range(8):
-            entry = Entry(offset, 1000 * second, block(second, Stratum(0, level), max(1, rate >> (level + 1)), 0))
-            queue.push(entry)
+            added = block(second, Stratum(0, level), max(1, rate >> (level + 1)), 0)
+            queue.add(store.entry(offset, 1000 * second, added), start=0)
             offset += 1
         levels.append(queue.level)
         assert queue.records <= 100

@@ -19,7 +19,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.utility import utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import History, Subject
-from stream_masker.pipeline.calibration.queues import Entry
+from stream_masker.pipeline.calibration.queues import BlockStore, Entry
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window
 from stream_masker.pipeline.records import Block
@@ -61,9 +61,10 @@ NOON = counts([("f", "g"), ("g", "g"), ("f", "f"), ("d", "g"), ("b", "c")])
 MASKED = counts([("e", "d"), ("b", "e"), ("a", "g"), ("f", "c"), ("d", "d")])
 
 
-def entry(offset: int, original: Counts, masked: Counts = MASKED) -> Entry:
+def entry(offset: int, original: Counts, masked: Counts = MASKED, styles: tuple[StyleCounts, ...] = ()) -> Entry:
     distortions = (Distortion(5, 0.5, 0.25, 1, 0), Distortion(5, 0.75, 0.5, 0, 2))
-    return Entry(offset, 0, Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}))
+    block = Block("discharges", 0, offset, offset + 9, 0, 1, original, masked, distortions, {}, styles)
+    return BlockStore().entry(offset, 0, block)
 
 
 def window(*entries: Entry) -> Window:
@@ -195,8 +196,7 @@ DOTLESS, DOTTED = StyleCounts(codes=5, dotless=3, dotted=1), StyleCounts(codes=4
 
 
 def styled(offset: int, *styles: StyleCounts) -> Entry:
-    one = entry(offset, MORNING)
-    return replace(one, block=replace(one.block, styles=styles))
+    return entry(offset, MORNING, styles=styles)
 
 
 def test_the_majority_of_the_window_is_published_as_the_style() -> None:

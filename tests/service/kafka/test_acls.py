@@ -97,7 +97,8 @@ def test_each_of_several_input_topics_has_its_rules() -> None:
     given = parse_configuration({**yaml.safe_load(TEXT), "topics": topics})
     written = ("Write", "DescribeConfigs")
     assert topic_rules(given, PrincipalRole.WORKER) == {
-        *((name, False, ("Read",)) for name in ("labs", "visits", "stream-masker.statistics")),
+        *((name, False, ("Read", "DescribeConfigs")) for name in ("labs", "visits")),
+        ("stream-masker.statistics", False, ("Read",)),
         *(
             (name, False, written)
             for name in ("labs.masked", "visits.masked", "rejections", "stream-masker.calibration")
@@ -111,7 +112,8 @@ def test_topics_of_an_expression_are_allowed_by_the_beginning_of_their_names() -
     topics = {"input": r"^ward\.[a-z]+", "output": "masked.{topic}", "rejected": "rejections"}
     given = parse_configuration({**yaml.safe_load(TEXT), "topics": topics})
     worker = topic_rules(given, PrincipalRole.WORKER)
-    assert {("ward.", True, ("Read",)), ("masked.ward.", True, ("Write", "DescribeConfigs"))} <= worker
+    assert ("ward.", True, ("Read", "DescribeConfigs")) in worker
+    assert ("masked.ward.", True, ("Write", "DescribeConfigs")) in worker
     assert ("rejections", False, ("Write", "DescribeConfigs")) in worker
     assert topic_rules(given, PrincipalRole.READER) == {("masked.ward.", True, ("Read",))}
     without = parse_configuration({**yaml.safe_load(TEXT), "topics": {"input": "^[a-d].?", "output": "m.{topic}"}})

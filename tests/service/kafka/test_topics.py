@@ -53,7 +53,17 @@ def test_required_topics_have_cleanup_policies_and_partitions() -> None:
     assert required["statistics"].settings["cleanup.policy"] == "compact"
     assert required["calibration"].settings["cleanup.policy"] == "delete"
     assert required["drift"].settings == {"cleanup.policy": "delete"}
-    assert required["input"].settings == {}
+    assert required["input"].settings == {"compression.type": "uncompressed"}
+
+
+@pytest.mark.parametrize("compression", ["producer", "zstd"])
+def test_an_input_that_may_be_compressed_is_named_with_the_reason_and_the_remedy(compression: str) -> None:
+    kind, detail = status("input", ExistingTopic(4, "delete", -1, compression))
+    assert kind is TopicStatus.EXISTS, "nothing else depends on it"
+    assert f"compression.type={compression}: a producer can send some kilobytes that take more memory" in detail
+    assert detail.endswith("--entity-name discharges --add-config compression.type=uncompressed")
+    assert "compression" not in status("input", existing(4))[1]
+    assert "compression" not in status("output", ExistingTopic(4, "delete", -1, compression))[1]
 
 
 @pytest.mark.parametrize(("age", "kept"), [("24h", 7 * 86_400_000), ("30d", 60 * 86_400_000)])

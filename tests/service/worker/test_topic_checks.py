@@ -32,6 +32,24 @@ COUNTS = {
 }
 
 
+def test_what_a_fetch_takes_follows_from_the_memory_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = "stream_masker.service.worker.client_properties.memory_limit"
+    larger = "kafka: {properties: {message.max.bytes: 64000000}}"
+    explicit = "kafka: {properties: {fetch.max.bytes: 7000000}}"
+    for limit, text, expected in (
+        (768 << 20, "", 48 << 20),
+        (None, "", 50 << 20),
+        (64 << 30, "", 50 << 20),
+        (1 << 20, "", 1_000_000),
+        (768 << 20, larger, 64_000_000),
+        (768 << 20, explicit, 7_000_000),
+    ):
+        monkeypatch.setattr(module, lambda limit=limit: limit)
+        properties = consumer_properties(configuration(text))
+        assert properties["fetch.max.bytes"] == expected
+        connect_consumer(properties).close()
+
+
 def configuration(text: str = "") -> Configuration:
     base = """
 ontologies: {icd: {source: icd10cm}}

@@ -1,0 +1,203 @@
+"""Segments of a window: the counts of many blocks in a few arrays.
+
+A block of one record is some dozens of objects, which take about 10 kB, and a slow stream writes a block for each
+record. A segment stores its blocks in columns. The sums over any of its blocks equal those over the blocks themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple, dataclass, fields
+from itertools import chain
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.batch import Distortion
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
+from stream_masker.core.numeric import Moments, merge_moments
+from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
+from stream_masker.pipeline.records import Block
+from stream_masker.pipeline.style import StyleCounts
+
+SEGMENT_BLOCKS: Final = 128
+"""The maximum number of blocks of a segment."""
+
+SEGMENT_ENTRIES: Final = 10_000
+"""A segment with this number of counted values and pairs is full. A large block has a segment of its own."""
+
+Integers = NDArray[np.integer[Any]]
+"""Integers of the smallest unsigned type that holds them."""
+
+
+@dataclass(frozen=True, slots=True)
+class SparseColumn:
+    """The counts of one attribute, or of one pair of attributes, in n blocks, one block after another.
+
+    keys, counts, key_bits: those of ``SparseCounts``; sizes: (n,) the number of keys of each block; has_bits: (n,)
+    whether the noise keys of a block are known; present: (n,) whether a block has these counts at all.
+    """
+
+    keys: Int64Array
+    counts: Integers
+    key_bits: UInt64Array | None
+    sizes: Integers
+    has_bits: BoolArray
+    present: BoolArray
+
+    @classmethod
+    def of(cls, parts: Sequence[SparseCounts | None]) -> SparseColumn:
+        """Return the column of n blocks; None for a block without these counts."""
+        found = [part for part in parts if part is not None]
+        has_bits = np.array([part is not None and part.key_bits is not None for part in parts])
+        bits = [np.zeros(part.keys.size, np.uint64) if part.key_bits is None else part.key_bits for part in found]
+        return cls(
+            np.concatenate([part.keys for part in found]),
+            _smallest(np.concatenate([part.counts for part in found])),
+            np.concatenate(bits) if has_bits.any() else None,
+            _smallest(np.array([0 if part is None else part.keys.size for part in parts])),
+            has_bits,
+            np.array([part is not None for part in parts]),
+        )
+
+    def total(self, chosen: BoolArray) -> SparseCounts:
+        """Return the sum over some blocks; ``chosen``: (n,)."""
+        rows = np.repeat(chosen, self.sizes)
+        bits = self.key_bits[rows] if self.key_bits is not None and (self.has_bits & chosen).any() else None
+        return sum_by_key(self.keys[rows], self.counts[rows].astype(np.int64), bits)
+
+
+@dataclass(frozen=True, slots=True)
+class CountColumns:
+    """The counts of n blocks, as those of ``Counts``; ``moments``: those of all blocks, as arrays of (n, q, q)."""
+
+    records: Integers
+    values: tuple[SparseColumn, ...]
+    pairs: Mapping[tuple[int, int], SparseColumn]
+    given: Integers
+    unknown: Integers
+    moments: Moments | None
+    lengths: Mapping[int, SparseColumn]
+
+    @classmethod
+    def of(cls, counts: Sequence[Counts]) -> CountColumns:
+        """Return the columns of n blocks. Raises StatisticsError if they are of different numeric attributes."""
+        arrays = sorted({j for one in counts for j in one.lengths})
+        return cls(
+            _smallest(np.array([one.records for one in counts])),
+            tuple(SparseColumn.of(column) for column in zip(*(one.values for one in counts), strict=True)),
+            {pair: SparseColumn.of([one.pairs[pair] for one in counts]) for pair in counts[0].pairs},
+            _smallest(np.array([one.given for one in counts])),
+            _smallest(np.array([one.unknown for one in counts])),
+            _stacked([one.numeric for one in counts]),
+            {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
+        )
+
+    def total(self, chosen: BoolArray) -> Counts:
+        """Return the sum over some blocks, without moments: their sum depends on the order of all blocks."""
+        lengths = {j: column for j, column in self.lengths.items() if (column.present & chosen).any()}
+        return Counts(
+            records=int(_sum(self.records[chosen])),
+            values=tuple(column.total(chosen) for column in self.values),
+            pairs={pair: column.total(chosen) for pair, column in self.pairs.items()},
+            given=tuple(_sum(self.given[chosen]).tolist()),
+            unknown=tuple(_sum(self.unknown[chosen]).tolist()),
+            lengths={j: column.total(chosen) for j, column in lengths.items()},
+        )
+
+    def moments_of(self, index: int) -> Moments | None:
+        """Return the moments of one block."""
+        found = self.moments
+        return None if found is None else Moments(found.count[index], found.mean[index], found.products[index])
+
+
+@dataclass(frozen=True, slots=True)
+class BlockColumns:
+    """What a window needs of n blocks.
+
+    distortions: (n, attributes, fields of ``Distortion``); styles: (n, attributes, traits), of no meaning where
+    ``has_styles`` is False; unchanged: (n,).
+    """
+
+    original: CountColumns
+    masked: CountColumns
+    distortions: Float64Array
+    styles: Integers
+    has_styles: BoolArray
+    unchanged: Integers
+
+    @classmethod
+    def of(cls, blocks: Sequence[Block]) -> BlockColumns:
+        """Return the columns of n blocks of the same attributes, at least one."""
+        none = (StyleCounts(),) * len(blocks[0].distortions)
+        return cls(
+            CountColumns.of([block.original for block in blocks]),
+            CountColumns.of([block.masked for block in blocks]),
+            np.array([[astuple(one) for one in block.distortions] for block in blocks], np.float64),
+            _smallest(np.array([[astuple(one) for one in block.styles or none] for block in blocks], np.int64)),
+            np.array([bool(block.styles) for block in blocks]),
+            _smallest(np.array([block.unchanged for block in blocks])),
+        )
+
+    def style_totals(self, chosen: BoolArray) -> tuple[StyleCounts, ...]:
+        """Return the sum over some blocks for each attribute; empty if none of them counts styles."""
+        counted = chosen & self.has_styles
+        return tuple(StyleCounts(*one) for one in _sum(self.styles[counted]).tolist()) if counted.any() else ()
+
+
+class Segment:
+    """Up to ``SEGMENT_BLOCKS`` blocks, which are stored in columns when they are complete."""
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        self._columns: BlockColumns | None = None
+        self._entries = 0
+
+    @property
+    def is_full(self) -> bool:
+        return self._columns is not None
+
+    def add(self, block: Block) -> int:
+        """Add a block to a segment that is not full; return its index."""
+        self._blocks.append(block)
+        self._entries += sum(map(_entries, (block.original, block.masked)))
+        index = len(self._blocks) - 1
+        if len(self._blocks) >= SEGMENT_BLOCKS or self._entries >= SEGMENT_ENTRIES:
+            self._columns, self._blocks = BlockColumns.of(self._blocks), []
+        return index
+
+    @property
+    def columns(self) -> BlockColumns:
+        """The columns of its blocks."""
+        return self._columns or BlockColumns.of(self._blocks)
+
+
+def distortion_totals(rows: Float64Array) -> tuple[Distortion, ...]:
+    """Return the sum of (n, attributes, fields) distortions for each attribute, added in the order of the blocks."""
+    names = [field.name for field in fields(Distortion)]
+    types = {"squared_distance": float, "squared_noise": float}
+    totals = np.cumsum(rows, axis=0)[-1].tolist()
+    return tuple(
+        Distortion(**{n: types.get(n, int)(value) for n, value in zip(names, total, strict=True)}) for total in totals
+    )
+
+
+def _entries(counts: Counts) -> int:
+    """Return the number of counted values and pairs."""
+    return sum(part.keys.size for part in chain(counts.values, counts.pairs.values()))
+
+
+def _stacked(parts: Sequence[Moments | None]) -> Moments | None:
+    if merge_moments(parts) is None:
+        return None
+    found = [part for part in parts if part is not None]
+    return Moments(*(np.stack([getattr(part, name) for part in found]) for name in ("count", "mean", "products")))
+
+
+def _smallest(numbers: Int64Array) -> Integers:
+    return numbers.astype(np.min_scalar_type(int(numbers.max(initial=0))))
+
+
+def _sum(rows: Integers) -> Int64Array:
+    return np.asarray(rows.sum(axis=0, dtype=np.int64))

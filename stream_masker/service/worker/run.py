@@ -20,7 +20,7 @@ from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.committed_offsets import check_committed_offsets
 from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
-from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
@@ -86,12 +86,13 @@ def run_worker(
         )
         if found is None:
             return
-        if not _identify(partial(identified, masking, [*found.inputs]), wait=_wait_for_broker(health, liveness)):
+        wait = _wait_for_broker(health, liveness)
+        if not _identify(partial(identified, masking, [*found.inputs]), wait=wait):
+            return
+        check_topic_settings(configuration, [*found.inputs])
+        if not answered(partial(_check_offsets, configuration, consumer, found), "the group's offsets", wait=wait):
             return
         health.reason(BROKERS, None)
-        check_topic_settings(configuration, [*found.inputs])
-        for topic, counts in found.inputs.items():
-            check_committed_offsets(configuration, consumer, topic, range(counts.input))
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         connect = partial(_connect, configuration, watch)
@@ -112,13 +113,26 @@ def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
     return connect_consumer({**properties, "stats_cb": watch})
 
 
+def _check_offsets(configuration: Configuration, consumer: Consumer, found: FoundTopics) -> None:
+    for topic, counts in found.inputs.items():
+        check_committed_offsets(configuration, consumer, topic, range(counts.input))
+
+
 def _identify(identify: Callable[[], object], *, wait: Callable[[str], bool]) -> bool:
     """Request and set the input topics' ids, until a broker answers; return False when stopping."""
+    return answered(identify, "the ids of the input topics", wait=wait)
+
+
+def answered(request: Callable[[], object], what: str, *, wait: Callable[[str], bool]) -> bool:
+    """Make a request until a broker answers it; ``wait``: for the next attempt, with the reason. Return False when
+    stopping. Raises KafkaException if the broker refuses access."""
     while True:
         try:
-            identify()
+            request()
         except KafkaException as failure:
-            if not wait(f"the ids of the input topics are not known: {failure.args[0].str()}"):
+            if is_access_refusal(failure.args[0]):
+                raise
+            if not wait(f"{what} are not known: {failure.args[0].str()}"):
                 return False
         else:
             return True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -24,6 +24,7 @@ from stream_masker.service.kafka.failures import is_access_refusal, require_brok
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
+from stream_masker.service.kafka.topic_watch import TopicWatch
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -174,6 +175,7 @@ def _components(
             opener=MessageOpener(topic_seal(configuration, topics.statistics)),
             on_refused=report.refused_message,
         ),
+        statistics_topic=_statistics_topic(configuration),
         active_statistics=active_statistics,
         inputs=inputs,
         topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
@@ -183,6 +185,18 @@ def _components(
         report=report,
         refused=refused,
     )
+
+
+def _statistics_topic(configuration: Configuration) -> TopicWatch:
+    topic, properties = configuration.topics.statistics, {**confluent_properties(configuration), "log_level": 0}
+    return TopicWatch(
+        lambda: known_identities(connect_admin(properties), topic).get(topic), every=_refresh_seconds(properties)
+    )
+
+
+def _refresh_seconds(properties: Mapping[str, object]) -> float:
+    """Return the seconds between two requests about topics."""
+    return float(str(properties.get(REFRESH_PROPERTY, REFRESH_MS))) / 1000
 
 
 def _topic_ids(
@@ -218,7 +232,7 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
         found,
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
-        every=float(properties.get(REFRESH_PROPERTY, REFRESH_MS)) / 1000,
+        every=_refresh_seconds(properties),
     )
 
 

@@ -122,6 +122,20 @@ def test_a_worker_holds_its_input_while_the_registry_is_down_and_loses_nothing(
     )
 
 
+def test_a_404_of_a_proxy_before_the_registry_rejects_nothing(here: Setting, registry: RegistryServer) -> None:
+    """A proxy whose registry is away answers 404 with a page of its own, which was taken for an unknown schema."""
+    topic = here.topics["input"]
+    values = avro_values(registry.client, topic, AVRO_EVENT, [event(number) for number in range(EVENTS)])
+    registry.status = 404
+    write(here.bootstrap, topic, [{"value": value, "partition": 0, "timestamp": START} for value in values])
+    with running(here.configuration()) as worker:
+        worker.wait(lambda: "answers 404" in " ".join(worker.health.reasons), "reason against readiness")
+        registry.status = None
+        worker.reaches(EVENTS)
+        assert worker.metric("records_masked_total") == EVENTS
+    assert not here.read("rejected")
+
+
 def test_masked_records_that_need_another_schema_are_written_with_the_outputs(
     here: Setting, registry: RegistryServer
 ) -> None:

@@ -73,11 +73,16 @@ def json_values(client: SchemaRegistryClient, topic: str, schema: Any, values: l
 
 
 class RegistryServer:
-    """Serves the schemas of ``client``. status: what every request gets instead; login: ``user:password`` it needs."""
+    """Serves the schemas of ``client``, with the error codes of Confluent's registry.
+
+    status: what every request gets instead; code: its error code, None for a page without one, as a proxy answers;
+    login: ``user:password`` that requests need.
+    """
 
     def __init__(self) -> None:
         self.client = mock_client()
         self.status: int | None = None
+        self.code: int | None = None
         self.login: str | None = None
         self.requests: list[str] = []
         self._server: ThreadingHTTPServer | None = None
@@ -116,7 +121,7 @@ class RegistryServer:
     def answer(self, path: str, authorization: str) -> tuple[int, Any]:
         self.requests.append(path)
         if self.status is not None:
-            return self.status, {"error_code": self.status, "message": "as the test wants"}
+            return self.status, "a page" if self.code is None else {"error_code": self.code, "message": "of the test"}
         if self.login is not None and authorization != "Basic " + base64.b64encode(self.login.encode()).decode():
             return 401, {"error_code": 40101, "message": "unauthorized"}
         try:
@@ -128,7 +133,8 @@ class RegistryServer:
                 case ["subjects", subject, "versions", version]:
                     return 200, self.client.get_version(unquote(subject), int(version)).to_dict()
         except SchemaRegistryError as error:
-            return error.http_status_code, {"error_code": error.error_code, "message": error.error_message}
+            code = 40403 if path.startswith("/schemas/ids") else 40401
+            return error.http_status_code, {"error_code": code, "message": error.error_message}
         return 404, {"error_code": 404, "message": "no such path"}
 
 

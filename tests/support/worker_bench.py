@@ -273,6 +273,7 @@ class Bench:
                 pipeline=self.pipeline,
                 background=BackgroundRunner(poll=self.source.poll, beat=self.liveness.beat),
                 statistics_consumer=FakeStatisticsConsumer(),
+                statistics_topic=SimpleNamespace(due=False),
                 active_statistics=self.active,
                 inputs=SimpleNamespace(due=False),
                 topic_ids=TopicIds(self.request_ids),

@@ -170,6 +170,7 @@ class Simulation:
                 pipeline=self.pipeline,
                 background=self.background,
                 statistics_consumer=NoStatisticsConsumer(),
+                statistics_topic=SimpleNamespace(due=False),
                 active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
                 inputs=SimpleNamespace(due=False),
                 topic_ids=TopicIds(lambda _: True),

@@ -5,7 +5,7 @@ The format decodes a record to JSON before the codec reads it, and encodes the J
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol, TypeAlias, TypeVar
 
@@ -34,6 +34,9 @@ class RecordFormat(Protocol):
     Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
     they cannot obtain what they need to decide that.
     """
+
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         """Return the JSON of a record, and the function that encodes it once it is masked."""
@@ -146,6 +149,7 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
         documents: list[bytes | None] = [None] * len(records)
         encoders: dict[int, EncodeRecord] = {}
         rejected = {}
+        self._prepare(records)
         for index, (value, key) in enumerate(zip(records.values, records.keys, strict=True)):
             try:
                 if key is not None and self._keys is not None:
@@ -158,6 +162,11 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
         indices = inner.indices.tolist()
         templates = FormattedTemplates(inner, [encoders[i] for i in indices], [records.offsets[i] for i in indices])
         return replace(inner.with_templates(templates), rejected={**inner.rejected, **rejected})
+
+    def _prepare(self, records: Inputs) -> None:
+        """Prepare the format for all values, and keys if they are in the format, at once."""
+        keys = () if self._keys is None else records.keys
+        self._format.prepare(message for message in (*records.values, *keys) if message is not None)
 
     def render(self, decoded: DecodedBatch[FormattedTemplates], masked: MaskedBatch) -> list[bytes]:
         """Return the encoded records. Raises UnwritableRecordsError if some of them do not fit their schema."""

@@ -311,6 +311,11 @@ class HttpSection(Section):
     port: int = Field(
         default=9464, ge=0, le=65_535, description="The port to listen on, from 0 to 65535; 0 selects any free port."
     )
+    names: tuple[NonEmptyText, ...] = Field(
+        default=(),
+        description="Further host names that pages are requested by, such as that of a proxy. Addresses, localhost and "
+        "the names of `host` and of the machine are always allowed; for another name the page answers 421.",
+    )
     token: SecretSource | SkipJsonSchema[None] = Field(
         default=None,
         description="The source of a token that requests need, as `Authorization: Bearer TOKEN` or as the password of "

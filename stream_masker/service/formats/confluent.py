@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.kinds import open_serde
-from stream_masker.service.formats.registry import LATEST_SECONDS, registry_answer
+from stream_masker.service.formats.registry import LATEST_SECONDS, UnknownSchemaError, registry_answer
 from stream_masker.service.formats.serdes import Serde, schema_id
 
 UNKNOWN_SECONDS: Final = 60.0
 """Seconds after which an id that the registry did not know is looked up again."""
 
+CONFIRM_SECONDS: Final = 1.0
+"""Seconds between the registry's first answer that it does not know an id, and the second question."""
+
 MAX_UNKNOWN: Final = 10_000
+"""The number of unknown ids that are remembered, unless the records of one batch have more."""
 
 DEFAULT_LIMIT_BYTES: Final = 1_048_576
 
@@ -26,30 +31,56 @@ MessagePart: TypeAlias = Literal["key", "value"]
 class SchemaLookup:
     """The serdes of a registry's schemas, by id and by subject. Each schema is looked up once."""
 
-    def __init__(self, client: Any, url: str, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        client: Any,
+        url: str,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._client = client
         self._url = url
         self._clock = clock
+        self._sleep = sleep
         self._serdes: dict[int, Serde] = {}
         self._unknown: dict[int, float] = {}
         self._latest: dict[str, tuple[Serde, float]] = {}
 
     def by_id(self, number: int) -> Serde:
         """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
-        if (found := self._serdes.get(number)) is not None:
-            return found
-        if self._clock() < self._unknown.get(number, float("-inf")):
+        self.look_up([number])
+        if (found := self._serdes.get(number)) is None:
             raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
+        return found
+
+    def look_up(self, numbers: Iterable[int]) -> None:
+        """Look up the schemas that are not known yet. Raises FormatUnavailableError.
+
+        A schema is unknown if the registry says so twice, ``CONFIRM_SECONDS`` apart: one of several registries may not
+        have read a new schema yet. All schemas share one pause.
+        """
+        now = self._clock()
+        new = [n for n in set(numbers) if n not in self._serdes and self._unknown.get(n, now) <= now]
+        if missing := [number for number in new if not self._open(number)]:
+            self._sleep(CONFIRM_SECONDS)
+            self._remember_unknown([number for number in missing if not self._open(number)])
+
+    def _open(self, number: int) -> bool:
+        """Look up a schema. Return False if the registry says that it does not have the schema."""
         try:
             with registry_answer(self._url):
                 schema = self._client.get_schema(number)
             self._serdes[number] = open_serde(self._client, self._url, number, schema)
+        except UnknownSchemaError:
+            return False
         except RecordRejectedError:
-            if len(self._unknown) >= MAX_UNKNOWN:
-                self._unknown.clear()
-            self._unknown[number] = self._clock() + UNKNOWN_SECONDS
-            raise
-        return self._serdes[number]
+            self._remember_unknown([number])
+        return True
+
+    def _remember_unknown(self, numbers: Sequence[int]) -> None:
+        if len(self._unknown) + len(numbers) > MAX_UNKNOWN:
+            self._unknown.clear()
+        self._unknown |= dict.fromkeys(numbers, self._clock() + UNKNOWN_SECONDS)
 
     def latest(self, subject: str) -> Serde:
         """Return the serde of a subject's latest version, which may be ``LATEST_SECONDS`` old.
@@ -60,7 +91,7 @@ class SchemaLookup:
         if serde is not None and self._clock() < until:
             return serde
         try:
-            with registry_answer(self._url):
+            with registry_answer(self._url, subject):
                 registered = self._client.get_latest_version(subject)
             serde = self.by_id(registered.schema_id)
         except RecordRejectedError:
@@ -126,6 +157,10 @@ class ConfluentFormat:
     def decodes_keys(self) -> bool:
         return self._keys
 
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Look up the schemas of values or keys together. Raises FormatUnavailableError."""
+        self._schemas.look_up(_schema_ids(messages))
+
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         """Return the JSON of a record, and the function that encodes it once it is masked."""
         return self._decode(value, "value")
@@ -146,3 +181,10 @@ class ConfluentFormat:
     def _check_size(self, data: bytes) -> None:
         if len(data) > self._limit:
             raise RecordRejectedError(Reason.TOO_LARGE)
+
+
+def _schema_ids(messages: Iterable[bytes]) -> Iterator[int]:
+    """Yield the schema ids of the messages that have one."""
+    for message in messages:
+        with suppress(RecordRejectedError):
+            yield schema_id(message)

@@ -1,8 +1,8 @@
 """A schema registry: the client of a configuration, and what its failures mean for records.
 
-A registry that cannot be reached, refuses the credentials or fails makes masking wait (FormatUnavailableError). A
-schema that it does not have, or that cannot be used, rejects the record. No message contains a value: the client's
-requests have only ids and subjects.
+Only the registry's own code for an unknown id (40403), or a schema that cannot be used, rejects a record. Every other
+answer makes masking wait (FormatUnavailableError), because it may come from a proxy in front of the registry. No
+message contains a value: the client's requests have only ids and subjects.
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ LATEST_SECONDS = 60
 """Seconds after which the latest version of a subject is looked up again."""
 
 CACHED_SCHEMAS = 10_000
+
+UNKNOWN_ID = 40403
+"""The registry's error code for an id that it does not have."""
 
 
 def connect_registry(configuration: Configuration) -> Any:
@@ -74,11 +77,19 @@ def client_properties(configuration: Configuration) -> dict[str, Any]:
     return properties
 
 
-@contextmanager
-def registry_answer(url: str) -> Iterator[None]:
-    """Translate the failures of requests to the registry.
+class UnknownSchemaError(RecordRejectedError):
+    """The registry says that it has no schema of an id."""
 
-    Raises RecordRejectedError if the registry does not have the schema, FormatUnavailableError if it cannot be asked.
+    def __init__(self) -> None:
+        super().__init__(Reason.UNKNOWN_SCHEMA)
+
+
+@contextmanager
+def registry_answer(url: str, subject: str | None = None) -> Iterator[None]:
+    """Translate the failures of requests to the registry; ``subject``: what is looked up, if it is not an id.
+
+    Raises UnknownSchemaError if the registry says that it does not have the id, FormatUnavailableError if it cannot be
+    asked.
     """
     from confluent_kafka.schema_registry import SchemaRegistryError
 
@@ -87,15 +98,22 @@ def registry_answer(url: str) -> Iterator[None]:
     except (RecordRejectedError, FormatUnavailableError):
         raise
     except SchemaRegistryError as error:
-        status = int(error.http_status_code)
-        if status in (401, 403):
-            raise FormatUnavailableError(
-                f"the schema registry at {url} refuses access ({status}): check format.registry"
-            ) from None
-        if status == 429 or status >= 500 or status < 400:
-            raise FormatUnavailableError(f"the schema registry at {url} fails ({status})") from None
-        raise RecordRejectedError(Reason.UNKNOWN_SCHEMA) from None
+        if (error.http_status_code, error.error_code) == (404, UNKNOWN_ID):
+            raise UnknownSchemaError from None
+        raise FormatUnavailableError(f"the schema registry at {url} {_failure(error, subject)}") from None
     except Exception as error:  # noqa: BLE001
         raise FormatUnavailableError(
             f"the schema registry at {url} cannot be reached ({type(error).__name__})"
         ) from None
+
+
+def _failure(error: Any, subject: str | None) -> str:
+    """Return what a failed answer of the registry means, as the end of a sentence."""
+    status = int(error.http_status_code)
+    if status in (401, 403):
+        return f"refuses access ({status}): check format.registry"
+    if status != 404:
+        return f"fails ({status})"
+    if not 40400 <= int(error.error_code or 0) < 40500:
+        return "answers 404 without an error code of a registry: check format.registry.url, and the proxies before it"
+    return f"has no usable schema of the subject {subject or 'that a schema refers to'}: register it"

@@ -38,6 +38,8 @@ def check_committed_offsets(
     if RESET_PROPERTY in configuration.kafka.properties:
         return
     found = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
+    for error in (one.error for one in found if one.error is not None):
+        raise KafkaException(error)
     unknown = [one.partition for one in found if one.offset < 0 and _has_offsets(client, topic, one.partition)]
     output = configuration.topics.of(topic).output
     masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(configuration, output, n)]

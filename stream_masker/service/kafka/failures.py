@@ -89,6 +89,11 @@ def is_refusal(error: KafkaError) -> bool:
     return error.code() in REFUSALS or TLS_ALERT in error.str()
 
 
+def is_access_refusal(error: KafkaError) -> bool:
+    """Return whether the broker refuses the user or an access."""
+    return is_refusal(error) or REMEDIES.get(error.code()) is ALLOW
+
+
 class ConnectionErrors:
     """Receives the errors of a client (``error_cb``); ``cause`` is the one that explains the others best."""
 

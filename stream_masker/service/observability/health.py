@@ -8,7 +8,7 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -20,7 +20,8 @@ import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.observability.http_access import OPEN_ACCESS, HttpAccess
+from stream_masker.service.observability.http_access import OPEN_ACCESS, PROBED_PATHS, HttpAccess
+from stream_masker.service.observability.http_connections import CONNECTION_SECONDS, OpenConnections
 from stream_masker.service.observability.repeats import RepeatFilter
 
 log = logging.getLogger(__name__)
@@ -36,11 +37,8 @@ SAFE_HEADERS = {
 }
 """Headers of every response. A browser runs no script, and loads nothing else from anywhere."""
 
-MAX_CONNECTIONS = 16
-"""The maximum number of open HTTP connections, each with a thread."""
-
-CONNECTION_SECONDS = 10.0
-"""The maximum duration of a connection, and of one read from it."""
+MAX_RENDERINGS = 4
+"""The maximum number of responses, except those to probes, that are computed at a time."""
 
 ACCEPT_PAUSE = 1.0
 """Seconds without an attempt to accept a connection after one failed for lack of descriptors or memory."""
@@ -161,11 +159,7 @@ class HealthHandler(BaseHTTPRequestHandler):
         self._respond(with_body=False)
 
     def _respond(self, *, with_body: bool) -> None:
-        server = self.server
-        if server.access.allows(self.path, self.headers.get("Authorization")):
-            status, content_type, body = respond(self.path, server.health, server.registry, server.pages)
-        else:
-            status, content_type, body = _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token"})
+        status, content_type, body = self._response()
         self.send_response(status)
         if status is HTTPStatus.UNAUTHORIZED:
             self.send_header("WWW-Authenticate", 'Basic realm="stream-masker", charset="UTF-8"')
@@ -177,6 +171,22 @@ class HealthHandler(BaseHTTPRequestHandler):
         if with_body:
             self.wfile.write(body)
 
+    def _response(self) -> HttpResponse:
+        """Return the response, or why there is none. Probes are answered also while other responses are computed."""
+        server, path = self.server, self.path.partition("?")[0]
+        if not server.access.allows(self.path, self.headers.get("Authorization")):
+            return _json(HTTPStatus.UNAUTHORIZED, {"error": "send the token of http.token"})
+        if path in server.pages and not server.access.answers_to(self.headers.get("Host")):
+            return _json(HTTPStatus.MISDIRECTED_REQUEST, {"error": "this name is not in http.names"})
+        if path in PROBED_PATHS:
+            return respond(self.path, server.health, server.registry, server.pages)
+        if not server.renderings.acquire(blocking=False):
+            return _json(HTTPStatus.SERVICE_UNAVAILABLE, {"error": "too many requests at a time"})
+        try:
+            return respond(self.path, server.health, server.registry, server.pages)
+        finally:
+            server.renderings.release()
+
     def log_message(self, format: str, *args: Any) -> None:
         """Log requests at debug level."""
         log.debug("http " + format, *args)
@@ -185,7 +195,8 @@ class HealthHandler(BaseHTTPRequestHandler):
 class HealthServer(ThreadingHTTPServer):
     """A threaded HTTP server that holds the state its handlers report.
 
-    It has at most ``MAX_CONNECTIONS`` connections and threads, and ends each connection after ``CONNECTION_SECONDS``.
+    The number of connections and threads is bounded by ``OpenConnections``, and each one ends after
+    ``CONNECTION_SECONDS``.
     """
 
     daemon_threads = True
@@ -205,7 +216,8 @@ class HealthServer(ThreadingHTTPServer):
         self.access = access
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         self._lock = threading.Lock()
-        self._deadlines: dict[socket.socket, float] = {}
+        self._connections: OpenConnections[socket.socket] = OpenConnections()
+        self.renderings = threading.BoundedSemaphore(MAX_RENDERINGS)
         super().__init__(address, HealthHandler)
         if access.tls is not None:
             # The thread of each connection does the handshake, when it reads for the first time.
@@ -228,34 +240,36 @@ class HealthServer(ThreadingHTTPServer):
             raise
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Handle a request in a thread of its own; close the connection at once if there are too many."""
+        """Handle a request in a thread of its own, in place of another connection if there are too many."""
         with self._lock:
-            accepted = len(self._deadlines) < MAX_CONNECTIONS
-            if accepted:
-                self._deadlines[request] = time.monotonic() + CONNECTION_SECONDS
+            accepted, victims = self._connections.add(request, str(client_address[0]), time.monotonic())
+            _end_all(victims)
         if accepted:
             super().process_request(request, client_address)
         else:
-            log.debug("http closed a connection: %d are open", MAX_CONNECTIONS)
+            log.debug("http closed a connection: too many are open")
             self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
         with self._lock:
-            self._deadlines.pop(request, None)
+            self._connections.remove(request)
         super().shutdown_request(request)
 
     def service_actions(self) -> None:
-        """End connections whose time is over; their threads then end too. Called by ``serve_forever``."""
-        now = time.monotonic()
+        """End connections whose time is over. Called by ``serve_forever``."""
         with self._lock:
-            for request, deadline in self._deadlines.items():
-                if deadline <= now:
-                    with suppress(OSError):
-                        request.shutdown(socket.SHUT_RDWR)
+            _end_all(self._connections.overdue(time.monotonic()))
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Log a failed request at debug level: a disconnecting client is not an error of this process."""
         log.debug("http request failed", exc_info=True)
+
+
+def _end_all(connections: Iterable[socket.socket]) -> None:
+    """End connections; their threads then end too."""
+    for connection in connections:
+        with suppress(OSError):
+            socket.socket.shutdown(connection, socket.SHUT_RDWR)  # that of TLS would let its thread go on in plain text
 
 
 class HttpServer:

@@ -1,10 +1,12 @@
-"""Who may read the HTTP endpoints: TLS of the connections, and the token of a request."""
+"""Who may read the HTTP endpoints: TLS of the connections, the token of a request, and the names of the pages."""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import hmac
+import ipaddress
+import socket
 import ssl
 from dataclasses import dataclass
 
@@ -16,12 +18,19 @@ PROBED_PATHS = ("/healthz", "/readyz")
 """The paths that need no token: Kubernetes sends none with its probes."""
 
 
+LOCAL_NAMES = frozenset({"localhost"})
+
+
 @dataclass(frozen=True, slots=True)
 class HttpAccess:
-    """The token that requests need, and the TLS settings of connections; None: no token, plain HTTP."""
+    """The token that requests need, and the TLS settings of connections; None: no token, plain HTTP.
+
+    names: the host names, in lower case, that pages are requested by; IP addresses are always allowed.
+    """
 
     token: bytes | None = None
     tls: ssl.SSLContext | None = None
+    names: frozenset[str] = LOCAL_NAMES
 
     def allows(self, path: str, authorization: str | None) -> bool:
         """Return whether a request may be answered. ``authorization``: its header, ``Bearer TOKEN``, or ``Basic`` with
@@ -30,6 +39,14 @@ class HttpAccess:
         if self.token is None or path.partition("?")[0] in PROBED_PATHS:
             return True
         return hmac.compare_digest(_sent_token(authorization or ""), self.token)
+
+    def answers_to(self, host: str | None) -> bool:
+        """Return whether a page may be requested by this ``Host`` header.
+
+        A web site whose name resolves to this server's address could otherwise read the page in a visitor's browser.
+        """
+        name = _host_name(host or "")
+        return name in self.names or _is_address(name)
 
 
 OPEN_ACCESS = HttpAccess()
@@ -42,9 +59,10 @@ def http_access(configuration: Configuration) -> HttpAccess:
     Raises ConfigurationError if one of them cannot be read, or if the token is shorter than 16 bytes.
     """
     section = configuration.http
+    names = LOCAL_NAMES | {name.lower() for name in (section.host, socket.gethostname(), *section.names)}
     token = None if section.token is None else read_http_token(configuration, section.token)
     if section.tls is None:
-        return HttpAccess(token)
+        return HttpAccess(token, names=names)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     certificate, key = configuration.resolve(section.tls.certificate), configuration.resolve(section.tls.key)
@@ -53,7 +71,7 @@ def http_access(configuration: Configuration) -> HttpAccess:
     except (OSError, ValueError) as error:
         reason = "the key does not match the certificate" if _is_mismatch(error) else _reason(error)
         raise ConfigurationError(f"http.tls: cannot load {certificate} and {key}: {reason}") from None
-    return HttpAccess(token, context)
+    return HttpAccess(token, context, names)
 
 
 def _sent_token(authorization: str) -> bytes:
@@ -68,6 +86,19 @@ def _sent_token(authorization: str) -> bytes:
         return base64.b64decode(sent, validate=True).partition(b":")[2]
     except binascii.Error:
         return b""
+
+
+def _host_name(host: str) -> str:
+    """Return the name or address of a ``Host`` header, without its port, in lower case."""
+    address, bracket, _ = host.removeprefix("[").partition("]")
+    return address if bracket else host.partition(":")[0].rstrip(".").lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        return bool(ipaddress.ip_address(name))
+    except ValueError:
+        return False
 
 
 def _no_password() -> str:

@@ -18,6 +18,7 @@ from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.topic_watch import TopicWatch
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
@@ -71,6 +72,7 @@ class WorkerComponents:
     pipeline: CommitPipeline
     background: BackgroundRunner
     statistics_consumer: StatisticsConsumer
+    statistics_topic: TopicWatch
     active_statistics: ActiveStatistics
     inputs: InputTopics
     topic_ids: TopicIds
@@ -109,6 +111,7 @@ class Worker:
         self._current = self._previous = _no_batch()
         self._failed: list[MessageBatch] = []
         self._failures = 0
+        self._to_join = False
         self._steps: Mapping[Phase, Callable[[], Event]] = {
             Phase.MASK: self._mask,
             Phase.AWAIT_LOG: self._await_log,
@@ -135,7 +138,7 @@ class Worker:
         with ExitStack() as stack:
             self._close_with(stack)
             if components.pipeline.open():
-                components.source.subscribe(self.before_revoke)
+                self._to_join = True
                 components.health.reason("start", None)
             while components.liveness.beat():
                 self.turn()
@@ -144,16 +147,33 @@ class Worker:
         """Poll for new statistics, then process at most one batch."""
         components = self._components
         components.source.renew()
+        if components.statistics_topic.due:
+            self._look_at_statistics_topic()
         if published := components.statistics_consumer.poll():
             components.background.run(lambda: components.active_statistics.consider(published))
         if components.inputs.due:
             self._look_for_topics()
         components.report.statistics(components.active_statistics, components.statistics_consumer)
         if components.active_statistics.version:
+            self._join()
             self._work()
         else:
             self._hold()
         components.report.partitions(components.source)
+
+    def _join(self) -> None:
+        """Join the group, the first time that there are statistics: a member without them would hold its partitions."""
+        if self._to_join:
+            self._to_join = False
+            self._components.source.subscribe(self.before_revoke)
+
+    def _look_at_statistics_topic(self) -> None:
+        """Read the statistics topic from its beginning if it was deleted and created again."""
+        components = self._components
+        if components.background.run(components.statistics_topic.look):
+            log.warning("the statistics topic was created anew: its versions replace the one in force")
+            components.statistics_consumer.start_again()
+            components.active_statistics.begin_again()
 
     def _look_for_topics(self) -> None:
         """Look for new input topics, and read them too."""

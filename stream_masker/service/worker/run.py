@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -20,10 +20,11 @@ from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.committed_offsets import check_committed_offsets
 from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
-from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
+from stream_masker.service.kafka.topic_watch import TopicWatch
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -86,12 +87,13 @@ def run_worker(
         )
         if found is None:
             return
-        if not _identify(partial(identified, masking, [*found.inputs]), wait=_wait_for_broker(health, liveness)):
+        wait = _wait_for_broker(health, liveness)
+        if not _identify(partial(identified, masking, [*found.inputs]), wait=wait):
+            return
+        check_topic_settings(configuration, [*found.inputs])
+        if not answered(partial(_check_offsets, configuration, consumer, found), "the group's offsets", wait=wait):
             return
         health.reason(BROKERS, None)
-        check_topic_settings(configuration, [*found.inputs])
-        for topic, counts in found.inputs.items():
-            check_committed_offsets(configuration, consumer, topic, range(counts.input))
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         connect = partial(_connect, configuration, watch)
@@ -112,13 +114,26 @@ def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
     return connect_consumer({**properties, "stats_cb": watch})
 
 
+def _check_offsets(configuration: Configuration, consumer: Consumer, found: FoundTopics) -> None:
+    for topic, counts in found.inputs.items():
+        check_committed_offsets(configuration, consumer, topic, range(counts.input))
+
+
 def _identify(identify: Callable[[], object], *, wait: Callable[[str], bool]) -> bool:
     """Request and set the input topics' ids, until a broker answers; return False when stopping."""
+    return answered(identify, "the ids of the input topics", wait=wait)
+
+
+def answered(request: Callable[[], object], what: str, *, wait: Callable[[str], bool]) -> bool:
+    """Make a request until a broker answers it; ``wait``: for the next attempt, with the reason. Return False when
+    stopping. Raises KafkaException if the broker refuses access."""
     while True:
         try:
-            identify()
+            request()
         except KafkaException as failure:
-            if not wait(f"the ids of the input topics are not known: {failure.args[0].str()}"):
+            if is_access_refusal(failure.args[0]):
+                raise
+            if not wait(f"{what} are not known: {failure.args[0].str()}"):
                 return False
         else:
             return True
@@ -160,6 +175,7 @@ def _components(
             opener=MessageOpener(topic_seal(configuration, topics.statistics)),
             on_refused=report.refused_message,
         ),
+        statistics_topic=_statistics_topic(configuration),
         active_statistics=active_statistics,
         inputs=inputs,
         topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
@@ -169,6 +185,18 @@ def _components(
         report=report,
         refused=refused,
     )
+
+
+def _statistics_topic(configuration: Configuration) -> TopicWatch:
+    topic, properties = configuration.topics.statistics, {**confluent_properties(configuration), "log_level": 0}
+    return TopicWatch(
+        lambda: known_identities(connect_admin(properties), topic).get(topic), every=_refresh_seconds(properties)
+    )
+
+
+def _refresh_seconds(properties: Mapping[str, object]) -> float:
+    """Return the seconds between two requests about topics."""
+    return float(str(properties.get(REFRESH_PROPERTY, REFRESH_MS))) / 1000
 
 
 def _topic_ids(
@@ -204,7 +232,7 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
         found,
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
-        every=float(properties.get(REFRESH_PROPERTY, REFRESH_MS)) / 1000,
+        every=_refresh_seconds(properties),
     )
 
 

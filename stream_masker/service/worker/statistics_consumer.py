@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol
 
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
@@ -31,6 +32,12 @@ BUFFERED_BYTES = 256 * 1024 * 1024
 """The maximum size of the buffered versions in bytes. A single version may exceed it."""
 
 READ_MESSAGES = 100
+
+TURN_MESSAGES = 20_000
+"""The number of messages that are read in one turn of the worker, about: a topic may be full of messages of others."""
+
+TURN_BYTES = 64 * 1024 * 1024
+"""The size of the messages that are read in one turn, about."""
 
 
 class StatisticsClient(Protocol):
@@ -62,18 +69,24 @@ class VersionBuffer:
         self._on_refused = on_refused
         self._versions = Versions()
         self._reported: set[int] = set()
+        self._ignored = 0
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
-        """Add a message. A message whose key is not a version is logged and ignored."""
+        """Add a message. Messages whose key is not a version are ignored, and the first one is logged."""
         found = chunk_position(key)
         if found is None:
-            log.warning("statistics topic: ignoring a message without a version as its key")
+            self._ignore()
             return
         try:
             self._versions.take(*found, None if value is None else self._opener.open(key, value))
         except SealError as error:
             self._on_refused(error.cause)
         self._drop_oldest()
+
+    def _ignore(self) -> None:
+        self._ignored += 1
+        if self._ignored == 1:
+            log.warning("statistics topic: ignoring messages without a version as their key")
 
     def take(self) -> list[PublishedVersion]:
         """Remove and return the complete versions, newest first. Incomplete versions stay in the buffer."""
@@ -122,9 +135,15 @@ class StatisticsConsumer:
     ) -> None:
         self._client = client
         self._topic = topic
-        self._unread = set(range(partitions))
-        self._buffer = VersionBuffer(opener, on_refused)
-        client.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(partitions)])
+        self._partitions = partitions
+        self._new_buffer = partial(VersionBuffer, opener, on_refused)
+        self.start_again()
+
+    def start_again(self) -> None:
+        """Read the topic from its beginning, and forget what has been read of an earlier topic of the same name."""
+        self._unread = set(range(self._partitions))
+        self._buffer = self._new_buffer()
+        self._client.assign([TopicPartition(self._topic, p, OFFSET_BEGINNING) for p in range(self._partitions)])
 
     @property
     def at_end(self) -> bool:
@@ -132,24 +151,32 @@ class StatisticsConsumer:
         return not self._unread
 
     def poll(self) -> list[PublishedVersion]:
-        """Return new versions, newest first; none until the end of the topic has been reached once. Never waits."""
-        while messages := self._client.consume(READ_MESSAGES, 0):
-            for message in messages:
-                self._handle(message)
+        """Return new versions, newest first; none until the end of the topic has been reached once. Never waits.
+
+        A turn reads at most about ``TURN_MESSAGES`` messages and ``TURN_BYTES``; the next one reads on.
+        """
+        read = size = 0
+        while read < TURN_MESSAGES and size < TURN_BYTES and (messages := self._client.consume(READ_MESSAGES, 0)):
+            read += len(messages)
+            size += sum(map(self._handle, messages))
         return self._buffer.take() if self.at_end else []
 
     def close(self) -> None:
         """Close the client."""
         self._client.close()
 
-    def _handle(self, message: Any) -> None:
+    def _handle(self, message: Any) -> int:
+        """Handle a message, and return the size of its value."""
         error = message.error()
         if error is None:
-            self._buffer.add(message.key(), message.value())
-        elif error.code() == KafkaError._PARTITION_EOF:
+            value = message.value()
+            self._buffer.add(message.key(), value)
+            return len(value or b"")
+        if error.code() == KafkaError._PARTITION_EOF:
             self._unread.discard(message.partition())
         else:
             log.warning("reading %s: %s", self._topic, error.str())
+        return 0
 
 
 class ActiveStatistics:
@@ -164,6 +191,7 @@ class ActiveStatistics:
         self._own = masking
         self.masking = masking
         self.version = 0
+        self._least = 0
         self.published = 0
         self.refused: str | None = None
         self.refusals = 0
@@ -174,14 +202,18 @@ class ActiveStatistics:
             self._own.identify(topic, identity)
             self.masking.identify(topic, identity)
 
+    def begin_again(self) -> None:
+        """Accept any version of a topic that was created anew; until then, the one in force stays."""
+        self._least = 0
+
     def consider(self, published: Iterable[PublishedVersion]) -> bool:
         """Activate the newest version that fits; ``published``: newest first. Return whether one was activated."""
         candidates = list(published)
         older = [candidate.version for candidate in candidates[1:]] + [0]
         for candidate, next_older in zip(candidates, older, strict=False):
-            if candidate.version <= self.version:
+            if candidate.version <= self._least:
                 return False
-            if self._accept(candidate, self.version or next_older):
+            if self._accept(candidate, self._least or next_older):
                 return True
         return False
 
@@ -194,7 +226,8 @@ class ActiveStatistics:
             masking.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
             return self._refuse(candidate, error)
-        self.version, self.published, self.refused = message.version, message.published, None
+        self.version = self._least = message.version
+        self.published, self.refused = message.published, None
         self.masking = masking
         log.info("statistics version %d in force%s", message.version, self._remark(message))
         return True

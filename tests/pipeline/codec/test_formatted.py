@@ -32,6 +32,11 @@ class MarkedFormat:
         self.decodes_keys = keys
         self.available = True
 
+    def prepare(self, messages):
+        """Check that the records can be decoded."""
+        if any(messages) and not self.available:
+            raise FormatUnavailableError("no registry")
+
     def decode_key(self, key: bytes):
         mark, equals, document = key.partition(b"=")
         if not equals:
@@ -39,8 +44,6 @@ class MarkedFormat:
         return document, lambda masked: mark + b"=" + masked
 
     def decode(self, value: bytes):
-        if not self.available:
-            raise FormatUnavailableError("no registry")
         mark, equals, document = value.partition(b"=")
         if not equals:
             raise RecordRejectedError(Reason.NOT_IN_FORMAT)

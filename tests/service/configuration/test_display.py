@@ -79,7 +79,7 @@ def test_no_property_that_a_client_calls_sensitive_is_shown():
 
 def test_defaults_are_shown(parse):
     data = redacted_configuration(parse())
-    assert data["http"] == {"host": "127.0.0.1", "port": 9464}
+    assert data["http"] == {"host": "127.0.0.1", "port": 9464, "names": []}
     assert data["attributes"]["principal"]["alpha"] == 0.3
 
 

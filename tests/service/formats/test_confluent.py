@@ -34,6 +34,7 @@ from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.confluent import (
+    CONFIRM_SECONDS,
     UNKNOWN_SECONDS,
     ConfluentFormat,
     OutputSubject,
@@ -127,13 +128,18 @@ def test_a_malformed_avro_value_is_not_in_the_format():
     assert rejection(wire.decode, value[:5] + b"\xff" * 20) == ("not_in_format", None)
 
 
+UNKNOWN = b"\x00\x00\x00\x00\x01canary"
+"""A record with an id that an empty registry does not know."""
+
+
 def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
-    clock = Clock()
+    clock, pauses = Clock(), []
     with registry_server() as server:
-        wire = ConfluentFormat(SchemaLookup(SchemaRegistryClient({"url": server.url}), server.url, clock))
-        assert rejection(wire.decode, b"\x00\x00\x00\x00\x01canary") == ("unknown_schema", None)
-        assert rejection(wire.decode, b"\x00\x00\x00\x00\x01canary") == ("unknown_schema", None)
-        assert len(server.requests) == 1
+        client = SchemaRegistryClient({"url": server.url})
+        wire = ConfluentFormat(SchemaLookup(client, server.url, clock, pauses.append))
+        assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
+        assert rejection(wire.decode, UNKNOWN) == ("unknown_schema", None)
+        assert (len(server.requests), pauses) == (2, [CONFIRM_SECONDS])
         (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
         assert int.from_bytes(value[1:5], "big") == 1
         assert rejection(wire.decode, value) == ("unknown_schema", None)
@@ -141,7 +147,53 @@ def test_an_unknown_schema_rejects_and_is_looked_up_again_later():
         assert orjson.loads(wire.decode(value)[0])["first"] == "C00"
         for _ in range(3):
             wire.decode(value)[1](wire.decode(value)[0])
-        assert len(server.requests) == 2
+        assert len(server.requests) == 3
+
+
+def test_a_schema_that_the_registry_knows_after_a_pause_rejects_nothing():
+    written = []
+    with registry_server() as server:
+        client = SchemaRegistryClient({"url": server.url})
+
+        def register_late(_: float) -> None:
+            written.extend(avro_values(server.client, "in", AVRO_EVENT, [EVENT]))
+
+        SchemaLookup(client, server.url, sleep=register_late).look_up([1])
+        assert orjson.loads(ConfluentFormat(SchemaLookup(client, server.url)).decode(*written)[0])["first"] == "C00"
+
+
+def test_the_unknown_schemas_of_a_batch_share_one_pause():
+    pauses = []
+    with registry_server() as server:
+        wire = ConfluentFormat(SchemaLookup(SchemaRegistryClient({"url": server.url}), server.url, sleep=pauses.append))
+        values = [b"\x00" + number.to_bytes(4, "big") + b"canary" for number in range(1, 21)]
+        wire.prepare([*values, b"not in the format", b""])
+        assert {rejection(wire.decode, value) for value in values} == {("unknown_schema", None)}
+        assert (len(server.requests), pauses) == (40, [CONFIRM_SECONDS])
+
+
+@pytest.mark.parametrize("code", [None, -1, 404, 40401])
+def test_a_404_that_is_not_the_registrys_own_answer_to_an_id_rejects_nothing(code):
+    """A proxy answers 404 while the registry behind it is away."""
+    clock = Clock()
+    with registry_server() as server:
+        (value,) = avro_values(server.client, "in", AVRO_EVENT, [EVENT])
+        client = SchemaRegistryClient({"url": server.url, "max.retries": 0})
+        wire = ConfluentFormat(SchemaLookup(client, server.url, clock))
+        server.status, server.code = 404, code
+        reason = unavailable(wire.decode, value)
+        assert reason.startswith(f"the schema registry at {server.url}")
+        assert "without an error code of a registry" in reason or code == 40401
+        server.status = None
+        assert orjson.loads(wire.decode(value)[0])["first"] == "C00", "at once, not after a minute"
+
+
+@pytest.mark.parametrize("status", [400, 405, 410, 422])
+def test_every_other_failure_rejects_nothing(status):
+    with registry_server() as server:
+        wire = over_http(server)
+        server.status, server.code = status, 42201
+        assert unavailable(wire.decode, UNKNOWN) == f"the schema registry at {server.url} fails ({status})"
 
 
 def unavailable(call, *arguments) -> str:

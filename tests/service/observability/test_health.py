@@ -12,7 +12,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from types import SimpleNamespace
 
 import pytest
@@ -20,7 +21,9 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.observability import health as health_module
-from stream_masker.service.observability.health import MAX_CONNECTIONS, Health, HttpServer
+from stream_masker.service.observability import http_connections
+from stream_masker.service.observability.health import MAX_RENDERINGS, Health, HttpServer
+from stream_masker.service.observability.http_connections import MAX_CONNECTIONS
 
 
 class Clock:
@@ -127,19 +130,53 @@ def test_stopped_server_frees_its_port(health: Health) -> None:
 
 @pytest.mark.exhaustive
 def test_connections_and_threads_are_bounded(server: HttpServer) -> None:
-    """Idle connections beyond the limit are closed at once, and answers come again when the others have ended."""
+    """The oldest of too many idle connections are closed at once."""
     idle = [socket.create_connection(("127.0.0.1", server.port), timeout=10) for _ in range(3 * MAX_CONNECTIONS)]
     try:
         assert eventually(lambda: len(select.select(idle, [], [], 0.1)[0]) == 2 * MAX_CONNECTIONS)
-        assert sum("process_request_thread" in thread.name for thread in threading.enumerate()) <= MAX_CONNECTIONS
+        assert eventually(lambda: connection_threads() <= MAX_CONNECTIONS)
     finally:
         for one in idle:
             one.close()
-    assert eventually(lambda: get_or_none(server, "/healthz") == 200)
+    assert get(server, "/healthz")[0] == 200
+
+
+def connection_threads() -> int:
+    return sum("process_request_thread" in thread.name for thread in threading.enumerate())
+
+
+def test_slow_connections_do_not_starve_the_probes(server: HttpServer) -> None:
+    """Sixteen of them took all threads for ten seconds, and pods were restarted."""
+    with ExitStack() as stack:
+        for _ in range(3):
+            for _ in range(MAX_CONNECTIONS):
+                slow = socket.create_connection(("127.0.0.1", server.port), timeout=10)
+                stack.enter_context(slow).sendall(b"GET /healthz HTTP/1.0\r\n")
+            assert [get(server, path)[0] for path in ("/healthz", "/readyz", "/metrics")] == [200, 503, 200]
+
+
+def test_probes_are_answered_while_pages_are_computed(health: Health) -> None:
+    entered, leave = threading.Semaphore(0), threading.Event()
+
+    def page(_: str) -> str:
+        entered.release()
+        leave.wait(60)
+        return "the page"
+
+    with (
+        HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry(), pages={"/": page}) as server,
+        ThreadPoolExecutor(MAX_RENDERINGS) as clients,
+    ):
+        waiting = [clients.submit(get, server, "/") for _ in range(MAX_RENDERINGS)]
+        assert all(entered.acquire(timeout=60) for _ in waiting)
+        assert [get(server, path)[0] for path in ("/", "/metrics", "/healthz")] == [503, 503, 200]
+        leave.set()
+        assert [one.result() for one in waiting] == [(200, b"the page")] * MAX_RENDERINGS
+        assert get(server, "/metrics")[0] == 200
 
 
 def test_a_connection_that_sends_slowly_is_ended(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_module, "CONNECTION_SECONDS", 1.0)
+    monkeypatch.setattr(http_connections, "CONNECTION_SECONDS", 1.0)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
         slow.sendall(b"GET /healthz HTTP/1.0\r\n")
         assert eventually(lambda: is_ended(slow))
@@ -169,13 +206,6 @@ def is_ended(connection: socket.socket) -> bool:
     with suppress(OSError):
         connection.sendall(b"a")
     return bool(select.select([connection], [], [], 0.1)[0])
-
-
-def get_or_none(server: HttpServer, path: str) -> int | None:
-    try:
-        return get(server, path)[0]
-    except OSError:
-        return None
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 20.0) -> bool:

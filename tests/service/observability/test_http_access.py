@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import logging
+import socket
 import ssl
 import urllib.error
 import urllib.request
@@ -68,6 +69,10 @@ def serving(configuration: Configuration) -> Iterator[HttpServer]:
 
 def status(url: str, authorization: str | None = None, context: ssl.SSLContext | None = None) -> int:
     request = urllib.request.Request(url, headers={"Authorization": authorization} if authorization else {})
+    return status_of(request, context)
+
+
+def status_of(request: urllib.request.Request, context: ssl.SSLContext | None = None) -> int:
     try:
         with urllib.request.urlopen(request, timeout=10, context=context) as answer:
             return int(answer.status)
@@ -115,6 +120,30 @@ def test_browsers_are_asked_for_the_token(files: dict[str, str]) -> None:
 def test_no_token_is_needed_by_default() -> None:
     with serving(configured()) as server:
         assert status(f"http://127.0.0.1:{server.port}/metrics") == 200
+
+
+@pytest.mark.parametrize(
+    ("host", "expected"),
+    [
+        ("127.0.0.1:9464", 200),
+        ("[::1]:9464", 200),
+        ("localhost", 200),
+        ("LOCALHOST.:80", 200),
+        ("masking.example.org", 200),
+        (socket.gethostname(), 200),
+        ("attacker.example.org", 421),
+        ("127.0.0.1.attacker.example.org", 421),
+        ("", 421),
+    ],
+)
+def test_pages_answer_only_to_their_own_names(host: str, expected: int) -> None:
+    """A web site whose name resolves to the server's address could otherwise read the page by a visitor's browser."""
+    with serving(configured(names=["Masking.example.org"])) as server:
+        for path in ("/", "/?page=2"):
+            request = urllib.request.Request(f"http://127.0.0.1:{server.port}{path}", headers={"Host": host})
+            assert status_of(request) == expected
+        scrape = urllib.request.Request(f"http://127.0.0.1:{server.port}/metrics", headers={"Host": host})
+        assert status_of(scrape) == 200, "Prometheus uses any name of a target"
 
 
 def test_the_token_is_in_no_log_line(files: dict[str, str], caplog: pytest.LogCaptureFixture) -> None:

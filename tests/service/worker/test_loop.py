@@ -271,6 +271,22 @@ def test_a_stopped_worker_leaves_the_group_after_its_last_commit(bench: Bench) -
     assert "stopping" in bench.health.reasons
 
 
+def test_a_worker_joins_the_group_only_when_it_has_statistics(bench: Bench) -> None:
+    """A member without statistics would hold partitions that others can mask."""
+    turns = []
+
+    def idle(_: float) -> None:
+        turns.append([*bench.calls])
+        bench.active.version = len(turns) - 2
+
+    bench.source.idle = idle
+    bench.source.in_gather = bench.stop.set
+    bench.active.version = 0
+    bench.worker.run()
+    assert [calls.count("subscribe") for calls in turns] == [0] * len(turns)
+    assert bench.calls.count("subscribe") == 1
+
+
 def test_a_batch_gathered_when_stopping_is_left_to_the_next_worker(bench: Bench) -> None:
     bench.active.version = 1
     bench.source.in_gather = bench.stop.set

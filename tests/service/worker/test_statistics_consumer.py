@@ -375,3 +375,51 @@ def test_an_error_of_the_topic_is_logged_and_does_not_count_as_its_end(caplog: p
     assert consumer.poll() == []
     assert "reading statistics: no leader" in caplog.text
     assert not consumer.at_end
+
+
+def test_a_turn_reads_a_bounded_number_of_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics_consumer, "TURN_MESSAGES", 4)
+    client = FakeClient()
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1, opener=PLAIN)
+    client.batches = [[FakeMessage(0, b"garbage")] * 2 for _ in range(5)]
+    client.batches.append([FakeMessage(0, b"1"), end(0)])
+    left = []
+    while not (published := consumer.poll()):
+        left.append(len(client.batches))
+    assert (left, [p.version for p in published]) == ([4, 2], [1])
+
+
+def test_a_turn_reads_a_bounded_number_of_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(statistics_consumer, "TURN_BYTES", len(FakeMessage(0).value()))
+    client = FakeClient()
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1, opener=PLAIN)
+    client.batches = [[FakeMessage(0, b"1")], [FakeMessage(0, b"2")]]
+    assert (consumer.poll(), len(client.batches)) == ([], 1)
+
+
+def test_messages_of_others_are_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    buffer = VersionBuffer(PLAIN)
+    for _ in range(100):
+        buffer.add(b"garbage", b"value")
+    assert len(caplog.records) == 1
+
+
+def test_a_topic_that_was_created_anew_is_read_from_its_beginning(active: ActiveStatistics) -> None:
+    client = FakeClient()
+    consumer = StatisticsConsumer(client=client, topic="statistics", partitions=1, opener=PLAIN)
+    client.batches = [[FakeMessage(0, b"7"), end(0)]]
+    assert [p.version for p in consumer.poll()] == [7]
+    client.assigned = []
+    consumer.start_again()
+    assert (client.assigned, consumer.at_end) == ([(0, OFFSET_BEGINNING)], False)
+    client.batches = [[FakeMessage(0, b"1"), end(0)]]
+    assert [p.version for p in consumer.poll()] == [1]
+
+
+def test_the_version_in_force_stays_until_the_new_topic_has_one(active: ActiveStatistics) -> None:
+    active.consider(published(message(7)))
+    active.begin_again()
+    assert active.version == 7
+    assert active.consider(published(message(1)))
+    assert active.version == 1
+    assert not active.consider(published(message(1)))

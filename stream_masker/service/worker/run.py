@@ -23,8 +23,7 @@ from stream_masker.service.kafka.connections import connect_admin, connect_consu
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
-from stream_masker.service.kafka.topic_watch import TopicWatch
+from stream_masker.service.kafka.topic_identity import TopicWatch, identified, known_identities, topic_identities
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health

@@ -153,7 +153,7 @@ class Worker:
             self._work()
         else:
             self._hold()
-        components.report.partitions(components.source)
+        components.report.partitions(components.source, components.inputs)
 
     def _look_for_topics(self) -> None:
         """Look for new input topics, and read them too."""

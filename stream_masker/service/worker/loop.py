@@ -159,7 +159,7 @@ class Worker:
             self._work()
         else:
             self._hold()
-        components.report.partitions(components.source)
+        components.report.partitions(components.source, components.inputs)
 
     def _join(self) -> None:
         """Join the group, the first time that there are statistics: a member without them would hold its partitions."""

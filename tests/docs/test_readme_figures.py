@@ -44,11 +44,9 @@ def codes(line):
 def unchanged(folder, configuration):
     """Return what the command says, and the share of codes that stay."""
     said = command(folder, "mask", "--config", configuration, "events.jsonl", "masked.jsonl")
-    pairs = [
-        (before, after)
-        for lines in zip(*(open(folder / name, "rb") for name in ("events.jsonl", "masked.jsonl")), strict=True)
-        for before, after in zip(*map(codes, lines), strict=True)
-    ]
+    lines = [(folder / name).read_bytes().splitlines() for name in ("events.jsonl", "masked.jsonl")]
+    events = zip(*lines, strict=True)
+    pairs = [pair for before, after in events for pair in zip(codes(before), codes(after), strict=True)]
     return said, sum(before == after for before, after in pairs) / len(pairs)
 
 

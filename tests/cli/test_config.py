@@ -142,7 +142,7 @@ class TestCheck:
     def test_invalid_override_is_named_with_its_key(self, config):
         result = run("check", env={"STREAM_MASKER__HTTP__PROT": "1"})
         assert result.exit_code == 2
-        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host, port, token or tls" in result.stderr
+        assert "STREAM_MASKER__HTTP__PROT: http has no key 'prot': use host, port, names, token or tls" in result.stderr
         assert "did you mean 'port'?" in result.stderr
 
 
@@ -152,7 +152,7 @@ class TestShow:
         shown = yaml.safe_load(result.stdout)
         assert "hunter2" not in result.output
         assert shown["kafka"] == {"bootstrap_servers": "localhost:9092", "properties": {"sasl.password": "********"}}
-        assert shown["http"] == {"host": "127.0.0.1", "port": 9465}
+        assert shown["http"] == {"host": "127.0.0.1", "port": 9465, "names": []}
         assert list(shown["attributes"]) == ["principal", "secondary"]
 
 

@@ -14,6 +14,8 @@ from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
+from stream_masker.core.risk.meaning import MeaningRisk
+from stream_masker.core.risk.measures import joint_law
 from stream_masker.core.risk.records import MaskLaw, SelectableLaw, Tuples, value_law
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
 from stream_masker.core.risk.risk import AttributeRisk, Risk
@@ -73,7 +75,10 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
         alone = {name: risk.vulnerability for name, risk in attributes.items()}
     else:
         alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
+    meaning = {name: _meaning(source, j, channels[j], counts) for j, name in enumerate(names)}
+    return Risk.of(
+        attributes, meaning=meaning, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats)
+    )
 
 
 def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
@@ -98,6 +103,11 @@ def _after_repeats(
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
     values, shares = value_law(counts.values[j])
     return AttributeRisk.of(channel, shares, source.distances[j].between(values, channel.classes.representatives))
+
+
+def _meaning(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> MeaningRisk:
+    values, shares = value_law(counts.values[j])
+    return MeaningRisk.of(source.distances[j].taxonomy, values, joint_law(shares, channel.rows))
 
 
 def _record_figures(

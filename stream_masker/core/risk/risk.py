@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.measures import (
     conditional_entropy,
     confident_share,
@@ -74,6 +75,7 @@ class Risk:
 
     The fields of ``AttributeRisk`` by attribute, and:
 
+    * ``meaning[a]``: what the masks of a tell of the kind of its values (``core.risk.meaning``).
     * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
@@ -104,6 +106,7 @@ class Risk:
     rank: Mapping[str, float]
     entropy: Mapping[str, float]
     bound: Mapping[str, float]
+    meaning: Mapping[str, MeaningRisk] = field(default_factory=dict)
     given_record: Mapping[str, float] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None
@@ -115,6 +118,7 @@ class Risk:
         shown = {
             "vulnerability": _rounded(self.vulnerability),
             "prior": _rounded(self.prior),
+            "chapter": _rounded({name: found.levels["chapter"].chance for name, found in self.meaning.items()}),
             "unchanged": _rounded(self.unchanged),
             "vulnerability_of_record": _rounded(self.vulnerability_of_record),
             "unchanged_of_record": _rounded(self.unchanged_of_record),

@@ -114,6 +114,9 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
     for attribute in risk.vulnerability:
         metrics.set("risk_prior", risk.prior[attribute], attribute=attribute)
         metrics.set("risk_vulnerability", risk.vulnerability[attribute], attribute=attribute, given="value")
+        for level, guess in risk.meaning[attribute].levels.items():
+            metrics.set("risk_level_prior", guess.prior, attribute=attribute, level=level)
+            metrics.set("risk_level_vulnerability", guess.chance, attribute=attribute, level=level)
         metrics.set("risk_certain_share", risk.certain[attribute], attribute=attribute)
         metrics.set("risk_likely_share", risk.likely[attribute], attribute=attribute)
         metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
@@ -131,6 +134,7 @@ def describe_risk(risk: Risk) -> str:
     """Return the vulnerability and the share of changed values of each attribute, for the log."""
     return "; ".join(
         f"{name}: vulnerability {risk.vulnerability[name]:.3f}, prior {risk.prior[name]:.3f}, "
+        f"chapter {risk.meaning[name].levels['chapter'].chance:.3f}, "
         f"certain {risk.certain[name]:.3f}, unchanged {risk.unchanged[name]:.3f}"
         for name in risk.vulnerability
     )

@@ -21,9 +21,9 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
 from stream_masker.service.kafka.connections import connect_producer
 from stream_masker.service.kafka.connections import log as client_log
-from stream_masker.service.kafka.controller import require_controller
 from stream_masker.service.kafka.names import publisher_id
 from stream_masker.service.kafka.retries import RETRY_PROPERTIES, retry_delay
+from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe

@@ -20,6 +20,7 @@ from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.topics.checks import input_problems
 from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.clients import kafka_python_admin
+from stream_masker.service.kafka.settings import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
 
 DEFAULT_PARTITIONS = 4
 BROKER_DEFAULT_REPLICATION = -1
@@ -37,9 +38,6 @@ NOT_KAFKA = "the topics cannot be described: the broker's response is not that o
 NO_TOPICS: Mapping[str, int] = MappingProxyType({})
 
 CLEANUP_POLICY, RETENTION_MS, TOPIC_LIMIT_PROPERTY = "cleanup.policy", "retention.ms", "max.message.bytes"
-COMPRESSION_TYPE, UNCOMPRESSED = "compression.type", "uncompressed"
-"""The input's compression. Otherwise a producer could send batches of some kilobytes that take gigabytes when a worker
-decompresses them; this way the broker decompresses each batch and refuses it if it is larger than the topic allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,19 +103,6 @@ class RequiredTopic:
 
     def _alter(self, name: str, value: object) -> str:
         return alter_command(self.name, name, value)
-
-
-def alter_command(topic: str, name: str, value: object) -> str:
-    """Return the command that changes a setting of a topic."""
-    return f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {name}={value}"
-
-
-def compression_advice(topic: str, compression: str) -> str:
-    """Return why an input topic should not be compressed, and the remedy."""
-    return (
-        f"{COMPRESSION_TYPE}={compression}: a producer can send some kilobytes that take more memory than the worker "
-        f"has when they are decompressed: {alter_command(topic, COMPRESSION_TYPE, UNCOMPRESSED)}"
-    )
 
 
 class TopicStatus(StrEnum):

@@ -232,6 +232,16 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         ("attribute", "given"),
     ),
     calibrator_gauge(
+        "risk_level_prior",
+        "Chance of the best guess of the chapter or block of a value without its mask, in [0, 1].",
+        ("attribute", "level"),
+    ),
+    calibrator_gauge(
+        "risk_level_vulnerability",
+        "Chance of the best guess of the chapter or block of a value, given its mask, in [0, 1].",
+        ("attribute", "level"),
+    ),
+    calibrator_gauge(
         "risk_certain_share", "Share of values that are guessed with a probability above 0.9.", ATTRIBUTE_LABEL
     ),
     calibrator_gauge(

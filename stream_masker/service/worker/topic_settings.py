@@ -11,9 +11,14 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.controller import require_controller
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.topics import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
+from stream_masker.service.kafka.settings import (
+    COMPRESSION_TYPE,
+    UNCOMPRESSED,
+    alter_command,
+    compression_advice,
+    require_controller,
+)
 
 log = logging.getLogger(__name__)
 

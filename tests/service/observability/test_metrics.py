@@ -127,6 +127,7 @@ LABEL_VALUES = {
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
+    "level": {"chapter", "block"},
     "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},
     "cause": {*RefusalCause, *SkipCause},

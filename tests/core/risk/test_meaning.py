@@ -1,0 +1,96 @@
+"""What masks tell of chapters, blocks and sensitive groups, against literal sums, an attack, and on real diagnoses."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from support.data import discharges, icd9cm
+from support.documentation import DOCS
+
+from stream_masker import SemanticNoise, SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.risk.meaning import Guess, MeaningRisk
+from stream_masker.core.statistics import count_batch
+
+GRAPH = Ontology.from_edges(
+    [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("ab", "a"), ("ab", "b"), ("b1", "b"), ("b11", "b1")]
+).taxonomy()
+SEED = b"a seed of many bytes"
+
+
+def literal(joint, values, depth):
+    """The best guess of an ancestor at a depth, by enumerating masks, guesses and originals."""
+
+    def kinds(value):
+        at = [c for c in GRAPH.ancestors_of(value) if GRAPH.depth[GRAPH.position(c)] == depth]
+        return set(at) if GRAPH.depth[GRAPH.position(value)] >= depth else {value}
+
+    guesses = set().union(*map(kinds, values))
+    rows = list(zip(values, joint, strict=True))
+    of_mask = [[sum(row[m] for v, row in rows if g in kinds(v)) for g in guesses] for m in range(joint.shape[1])]
+    of_all = [sum(row.sum() for v, row in rows if g in kinds(v)) for g in guesses]
+    return Guess(pytest.approx(max(of_all)), pytest.approx(sum(map(max, of_mask))))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_equal_literal_sums_also_in_a_graph(seed):
+    values = ["a", "a1", "a2", "ab", "b1", "b11"]
+    joint = np.random.default_rng(seed).dirichlet(np.full(24, 0.4)).reshape(6, 4)
+    positions = GRAPH.encode(values)
+    found = MeaningRisk.of(GRAPH, positions, joint).levels
+    assert found == {"chapter": literal(joint, values, 2), "block": literal(joint, values, 3)}
+
+
+def test_a_mask_that_tells_nothing_leaves_the_prior():
+    joint = np.full((6, 3), 1 / 18)
+    found = MeaningRisk.of(GRAPH, GRAPH.encode(["a", "a1", "a2", "ab", "b1", "b11"]), joint)
+    assert all(guess.chance == pytest.approx(guess.prior) for guess in found.levels.values())
+
+
+def test_an_identity_finds_every_kind_and_every_sensitive_value():
+    tau = icd9cm().taxonomy()
+    found = MeaningRisk.of(tau, tau.encode(["042", "250.00", "296.20"]), np.diag([0.2, 0.5, 0.3]))
+    assert {guess.chance for guess in found.levels.values()} == {1.0}
+    assert found.sensitive == {"hiv": Guess(0.0, 1.0), "mental_disorders": Guess(0.0, 1.0)}
+
+
+@pytest.fixture(scope="module")
+def diagnoses():
+    """The principal and the secondary diagnosis of all real discharges that have both."""
+    tau = icd9cm().taxonomy()
+    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
+    codes = np.array(
+        [[concepts.resolve(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()], np.int32
+    )
+    known = codes[(codes >= 0).all(axis=1)]
+    return tau, Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    ("name", "kind", "parameters"),
+    [
+        ("transport, α = 0.3", SemanticTransport, {}),
+        ("transport, α = 1", SemanticTransport, {"target": {"alpha": 1.0}}),
+        ("noise, `pair`, `ceil`, α = 0.3", SemanticNoise, {"reference": "pair"}),
+    ],
+)
+def test_the_meaning_of_real_diagnoses_is_told_as_the_threat_model_says(diagnoses, name, kind, parameters):
+    tau, batch = diagnoses
+    made = kind({"a": tau, "b": tau}, seed=SEED, **parameters)
+    counts = count_batch(batch, [len(tau)] * 2)
+    found = made.with_statistics(made.compute(counts, version=1), counts).risk(draws=100)
+    meaning = found.meaning["a"]
+    told = [found.prior["a"], *(meaning.levels[level].prior for level in ("block", "chapter"))]
+    without = " | ".join(f"{figure:.2f}" for figure in told)
+    assert f"| without masks | {without} | 0.00 | 0.00 |" in (DOCS / "security.md").read_text()
+    figures = [
+        found.vulnerability["a"],
+        meaning.levels["block"].chance,
+        meaning.levels["chapter"].chance,
+        meaning.sensitive["hiv"].chance,
+        meaning.sensitive["mental_disorders"].chance,
+    ]
+    shown = " | ".join(f"{figure:.2f}" for figure in figures)
+    assert f"| {name} | {shown} |" in (DOCS / "security.md").read_text()

@@ -89,10 +89,8 @@ def test_two_workers_mask_each_record_of_two_topics_once(here: Several) -> None:
         here.fill("b", range(100, 200))
         wait(lambda: one.metric("assigned_partitions") == 2 * PARTITIONS, "the other's share")
         wait(lambda: len(here.masked("a")) + len(here.masked("b")) >= 500, "all records")
-        assert (
-            one.registry.get_sample_value("stream_masker_consumer_lag", {"topic": here.name("a"), "partition": "0"})
-            is not None
-        )
+        of_a = {"topic": here.name("a"), "partition": "0"}
+        wait(lambda: one.registry.get_sample_value("stream_masker_consumer_lag", of_a) is not None, "the lag")
     for letter, records in (("a", 300), ("b", 200)):
         masked = here.masked(letter)
         assert sorted(ids(masked)) == list(range(records))

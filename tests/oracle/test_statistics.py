@@ -145,10 +145,11 @@ def test_covariance_variance_and_correlation(sample):
     assert 0.0 <= distance_correlation(*sample) <= 1.0
 
 
-@pytest.mark.exhaustive
+@pytest.mark.scheduled
 @given(sample=samples(taxonomies(), taxonomies()))
 def test_covariance_against_dcor(sample):
-    import dcor  # compiles for half a minute when it is new
+    """Repeats the comparison with the literal formulas; dcor compiles for half a minute when it is new."""
+    import dcor
 
     a, d_a, b, d_b = sample
     centred_a, centred_b = dcor.double_centered(d_a.matrix(a)), dcor.double_centered(d_b.matrix(b))

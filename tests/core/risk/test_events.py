@@ -170,7 +170,13 @@ def test_mechanisms_with_figures_of_their_own_keep_them(name):
 
 
 @pytest.mark.exhaustive
-def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often():
+@pytest.mark.parametrize(
+    "shares",
+    [{1: 0.78, 8: 0.89}, pytest.param({2: 0.79, 5: 0.85}, marks=pytest.mark.scheduled)],
+    ids=["ends", "between"],
+)
+def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
+    """Scheduled: the lengths between the shortest and the longest."""
     tau = icd9cm().taxonomy()
     concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
     found = [[concepts.resolve(row[f"diag_{k}"])[0] for k in (1, 2, 3)] for row in discharges()]
@@ -179,7 +185,7 @@ def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_m
     counts = count_batch(Batch(len(codes), columns), [len(tau)] * 2)
     made = mechanism("semantic_noise")(dict.fromkeys(NAMES, tau), reference="root", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
-    for n, right in ((1, 0.78), (2, 0.79), (5, 0.85), (8, 0.89)):
+    for n, right in shares.items():
         events = SparseCounts(np.array([n]), np.array([len(codes)]))
         risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk()
         assert risk.given_record["a"] == pytest.approx(right, abs=0.01)

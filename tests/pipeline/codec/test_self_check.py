@@ -29,9 +29,12 @@ def test_the_scanner_is_correct_here(bench):
     assert bench(FLAT).masker.is_compiled
 
 
-@pytest.mark.exhaustive
+@pytest.mark.scheduled
 def test_the_scanner_is_correct_with_checks_of_array_bounds(tmp_path):
-    """With them, LLVM compiled an earlier scanner to code that read negative numbers of its tables as large ones."""
+    """With them, LLVM compiled an earlier scanner to code that read negative numbers of its tables as large ones.
+
+    It compiles the whole scanner again. ``test_kernels_stay_inside_their_arrays`` checks the same bounds in Python.
+    """
     code = "from stream_masker.pipeline.codec.self_check import find_difference; print(find_difference())"
     environment = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "STREAM_MASKER_CACHE": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -183,7 +183,7 @@ def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_m
     codes = np.array([each for each in found if min(each) >= 0], np.int32)
     columns = Column(codes[:, 0].copy()), Column(codes[:, 1:].ravel(), np.arange(0, 2 * len(codes) + 1, 2))
     counts = count_batch(Batch(len(codes), columns), [len(tau)] * 2)
-    made = mechanism("semantic_noise")(dict.fromkeys(NAMES, tau), reference="root", seed=SEED)
+    made = mechanism("semantic_noise")(dict.fromkeys(NAMES, tau), reference="root", rounding="calibrated", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
     for n, right in shares.items():
         events = SparseCounts(np.array([n]), np.array([len(codes)]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
@@ -17,6 +18,12 @@ from stream_masker.core.table import WrappedTable
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 AnyFrame = TypeVar("AnyFrame")
+
+
+class UnchangedWarning(UserWarning):
+    """Masking leaves most records as they were."""
+
+
 Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
 
@@ -52,6 +59,8 @@ def mask_frame(
       error if there is none), or becomes a missing value (``suppress``).
     * ``seed``: the secret from which the noise derives.
 
+    Warns with UnchangedWarning if masking leaves most rows as they were.
+
     Raises ParameterError for columns that are missing, both masked and kept, or of another type, and like the
     mechanism. Raises UnknownConceptError with column and row (from 0), but without the code. Raises StatisticsError if
     the statistics of the table cannot be used for masking.
@@ -76,7 +85,23 @@ def mask_frame(
     masker.learn_many(records, keys=None if key is None else keys)
     masker.calibrate()
     masked = masker.mask_many(records, keys=keys)
+    _warn_of_unchanged(records, masked, masker.name)
     return cast(AnyFrame, table.replaced(keep, {name: [row[name] for row in masked] for name in named}))
+
+
+def _warn_of_unchanged(
+    records: Sequence[Mapping[str, Any]], masked: Sequence[Mapping[str, Value]], mechanism: str
+) -> None:
+    """Warn if most rows with a value are masked as what they were."""
+    given = [(row, mask) for row, mask in zip(records, masked, strict=True) if any(row.values())]
+    same = sum(row == mask for row, mask in given)
+    if 2 * same > len(given):
+        warnings.warn(
+            f"{mechanism} leaves {same / len(given):.0%} of the rows as they were: use a greater alpha or another "
+            "mechanism",
+            UnchangedWarning,
+            stacklevel=3,
+        )
 
 
 def _completed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 
 from stream_masker import Numeric, Ontology, SemanticNoise, mask_frame
 from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.frames import UnchangedWarning
 
 SEED = b"sixteen bytes or more"
 LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
@@ -150,3 +153,15 @@ def test_errors_say_what_is_allowed(change, message):
     arguments = {"frame": pl.DataFrame(DATA), "attributes": {"principal": TAU}, "keep": [], "seed": SEED} | change
     with pytest.raises(ParameterError, match=message):
         mask_frame(arguments.pop("frame"), arguments.pop("attributes"), **arguments)
+
+
+def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
+    tau = Ontology.from_edges(
+        [(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]
+    ).taxonomy()
+    frame = pl.DataFrame({"code": [f"c{k % 9}" for k in range(90)]})
+    with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the rows as they were"):
+        mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 0.1}, seed=b"a seed of sixteen")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 1.0}, seed=b"a seed of sixteen")

@@ -10,8 +10,7 @@ the figures are means over the windows, and ``±`` is the standard error of V.
 
 * ``prior``, ``V``, ``V, record``: the chance that the best guess of a principal code is right without masks, from its
   own mask, and from all masks of the record, for an attacker who knows the law of the window.
-* ``sure``: the greatest posterior of any code of any record that can be written (``mechanism.promise()``), the worst
-  of all windows; ``–`` if the mechanism promises nothing.
+* ``chapter``: the chance of the best guess of its chapter, from its own mask.
 * ``unchanged``, ``records``: the share of principal codes, and of whole records, that stay as they are.
 * ``RMSE``, ``dsdCor``: the distance of masked principal codes, and the change of the correlation of the first pair.
 * ``refused``: the windows for which the mechanism has no statistics, such as a target that they do not allow.
@@ -45,7 +44,7 @@ HEAD = (
     "V",
     "±",
     "V, record",
-    "sure",
+    "chapter",
     "unchanged",
     "records unchanged",
     "RMSE",
@@ -110,7 +109,6 @@ class Figures:
     parameters: Mapping[str, Any]
     attribute: str
     measured: list[tuple[float, ...]] = field(default_factory=list)
-    sure: list[float] = field(default_factory=list)
     refused: int = 0
 
     def add(self, records: Sequence[Mapping[str, str]], window: int) -> None:
@@ -129,15 +127,13 @@ class Figures:
 
     def _compare(self, made: Any, records: Sequence[Mapping[str, str]], masked: Sequence[Mapping[str, Any]]) -> None:
         risk, kept, own = made.risk(), stream_masker.measure_utility(made, records, masked), self.attribute
-        promise = made.promise()
-        if promise is not None:
-            self.sure.append(max(promise.certainty.values()))
         pairs = list(kept.pairs.values())
         self.measured.append(
             (
                 risk.prior[own],
                 risk.vulnerability[own],
                 risk.given_record[own] if risk.given_record is not None else float("nan"),
+                risk.meaning[own].levels["chapter"].chance,
                 sum(one[own] == other[own] for one, other in zip(records, masked, strict=True)) / len(records),
                 sum(dict(one) == other for one, other in zip(records, masked, strict=True)) / len(records),
                 kept.attributes[own].rmse_actual,
@@ -150,10 +146,9 @@ class Figures:
         if not self.measured:
             return [size, windows, *["–"] * (len(HEAD) - 3), self.refused]
         measured = np.array(self.measured)
-        prior, chance, given_record, unchanged, whole, rmse, change = measured.mean(axis=0).tolist()
+        prior, chance, given_record, chapter, unchanged, whole, rmse, change = measured.mean(axis=0).tolist()
         error = float(measured[:, 1].std(ddof=1) / len(measured) ** 0.5) if len(measured) > 1 else 0.0
-        sure: object = max(self.sure) if self.sure else "–"
-        figures = [prior, chance, error, given_record, sure, unchanged, whole, rmse, change]
+        figures: list[object] = [prior, chance, error, given_record, chapter, unchanged, whole, rmse, change]
         return [size, windows, *figures, self.refused]
 
 

@@ -159,7 +159,20 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     assert 0 < both <= min(same.values()) < 1
     shares = f"unchanged: a {same['a']:.1%}, b {same['b']:.1%}, whole records {both:.1%}"
     default = "mechanism: semantic_transport (target alpha 0.3 of a, 0.3 of b); the default"
-    assert done.stderr.splitlines()[-2:] == [shares, default]
+    assert done.stderr.splitlines()[-3:-1] == [shares, default]
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0])
+def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(tmp_path, config, alpha):
+    content = yaml.safe_load(config.read_text())
+    content["mechanism"] = {"name": "semantic_transport", "target": {"alpha": alpha}}
+    config.write_text(yaml.safe_dump(content))
+    masked = tmp_path / "out.jsonl"
+    said = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked).stderr
+    pairs = zip([event(k) for k in range(120)], read(masked), strict=True)
+    same = sum(all(before[name] == after[name] for name in "ab") for before, after in pairs) / 120
+    shown = f"warning: {same:.1%} of the records are as they were, with all their codes: use a greater alpha"
+    assert (shown in said) == (same > 0.5) == (alpha < 1.0)
 
 
 def masked_lines(config, folder, lines, *options):

@@ -62,3 +62,11 @@ def test_most_codes_stay_with_the_calibrated_rounding(folder):
     text = " ".join((ROOT / "docs" / "choosing-a-method.md").read_text().split())
     assert "82 % of the codes of the generated events" in text
     assert share == pytest.approx(0.82, abs=0.02)
+
+
+def test_the_table_of_the_python_page_changes_as_it_says():
+    (block,) = [block.text for block in blocks("python", "Tables") if "mask_frame(" in block.text]
+    names = {}
+    exec(block, names)
+    text = " ".join((ROOT / "docs" / "python-api.md").read_text().split())
+    assert f"In this example {100 * names['changed']:.0f} % of the principal diagnoses change." in text

@@ -27,7 +27,6 @@ from stream_masker.core.random.distinct import KeyHasher
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.promise import Promise
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
 from stream_masker.core.risk.risk import Risk
@@ -275,13 +274,6 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it.
 
         ``draws``: the number of records to draw, if any. ``repeats``: how often a record's masks were seen.
-        """
-        return None
-
-    def promise(self) -> Promise | None:
-        """Return what no record that can be written lets an attacker exceed; None if the mechanism promises nothing.
-
-        Raises StatisticsError without statistics.
         """
         return None
 

@@ -11,6 +11,6 @@ masked records; not the secret.
 * ``groups``: the transition probabilities of mechanisms that mask groups, estimated from random groups.
 * ``repeats``: the vulnerability after several masks of a value.
 * ``sensitive``: sets of concepts whose membership must not be disclosed, built in for ICD-10-CM and ICD-9-CM.
-* ``promise``: what no masked record lets an attacker exceed, if the mechanism promises it.
+* ``meaning``: what masks tell of the kind of a value: its chapter, its block, and whether it is sensitive.
 * ``risk``: all measures of a mechanism with its statistics.
 """

@@ -80,6 +80,16 @@ class FileTotals:
         shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
         return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.counted)}'])}"
 
+    @property
+    def warning(self) -> str:
+        """A warning if masking left most records as they were; empty otherwise."""
+        if 2 * self.unchanged <= self.counted:
+            return ""
+        return (
+            f"warning: {_share(self.unchanged, self.counted)} of the records are as they were, with all their codes: "
+            "use a greater alpha, or another mechanism"
+        )
+
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
         if self.rejected.total() > limit * self.records:

@@ -158,6 +158,21 @@ def _statistics_alerts(at: Thresholds) -> tuple[Alert, ...]:
             _increased("configuration_refused_total", at),
             "The calibrator refused a changed configuration file.",
         ),
+        Alert(
+            "StatisticsRefused",
+            "warning",
+            "0s",
+            _increased("statistics_refused_total", at),
+            "A process cannot use a published version. It keeps the one in force; without one, it waits.",
+        ),
+        Alert(
+            "VersionsDiffer",
+            "warning",
+            "15m",
+            f"max by (job, population) ({metric('statistics_version')}) > "
+            f"min by (job, population) ({metric('statistics_version')})",
+            "Processes use different versions of the statistics; {{ $value }} is the latest one.",
+        ),
     )
 
 

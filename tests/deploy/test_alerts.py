@@ -18,6 +18,7 @@ from stream_masker.service.configuration.schema import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
 JOB = 'job="masking"'
+BEHIND = 'instance="behind"'
 LABS = 'population="labs"'
 MINUTES = 90
 
@@ -35,6 +36,8 @@ WORKING: Series = {
     metric("unreadable_partitions", JOB): f"0x{MINUTES}",
     metric("records_skipped_total", JOB, cause="retention"): f"12x{MINUTES}",
     metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
+    metric("statistics_version", JOB): f"2x{MINUTES}",
+    metric("statistics_refused_total", JOB): f"2x{MINUTES}",
     metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
     metric("rmse", JOB, attribute="principal", kind="actual"): f"0.21x{MINUTES}",
     metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
@@ -55,6 +58,8 @@ FIRING: Mapping[str, list[Series]] = {
     ],
     "NoWorker": [{metric("held", JOB): "0x20 _x70"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"1x{MINUTES}"}],
+    "StatisticsRefused": [{metric("statistics_refused_total", JOB): f"0+1x{MINUTES}"}],
+    "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"1x{MINUTES}"}],
     "RecordsSkipped": [{metric("records_skipped_total", JOB, cause="retention"): f"0+5x{MINUTES}"}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
     "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
@@ -88,6 +93,8 @@ SILENT: Mapping[str, list[Series]] = {
     ],
     "NoWorker": [{metric("held", JOB): f"0x{MINUTES - 3} _ 0 0"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"0x{MINUTES - 3} 1 0 0"}],
+    "StatisticsRefused": [{}],
+    "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"2x{MINUTES}"}],
     "RecordsSkipped": [{}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+500x{MINUTES}"}],
     "LagGrowing": [

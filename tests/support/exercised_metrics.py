@@ -82,8 +82,9 @@ def worker_metrics() -> RecordingMetrics:
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
     skipped = SkippedOffsets()
     skipped.pass_to(PARTITIONS[0], 3, 5)
-    source = {"unreadable": dict, "skipped": skipped, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source))
+    inputs = SimpleNamespace(place_missing=lambda waiting: None)
+    source = {"unreadable": dict, "skipped": skipped, "without_place": set, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source), inputs)
     counts = TransactionCounts(
         masked=8,
         tombstones=1,

@@ -135,6 +135,9 @@ class FakeSource:
     def unreadable(self) -> dict[Partition, ReadError]:
         return {}
 
+    def without_place(self) -> frozenset[Partition]:
+        return frozenset()
+
     def lag(self) -> dict[Partition, int]:
         return offsets({0: 12})
 
@@ -275,7 +278,7 @@ class Bench:
                 statistics_consumer=FakeStatisticsConsumer(),
                 statistics_topic=SimpleNamespace(due=False),
                 active_statistics=self.active,
-                inputs=SimpleNamespace(due=False),
+                inputs=SimpleNamespace(due=False, place_missing=lambda waiting: None),
                 topic_ids=TopicIds(self.request_ids),
                 outputs=lambda _: OUTPUTS,
                 liveness=self.liveness,

@@ -172,7 +172,7 @@ class Simulation:
                 statistics_consumer=NoStatisticsConsumer(),
                 statistics_topic=SimpleNamespace(due=False),
                 active_statistics=SimpleNamespace(version=1, published=0, refused=None, refusals=0, masking=masking),
-                inputs=SimpleNamespace(due=False),
+                inputs=SimpleNamespace(due=False, place_missing=lambda waiting: None),
                 topic_ids=TopicIds(lambda _: True),
                 outputs=lambda _: OUTPUTS,
                 liveness=liveness,

@@ -7,7 +7,7 @@ record. A segment stores its blocks in columns. The sums over any of its blocks 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass, fields
+from dataclasses import astuple, dataclass
 from itertools import chain
 from typing import Any, Final
 
@@ -175,12 +175,13 @@ class Segment:
 
 def distortion_totals(rows: Float64Array) -> tuple[Distortion, ...]:
     """Return the sum of (n, attributes, fields) distortions for each attribute, added in the order of the blocks."""
-    names = [field.name for field in fields(Distortion)]
-    types = {"squared_distance": float, "squared_noise": float}
-    totals = np.cumsum(rows, axis=0)[-1].tolist()
-    return tuple(
-        Distortion(**{n: types.get(n, int)(value) for n, value in zip(names, total, strict=True)}) for total in totals
-    )
+    return tuple(_distortion(*total) for total in np.cumsum(rows, axis=0)[-1].tolist())
+
+
+def _distortion(
+    values: float, distance: float, noise: float, truncated: float, unsigned: float, unchanged: float
+) -> Distortion:
+    return Distortion(int(values), distance, noise, int(truncated), int(unsigned), int(unchanged))
 
 
 def _entries(counts: Counts) -> int:

@@ -135,7 +135,7 @@ class Window:
         total = merge(counts.total(part.chosen) for counts, part in columns)
         moments: list[Moments | None] = [None] * len(self.entries)
         for counts, part in columns:
-            for position, index in zip(part.positions, np.flatnonzero(part.chosen), strict=True):
+            for position, index in zip(part.positions, np.flatnonzero(part.chosen).tolist(), strict=True):
                 moments[position] = counts.moments_of(index)
         return replace(total, numeric=merge_moments(moments))
 

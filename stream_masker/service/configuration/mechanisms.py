@@ -66,7 +66,7 @@ class SemanticNoiseSection(MechanismSection):
     )
     distribution: Literal["normal", "laplace"] = Field(default="normal", description="The distribution of the noise.")
     rounding: Literal["ceil", "calibrated"] = Field(
-        default="calibrated",
+        default="ceil",
         description="The distance level for a noise magnitude. `ceil`: the nearest level at or above it, as in the "
         "papers. `calibrated`: the level below or above it, with an expected squared distance of the squared noise.",
     )

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Protocol, TypeAlias
 
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, MessageBatch
+from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, KafkaMessage, MessageBatch
 
 
 class Batcher(Protocol):
@@ -29,6 +29,14 @@ class Batcher(Protocol):
 
     def take(self, now: float) -> MessageBatch:
         """Return and forget the complete batch; an empty one if none is complete."""
+
+
+PutBack: TypeAlias = Callable[[Partition, Sequence[KafkaMessage], GroupShortfall, float], None]
+"""``put_back(partition, messages, shortfall, now)`` returns to a batcher a group that is too small and all after it."""
+
+
+def no_groups(partition: Partition, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
+    """Put nothing back: there are no groups."""
 
 
 class SizeTimeBatcher:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.topics.sections import TopicsSection
 from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.topic_checks import (
     FoundTopics,
@@ -29,12 +31,16 @@ REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
 REFRESH_MS = 30_000
 """Its default, in milliseconds."""
 
+CLIENT_REFRESH_MS = 300_000
+"""The default of librdkafka's clients, which learn of new partitions of an output after this time."""
+
 
 class InputTopics:
     """The input topics that a worker reads. A new topic is read once it and the topics of its records pass the checks.
 
     ``partitions`` requests the number of partitions of every topic. ``admit`` is called before the records of a new
     topic are read. Both may raise KafkaException, ``admit`` also ServiceError. ``every``: seconds between two searches.
+    ``known_after``: seconds after which producers know a new partition.
 
     names: of the topics to read. refused: which ones are left out, and why; None if there are none.
     """
@@ -47,6 +53,7 @@ class InputTopics:
         partitions: Callable[[], Mapping[str, int]],
         admit: Callable[[str], None],
         every: float,
+        known_after: float = CLIENT_REFRESH_MS / 1000,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = topics
@@ -56,6 +63,8 @@ class InputTopics:
         self._admit = admit
         self._every = every
         self._clock = clock
+        self._known_after = known_after
+        self._grown: dict[Partition, float] = {}
         self._next = clock() + every
         self.refused: str | None = None
 
@@ -65,6 +74,37 @@ class InputTopics:
         Those of a topic that is not read any more are known too: some of its records may still be in flight.
         """
         return self._counts[topic]
+
+    def has_place(self, partition: Partition) -> bool:
+        """Return whether the output has a partition of this number, and producers know it.
+
+        The input may have got partitions since the start. Requests the numbers of partitions if it has.
+        """
+        if partition.number < self._counts[partition.topic].output:
+            return True
+        try:
+            outputs = self._partitions().get(self._topics.of(partition.topic).output, 0)
+        except KafkaException:
+            return False
+        if partition.number >= outputs:
+            return False
+        since = self._grown.setdefault(Partition(partition.topic, outputs), self._clock())
+        if self._clock() - since < self._known_after:
+            return False
+        self._counts[partition.topic] = replace(self._counts[partition.topic], output=outputs)
+        return True
+
+    def place_missing(self, waiting: Iterable[Partition]) -> str | None:
+        """Return why partitions are not read because of their output; None if there are none."""
+        missing: dict[str, list[int]] = {}
+        for topic, number in sorted(waiting):
+            missing.setdefault(topic, []).append(number)
+        texts = (
+            f"partitions {', '.join(map(str, numbers))} of {topic} wait: "
+            f"{self._topics.of(topic).output} needs at least {max(numbers) + 1} partitions"
+            for topic, numbers in missing.items()
+        )
+        return "; ".join(texts) or None
 
     @property
     def due(self) -> bool:

@@ -18,7 +18,7 @@ from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.kafka.topic_watch import TopicWatch
+from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
@@ -159,7 +159,7 @@ class Worker:
             self._work()
         else:
             self._hold()
-        components.report.partitions(components.source)
+        components.report.partitions(components.source, components.inputs)
 
     def _join(self) -> None:
         """Join the group, the first time that there are statistics: a member without them would hold its partitions."""

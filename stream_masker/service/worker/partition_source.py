@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.consumer_client import ConsumerClient
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.partitions import Partition, partitions_of, partitions_text
 from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets, UnreadablePartitions
-from stream_masker.service.worker.batch import GroupShortfall, KafkaMessage, MessageBatch, earliest_offsets
-from stream_masker.service.worker.batcher import Batcher
+from stream_masker.service.worker.batch import GroupShortfall, MessageBatch, earliest_offsets
+from stream_masker.service.worker.batcher import Batcher, PutBack, no_groups
 
 log = logging.getLogger(__name__)
 
@@ -43,23 +43,10 @@ SHORT_REQUEST_SECONDS = 0.1
 """Timeout of a request after earlier requests have used up the shared time limit, in seconds."""
 
 SEEK_ATTEMPTS = 5
-
 MAX_RENEWALS = 12
 """This many new clients within ``RENEWAL_SECONDS`` are an error: more than sessions can expire in that time."""
 
 RENEWAL_SECONDS = 60.0
-
-
-def _do_nothing() -> None:
-    """Settle nothing."""
-
-
-PutBack: TypeAlias = Callable[[Partition, Sequence[KafkaMessage], GroupShortfall, float], None]
-"""``put_back(partition, messages, shortfall, now)`` returns to a batcher a group that is too small and all after it."""
-
-
-def _no_groups(partition: Partition, messages: Sequence[KafkaMessage], shortfall: GroupShortfall, now: float) -> None:
-    """Put nothing back: there are no groups."""
 
 
 class PartitionSource:
@@ -69,7 +56,8 @@ class PartitionSource:
     The gathered records of a revoked partition are dropped; its next owner reads them again from the committed offset.
 
     ``connect`` makes a new client after the old one was fenced. ``beat`` is called in every loop; it returns False when
-    the process stops. ``put_back`` returns groups that are too small to the batcher.
+    the process stops. ``put_back`` returns groups that are too small to the batcher. ``has_place`` returns whether the
+    output has a partition for the records of one; others are not read.
     """
 
     def __init__(
@@ -80,7 +68,8 @@ class PartitionSource:
         topics: Sequence[str],
         batcher: Batcher,
         beat: Callable[[], bool],
-        put_back: PutBack = _no_groups,
+        put_back: PutBack = no_groups,
+        has_place: Callable[[Partition], bool] = lambda _: True,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -90,8 +79,10 @@ class PartitionSource:
         self._batcher = batcher
         self._beat = beat
         self._put_back = put_back
+        self._has_place = has_place
+        self._waiting: set[Partition] = set()
         self._clock = clock
-        self._before_revoke: Callable[[], None] = _do_nothing
+        self._before_revoke: Callable[[], None] = lambda: None
         self._member: str | None = None
         self._held = True
         self._batch: MessageBatch | None = None
@@ -107,7 +98,7 @@ class PartitionSource:
     def assigned(self) -> frozenset[Partition]:
         return frozenset(self._assigned)
 
-    def subscribe(self, before_revoke: Callable[[], None] = _do_nothing) -> None:
+    def subscribe(self, before_revoke: Callable[[], None] = lambda: None) -> None:
         """Join the group. ``before_revoke`` is called before partitions are revoked or lost."""
         self._before_revoke = before_revoke
         self._subscribed = True
@@ -145,7 +136,15 @@ class PartitionSource:
         """Resume reading after ``hold``."""
         if self._held:
             self._held = False
-            self._client.resume(self._all())
+            self._client.resume(self._all(but=self._waiting))
+
+    def without_place(self) -> frozenset[Partition]:
+        """Return the partitions whose records have no place in the output. Read those that have one now."""
+        placed = {partition for partition in self._waiting if self._has_place(partition)}
+        self._waiting -= placed
+        if placed and not self._held:
+            self._client.resume([TopicPartition(*partition) for partition in sorted(placed)])
+        return frozenset(self._waiting)
 
     def idle(self, seconds: float) -> None:
         """Poll the group while held, for at most ``seconds``. A record that is delivered nevertheless is read again."""
@@ -261,12 +260,12 @@ class PartitionSource:
         self._leaving = True
         self._client.close()
 
-    def _all(self) -> list[TopicPartition]:
-        return [TopicPartition(*partition) for partition in sorted(self._assigned)]
+    def _all(self, but: Collection[Partition] = ()) -> list[TopicPartition]:
+        return [TopicPartition(*partition) for partition in sorted(self._assigned.difference(but))]
 
     def _add(self, messages: list[Any]) -> None:
         records = [message for message in messages if message.error() is None]
-        self._batcher.add(records, partitions=self._assigned, now=self._clock())
+        self._batcher.add(records, partitions=self._assigned - self._waiting, now=self._clock())
         if self._unreadable.lasting:
             self._unreadable.forget({Partition(record.topic(), record.partition()) for record in records})
         if len(records) < len(messages):
@@ -305,22 +304,35 @@ class PartitionSource:
             return
         client.incremental_assign(partitions)
         self._member = client.memberid()
-        self._assigned |= _named(partitions)
+        self._assigned |= partitions_of(partitions)
         self._find_progress()
-        (client.pause if self._held else client.resume)([TopicPartition(p.topic, p.partition) for p in partitions])
-        log.info("assigned partitions %s, now %s", _text(_named(partitions)), _text(self._assigned))
+        self._start_reading(client, partitions_of(partitions))
+        log.info(
+            "assigned partitions %s, now %s",
+            partitions_text(partitions_of(partitions)),
+            partitions_text(self._assigned),
+        )
+
+    def _start_reading(self, client: ConsumerClient, partitions: set[Partition]) -> None:
+        """Read new partitions, unless the source is held, or a partition has no place in the output."""
+        self._waiting |= {partition for partition in partitions if not self._has_place(partition)}
+        for partition in sorted(partitions):
+            paused = self._held or partition in self._waiting
+            (client.pause if paused else client.resume)([TopicPartition(*partition)])
 
     def _on_revoke(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
-        log.info("revoked partitions %s, now %s", _text(_named(partitions)), _text(self._assigned))
+        log.info(
+            "revoked partitions %s, now %s", partitions_text(partitions_of(partitions)), partitions_text(self._assigned)
+        )
 
     def _on_lost(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._member = None
         self._unassign(client, partitions)
-        log.warning("lost partitions %s: the group has removed this worker", _text(_named(partitions)))
+        log.warning("lost partitions %s: the group has removed this worker", partitions_text(partitions_of(partitions)))
 
     def _unassign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
-        self._release(_named(partitions))
+        self._release(partitions_of(partitions))
         client.incremental_unassign(partitions)
 
     def _release(self, partitions: set[Partition]) -> None:
@@ -330,6 +342,7 @@ class PartitionSource:
         for partition in partitions:
             self._progress.pop(partition, None)
         self._unreadable.forget(partitions)
+        self._waiting -= partitions
         self.skipped.forget(partitions)
         self._batcher.drop(partitions)
         if self._batch is not None and partitions & self._batch.partitions.keys():
@@ -385,11 +398,3 @@ class PartitionSource:
             return self._client.get_watermark_offsets(where, timeout=seconds, cached=False) if fresh else cached
         except KafkaException:
             return None
-
-
-def _named(partitions: Iterable[TopicPartition]) -> set[Partition]:
-    return {Partition(one.topic, one.partition) for one in partitions}
-
-
-def _text(partitions: Iterable[Partition]) -> str:
-    return ", ".join(map(str, sorted(partitions))) or "none"

@@ -16,6 +16,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.batch import TransactionCounts
+from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.rejections import RejectionShare
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
@@ -133,12 +134,13 @@ class WorkerReport:
         text = f"the last {in_a_row} transactions failed; the log says why"
         self._health.reason("transactions", text if in_a_row >= UNREADY_FAILURES else None)
 
-    def partitions(self, source: PartitionSource) -> None:
+    def partitions(self, source: PartitionSource, inputs: InputTopics) -> None:
         """Report the assigned partitions and their lag, at most every ``LAG_EVERY_SECONDS``."""
         if self._clock() - self._lag_updated < LAG_EVERY_SECONDS:
             return
         self._lag_updated = self._clock()
         self._reading(source)
+        self._health.reason("outputs", inputs.place_missing(source.without_place()))
         lag = source.lag()
         self._metrics.set("assigned_partitions", len(source.assigned))
         self._metrics.set("consumer_lag_assigned", sum(lag.values()))

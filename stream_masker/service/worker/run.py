@@ -23,8 +23,7 @@ from stream_masker.service.kafka.connections import connect_admin, connect_consu
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import identified, known_identities, topic_identities
-from stream_masker.service.kafka.topic_watch import TopicWatch
+from stream_masker.service.kafka.topic_identity import TopicWatch, identified, known_identities, topic_identities
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -41,7 +40,7 @@ from stream_masker.service.worker.client_properties import (
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
 from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.input_topics import REFRESH_MS, REFRESH_PROPERTY, InputTopics
+from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, REFRESH_MS, REFRESH_PROPERTY, InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
@@ -162,7 +161,7 @@ def _components(
     active_statistics = ActiveStatistics(masking)
     inputs = _inputs(configuration, found, active_statistics)
     refused, ids = RefusedRecords.of(configuration.kafka.properties), transactional_ids(configuration)
-    source, may_hold = _source(configuration, inputs.names, consumer, connect, active_statistics, liveness)
+    source, may_hold = _source(configuration, inputs, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
@@ -233,12 +232,13 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
         every=_refresh_seconds(properties),
+        known_after=float(properties.get(REFRESH_PROPERTY, CLIENT_REFRESH_MS)) / 1000,
     )
 
 
 def _source(
     configuration: Configuration,
-    topics: Sequence[str],
+    inputs: InputTopics,
     consumer: Consumer,
     connect: Callable[[], Consumer],
     statistics: ActiveStatistics,
@@ -250,8 +250,9 @@ def _source(
         PartitionSource,
         client=consumer,
         connect=connect,
-        topics=topics,
+        topics=inputs.names,
         beat=liveness.beat,
+        has_place=inputs.has_place,
     )
     if not statistics.masking.mechanism.needs_group:
         return source(batcher=SizeTimeBatcher(_batch_limits(configuration))), never_hold

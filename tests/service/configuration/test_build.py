@@ -221,10 +221,10 @@ class TestMechanism:
         assert self.masked(build(), None) != self.masked(build(), None)
 
     def test_mechanism_uses_the_settings(self, build):
-        calm = attributes(alpha=0.05)
+        calm, rounded = attributes(alpha=0.05), {"rounding": "calibrated"}
         calm["secondary"]["alpha"] = 0.05
-        quiet = self.masked(build(attributes=calm), bytes(16))
-        loud = self.masked(build(attributes=attributes(alpha=10)), bytes(16))
+        quiet = self.masked(build(mechanism=rounded, attributes=calm), bytes(16))
+        loud = self.masked(build(mechanism=rounded, attributes=attributes(alpha=10)), bytes(16))
         kept = [sum(m == r for m, r in zip(masked, RECORDS, strict=True)) for masked in (quiet, loud)]
         assert kept[0] > kept[1]
         leaves = self.masked(build(mechanism={"candidates": "leaves"}, attributes=attributes(alpha=10)), bytes(16))

@@ -106,7 +106,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         reference: str | None = None,
         pairs: options.AttributePairs | None = None,
         distribution: str = "normal",
-        rounding: str = "calibrated",
+        rounding: str = "ceil",
         candidates: str = "all",
         numeric_noise: str | None = None,
         distance: DistanceChoice = "wu_palmer",

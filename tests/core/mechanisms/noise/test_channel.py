@@ -142,7 +142,12 @@ def test_real_discharges_have_the_risk_that_the_design_states():
     pairs = [tau.decode(codes) for codes in rows if min(codes) >= 0]
     records = [{"principal": a, "secondary": b} for a, b in pairs]
     noise = SemanticNoise(
-        {"principal": tau, "secondary": tau}, alpha=0.3, reference="pair", window=len(records), seed=b"seed"
+        {"principal": tau, "secondary": tau},
+        alpha=0.3,
+        reference="pair",
+        rounding="calibrated",
+        window=len(records),
+        seed=b"seed",
     )
     noise.learn_many(records)
     noise.calibrate()

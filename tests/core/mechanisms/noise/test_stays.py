@@ -72,7 +72,8 @@ def ready(made, counts):
 
 def noise(tau, counts, alpha=0.3, **parameters):
     """Semantic noise of a pair with the statistics of the counts."""
-    return ready(SemanticNoise({"a": tau, "b": tau}, alpha=alpha, reference="pair", seed=SEED, **parameters), counts)
+    chosen = {"rounding": "calibrated", **parameters}
+    return ready(SemanticNoise({"a": tau, "b": tau}, alpha=alpha, reference="pair", seed=SEED, **chosen), counts)
 
 
 class Disclosure:

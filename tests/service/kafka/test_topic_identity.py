@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from confluent_kafka import KafkaError, KafkaException
 
-from stream_masker.service.kafka.topic_watch import TopicWatch
+from stream_masker.service.kafka.topic_identity import TopicWatch
 
 
 def watch(answers: Iterator[str | int | None]) -> TopicWatch:

@@ -40,6 +40,12 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.markexpr = QUICK
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the tests on Kafka first: with several processes, one waits for Kafka while the others compute."""
+    items.sort(key=lambda item: item.get_closest_marker("kafka") is None)
+
+
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say which groups of tests are left out by default."""
     quick = config.option.markexpr == QUICK

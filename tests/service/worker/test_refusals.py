@@ -52,7 +52,8 @@ def attempts(search: RefusedRecords, bad: set[int], error: KafkaError) -> int:
     The broker refuses all records of the first request that has a bad one, and names none.
     """
     for number in range(100):
-        sent = [offset for offset in range(RECORDS) if offset not in reasons(search)]
+        rejected = reasons(search)
+        sent = [offset for offset in range(RECORDS) if offset not in rejected]
         watch = search.watch(part(0), sent)
         parts = requests(len(sent), watch.cuts if watch else ())
         refused = next((one for one in parts if bad & {sent[index] for index in one}), None)

@@ -218,7 +218,7 @@ JSON = st.recursive(
 
 
 @pytest.mark.exhaustive
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(data=st.data(), tombstone=st.booleans())
 def test_any_documents(pair, name, data, tombstone):
     values = data.draw(st.lists(edited(GOOD[name], JSON).flatmap(encoded), min_size=1, max_size=6))

@@ -22,7 +22,7 @@ def test_any_plan_gives_the_same_results(bench, caplog):
     caplog.set_level(logging.ERROR)
     scanned: list[int] = []
 
-    @settings(max_examples=500, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+    @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
     @given(plan=plans(), data=st.data())
     def check(plan: tuple[dict[str, Any], dict[str, Any]], data: st.DataObject) -> None:
         on_bench = compiled_bench(bench, *plan)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from support.data import discharges, icd9cm
-from support.documentation import DOCS
+from support.documentation import DOCS, ROOT
 
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column
@@ -92,5 +92,10 @@ def test_the_meaning_of_real_diagnoses_is_told_as_the_threat_model_says(diagnose
         meaning.sensitive["hiv"].chance,
         meaning.sensitive["mental_disorders"].chance,
     ]
+    if name.endswith("0.3"):
+        chance, rmse = found.vulnerability["a"], found.rmse["a"]
+        assert f"{100 * chance:.0f} % at an RMSE of {rmse:.2f}" in (ROOT / "README.md").read_text()
+    if name == "transport, α = 0.3":
+        assert f"(`rounding: ceil`) | {100 * found.unchanged['a']:.0f} % |" in (ROOT / "README.md").read_text()
     shown = " | ".join(f"{figure:.2f}" for figure in figures)
     assert f"| {name} | {shown} |" in (DOCS / "security.md").read_text()

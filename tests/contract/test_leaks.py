@@ -176,8 +176,8 @@ def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values(name)
 @pytest.mark.parametrize(
     "made",
     [
-        SemanticNoise({"a": WIDE}, alpha=0.01, correlated=True, seed=SEED),
-        SemanticNoise({"a": WIDE, "b": WIDE}, alpha=0.01, reference="pair", seed=SEED),
+        SemanticNoise({"a": WIDE}, alpha=0.01, correlated=True, rounding="calibrated", seed=SEED),
+        SemanticNoise({"a": WIDE, "b": WIDE}, alpha=0.01, reference="pair", rounding="calibrated", seed=SEED),
         Exponential({"a": WIDE}, epsilon=500.0, seed=SEED),
         Pram({"a": WIDE}, retention=0.99, seed=SEED),
     ],

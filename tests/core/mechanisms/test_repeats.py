@@ -28,8 +28,8 @@ RNG = np.random.default_rng(8)
 
 METHODS = {
     "ceil": ("semantic_noise", {"rounding": "ceil"}),
-    "calibrated": ("semantic_noise", {}),
-    "laplace": ("semantic_noise", {"distribution": "laplace"}),
+    "calibrated": ("semantic_noise", {"rounding": "calibrated"}),
+    "laplace": ("semantic_noise", {"distribution": "laplace", "rounding": "calibrated"}),
     "exponential": ("exponential", {"epsilon": 4.0}),
     "naive distortion": ("naive_distortion", {}),
 }

@@ -48,7 +48,9 @@ def batch():
 def noise(batch):
     """The risk of semantic noise with the diagnosis of the record as the reference."""
     taxonomies = dict.fromkeys(NAMES, icd9cm().taxonomy())
-    return calibrated(mechanism("semantic_noise")(taxonomies, reference="root", seed=SEED), batch).risk(draws=10)
+    return calibrated(
+        mechanism("semantic_noise")(taxonomies, reference="root", rounding="calibrated", seed=SEED), batch
+    ).risk(draws=10)
 
 
 def share_of_right_guesses(made, batch, repeats=1):

@@ -24,7 +24,7 @@ SETTINGS = [
     *((name, {}) for name in sorted(set(MECHANISMS) - DESTROYING - {"semantic_transport", "semantic_noise"})),
     *(("semantic_noise", {"reference": r, "rounding": "calibrated"}) for r in ("mean", "pair", "root")),
     *(("semantic_noise", {"reference": "pair", "rounding": "ceil", "candidates": c}) for c in ("all", "observed")),
-    ("semantic_noise", {"reference": "pair", "candidates": "observed"}),
+    ("semantic_noise", {"reference": "pair", "candidates": "observed", "rounding": "calibrated"}),
     ("microaggregation", {"k": 3}),
     ("rank_swapping", {"k": 5}),
     ("rank_swapping", {"k": 5, "multivariate": True}),

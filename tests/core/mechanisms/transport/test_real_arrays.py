@@ -86,7 +86,9 @@ def calibrated(made, batch):
 
 def masked_of(batch):
     taxonomies = dict.fromkeys(NAMES, icd9cm().taxonomy())
-    noise = calibrated(SemanticNoise(taxonomies, reference="root", seed=SEED), batch).risk(draws=10)
+    noise = calibrated(SemanticNoise(taxonomies, reference="root", rounding="calibrated", seed=SEED), batch).risk(
+        draws=10
+    )
     made = calibrated(SemanticTransport(taxonomies, target={"rmse": dict(noise.rmse)}, seed=SEED), batch)
     return Masked(batch, made, dict(noise.rmse), dict(noise.vulnerability))
 

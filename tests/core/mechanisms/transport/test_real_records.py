@@ -41,7 +41,9 @@ def codes(tau):
 @pytest.fixture(scope="module")
 def noise_risk(tau, codes):
     """The risk of semantic noise, whose RMSE is the target of transport."""
-    return calibrated(SemanticNoise(dict.fromkeys(NAMES, tau), reference="root", seed=SEED), codes).risk()
+    return calibrated(
+        SemanticNoise(dict.fromkeys(NAMES, tau), reference="root", rounding="calibrated", seed=SEED), codes
+    ).risk()
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,14 @@ from stream_masker.service.kafka.connections import connect_admin, connect_consu
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.topic_identity import TopicWatch, identified, known_identities, topic_identities
+from stream_masker.service.kafka.settings import require_controller
+from stream_masker.service.kafka.topic_identity import (
+    ANSWER_SECONDS,
+    TopicWatch,
+    identified,
+    known_identities,
+    topic_identities,
+)
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
@@ -188,9 +195,13 @@ def _components(
 
 def _statistics_topic(configuration: Configuration) -> TopicWatch:
     topic, properties = configuration.topics.statistics, {**confluent_properties(configuration), "log_level": 0}
-    return TopicWatch(
-        lambda: known_identities(connect_admin(properties), topic).get(topic), every=_refresh_seconds(properties)
-    )
+
+    def request() -> str | None:
+        admin = connect_admin(properties)
+        require_controller(admin, seconds=ANSWER_SECONDS)
+        return known_identities(admin, topic).get(topic)
+
+    return TopicWatch(request, every=_refresh_seconds(properties))
 
 
 def _refresh_seconds(properties: Mapping[str, object]) -> float:

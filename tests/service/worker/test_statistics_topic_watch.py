@@ -1,0 +1,26 @@
+"""The watch of the statistics topic on a cluster without a controller, such as the embedded broker."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+from support.documented import parse_configuration
+
+from stream_masker.service.demo.embedded import EmbeddedBroker
+from stream_masker.service.worker.run import _statistics_topic
+
+
+def test_no_request_waits_for_a_controller_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
+    given = {
+        "ontologies": {"icd": {"source": "icd10cm"}},
+        "attributes": {"a": {"path": "a", "ontology": "icd"}},
+        "fields": {"unlisted": "drop"},
+        "noise_key": "position",
+    }
+    with EmbeddedBroker() as broker, caplog.at_level(logging.WARNING):
+        configuration = parse_configuration({**given, "kafka": {"bootstrap_servers": broker.address}})
+        assert not _statistics_topic(configuration).look()
+    assert [record.getMessage() for record in caplog.records] == [
+        "the id of a topic is not known: the cluster has no controller"
+    ]

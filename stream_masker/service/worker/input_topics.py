@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 
 from confluent_kafka import KafkaException
@@ -39,7 +40,8 @@ class InputTopics:
     """The input topics that a worker reads. A new topic is read once it and the topics of its records pass the checks.
 
     ``partitions`` requests the number of partitions of every topic. ``admit`` is called before the records of a new
-    topic are read. Both may raise KafkaException, ``admit`` also ServiceError. ``every``: seconds between two searches.
+    topic are read. Both may raise KafkaException, ``admit`` also ServiceError. ``every``: seconds between two searches,
+    and between two requests for the partitions of outputs.
     ``known_after``: seconds after which producers know a new partition.
 
     names: of the topics to read. refused: which ones are left out, and why; None if there are none.
@@ -66,6 +68,8 @@ class InputTopics:
         self._known_after = known_after
         self._grown: dict[Partition, float] = {}
         self._next = clock() + every
+        self._outputs: Mapping[str, int] = {}
+        self._next_outputs = clock()
         self.refused: str | None = None
 
     def counts(self, topic: str) -> PartitionCounts:
@@ -78,14 +82,12 @@ class InputTopics:
     def has_place(self, partition: Partition) -> bool:
         """Return whether the output has a partition of this number, and producers know it.
 
-        The input may have got partitions since the start. Requests the numbers of partitions if it has.
+        The input may have got partitions since the start. Requests the numbers of partitions if it has, at intervals.
         """
         if partition.number < self._counts[partition.topic].output:
             return True
-        try:
-            outputs = self._partitions().get(self._topics.of(partition.topic).output, 0)
-        except KafkaException:
-            return False
+        self._request_outputs()
+        outputs = self._outputs.get(self._topics.of(partition.topic).output, 0)
         if partition.number >= outputs:
             return False
         since = self._grown.setdefault(Partition(partition.topic, outputs), self._clock())
@@ -93,6 +95,13 @@ class InputTopics:
             return False
         self._counts[partition.topic] = replace(self._counts[partition.topic], output=outputs)
         return True
+
+    def _request_outputs(self) -> None:
+        """Request the numbers of partitions if the time has come; without an answer, keep those known."""
+        if self._clock() >= self._next_outputs:
+            self._next_outputs = self._clock() + self._every
+            with suppress(KafkaException):
+                self._outputs = dict(self._partitions())
 
     def place_missing(self, waiting: Iterable[Partition]) -> str | None:
         """Return why partitions are not read because of their output; None if there are none."""

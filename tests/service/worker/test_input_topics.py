@@ -7,7 +7,8 @@ from confluent_kafka import KafkaError, KafkaException
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.topics.sections import TopicsSection
-from stream_masker.service.worker.input_topics import InputTopics
+from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics
 from stream_masker.service.worker.topic_checks import PartitionCounts, check_partitions
 
 TOPICS = TopicsSection(input=r"^ward\.[a-z]+")
@@ -24,6 +25,7 @@ class Broker:
 
     def __init__(self, topics: TopicsSection = TOPICS, **counts: int) -> None:
         self.now = 0.0
+        self.requests = 0
         self.counts = {**INTERNAL, **counts}
         self.admitted: list[str] = []
         self.failure: Exception | None = None
@@ -33,6 +35,7 @@ class Broker:
         )
 
     def partitions(self) -> dict[str, int]:
+        self.requests += 1
         if self.failure is not None:
             raise self.failure
         return self.counts
@@ -113,3 +116,17 @@ def test_named_topics_are_not_looked_for_again() -> None:
     broker = Broker(named, **with_outputs("a", "b"))
     broker.now = 1e9
     assert (broker.inputs.due, broker.inputs.names) == (False, ["a", "b"])
+
+
+def test_the_partitions_of_outputs_are_requested_at_intervals_while_some_have_no_place() -> None:
+    broker = Broker(**with_outputs("ward.a"))
+    known = broker.counts["ward.a"]
+    waiting = [Partition("ward.a", known), Partition("ward.a", known + 1)]
+    assert [broker.inputs.has_place(one) for one in waiting * 5] == [False] * 10
+    assert broker.requests == 1
+    broker.counts["ward.a.masked"] = known + 2
+    broker.now = 30
+    assert not broker.inputs.has_place(waiting[0])
+    broker.now = 30 + CLIENT_REFRESH_MS / 1000
+    assert [broker.inputs.has_place(one) for one in waiting] == [True, True]
+    assert broker.requests == 3

@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_admin
 from stream_masker.service.kafka.failures import explained
+from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)
@@ -23,15 +24,12 @@ NO_TOPIC_ID = str(Uuid(0, 0))
 """The id of a topic that has none: brokers before Kafka 2.8 do not give ids."""
 
 
-class TopicAdmin(Protocol):
-    """The method of ``confluent_kafka.admin.AdminClient`` that is used here."""
-
-    def describe_topics(self, topics: TopicCollection, *, request_timeout: float) -> Any: ...
-
-
-def topic_identities(admin: TopicAdmin, topics: Sequence[str]) -> dict[str, str]:
+def topic_identities(admin: AdminClient, topics: Sequence[str]) -> dict[str, str]:
     """Return the topics' ids, "" with a warning for one without. Raises KafkaException."""
-    described = admin.describe_topics(TopicCollection([*topics]), request_timeout=ANSWER_SECONDS) if topics else {}
+    if not topics:
+        return {}
+    require_controller(admin, seconds=ANSWER_SECONDS)
+    described = admin.describe_topics(TopicCollection([*topics]), request_timeout=ANSWER_SECONDS)
     identities = {topic: str(answer.result().topic_id) for topic, answer in described.items()}
     for topic in [topic for topic, identity in identities.items() if identity == NO_TOPIC_ID]:
         log.warning("%s has no id: if it is deleted and created again, noise by position repeats", topic)
@@ -39,7 +37,7 @@ def topic_identities(admin: TopicAdmin, topics: Sequence[str]) -> dict[str, str]
     return identities
 
 
-def known_identities(admin: TopicAdmin, topic: str) -> dict[str, str]:
+def known_identities(admin: AdminClient, topic: str) -> dict[str, str]:
     """Return the id of a topic; nothing if it does not exist, so that its last records keep the id that they had.
 
     Raises KafkaException.

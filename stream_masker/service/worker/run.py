@@ -23,9 +23,7 @@ from stream_masker.service.kafka.connections import connect_admin, connect_consu
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
-from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.kafka.topic_identity import (
-    ANSWER_SECONDS,
     TopicWatch,
     identified,
     known_identities,
@@ -195,18 +193,14 @@ def _components(
 
 def _statistics_topic(configuration: Configuration) -> TopicWatch:
     topic, properties = configuration.topics.statistics, {**confluent_properties(configuration), "log_level": 0}
-
-    def request() -> str | None:
-        admin = connect_admin(properties)
-        require_controller(admin, seconds=ANSWER_SECONDS)
-        return known_identities(admin, topic).get(topic)
-
-    return TopicWatch(request, every=_refresh_seconds(properties))
+    return TopicWatch(
+        lambda: known_identities(connect_admin(properties), topic).get(topic), every=_refresh_seconds(properties)
+    )
 
 
-def _refresh_seconds(properties: Mapping[str, object]) -> float:
-    """Return the seconds between two requests about topics."""
-    return float(str(properties.get(REFRESH_PROPERTY, REFRESH_MS))) / 1000
+def _refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
+    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
+    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000
 
 
 def _topic_ids(
@@ -243,7 +237,7 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
         every=_refresh_seconds(properties),
-        known_after=float(properties.get(REFRESH_PROPERTY, CLIENT_REFRESH_MS)) / 1000,
+        known_after=_refresh_seconds(properties, CLIENT_REFRESH_MS),
     )
 
 

@@ -93,7 +93,11 @@ def _warn_of_unchanged(
     records: Sequence[Mapping[str, Any]], masked: Sequence[Mapping[str, Value]], mechanism: str
 ) -> None:
     """Warn if most rows with a value are masked as what they were."""
-    given = [(row, mask) for row, mask in zip(records, masked, strict=True) if any(row.values())]
+    given = [
+        (row, mask)
+        for row, mask in zip(records, masked, strict=True)
+        if any(value not in (None, []) for value in row.values())
+    ]
     same = sum(row == mask for row, mask in given)
     if 2 * same > len(given):
         warnings.warn(

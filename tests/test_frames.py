@@ -12,7 +12,7 @@ import pytest
 
 from stream_masker import Numeric, Ontology, SemanticNoise, mask_frame
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.frames import UnchangedWarning
+from stream_masker.frames import UnchangedWarning, _warn_of_unchanged
 
 SEED = b"sixteen bytes or more"
 LINKS = [(f"{chapter}{i}", chapter) for chapter in "ABC" for i in range(6)] + [(chapter, "root") for chapter in "ABC"]
@@ -165,3 +165,8 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 1.0}, seed=b"a seed of sixteen")
+
+
+def test_a_number_of_zero_counts_as_a_value_that_stays():
+    with pytest.warns(UnchangedWarning, match="leaves 100% of the rows"):
+        _warn_of_unchanged([{"age": 0.0}, {"age": None}], [{"age": 0.0}, {"age": None}], "semantic_noise")

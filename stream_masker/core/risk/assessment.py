@@ -14,8 +14,6 @@ from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
-from stream_masker.core.risk.meaning import MeaningRisk
-from stream_masker.core.risk.measures import joint_law
 from stream_masker.core.risk.records import MaskLaw, SelectableLaw, Tuples, value_law
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
 from stream_masker.core.risk.risk import AttributeRisk, Risk
@@ -75,10 +73,7 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
         alone = {name: risk.vulnerability for name, risk in attributes.items()}
     else:
         alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    meaning = {name: _meaning(source, j, channels[j], counts) for j, name in enumerate(names)}
-    return Risk.of(
-        attributes, meaning=meaning, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats)
-    )
+    return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
 
 
 def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
@@ -101,13 +96,7 @@ def _after_repeats(
 
 
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
-    values, shares = value_law(counts.values[j])
-    return AttributeRisk.of(channel, shares, source.distances[j].between(values, channel.classes.representatives))
-
-
-def _meaning(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> MeaningRisk:
-    values, shares = value_law(counts.values[j])
-    return MeaningRisk.of(source.distances[j].taxonomy, values, joint_law(shares, channel.rows))
+    return AttributeRisk.of(channel, value_law(counts.values[j])[1], source.distances[j])
 
 
 def _record_figures(

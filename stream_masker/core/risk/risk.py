@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.meaning import MeaningRisk
@@ -34,6 +35,7 @@ class AttributeRisk:
     * ``epsilon``: max of ln P(a* | a) − ln P(a* | a'); infinite if a masked value excludes an original.
     * ``rmse``: √E[sd(a, a*)²]. ``rank``: the expected number of guesses until the original is found.
     * ``entropy``: H(A | A*) in bits.
+    * ``meaning``: what masks tell of the kind of a value (``core.risk.meaning``).
     * ``bound``: 0 if the channel is exact; otherwise the bound of each transition probability (``Channel.bound``).
     """
 
@@ -46,14 +48,13 @@ class AttributeRisk:
     rmse: float
     rank: float
     entropy: float
+    meaning: MeaningRisk
     bound: float = 0.0
 
     @classmethod
-    def of(cls, channel: Channel, prior: Float64Array, distances: Float64Array) -> AttributeRisk:
-        """Return the risk of a channel.
-
-        ``prior``: (n,) the share of each value. ``distances``: (n, K) sd from each value to each class.
-        """
+    def of(cls, channel: Channel, prior: Float64Array, distance: Distance) -> AttributeRisk:
+        """Return the risk of a channel; ``prior``: (n,) the share of each of its values."""
+        distances = distance.between(channel.values, channel.classes.representatives)
         joint = joint_law(prior, channel.rows)
         return cls(
             prior=float(prior.max()),
@@ -65,6 +66,7 @@ class AttributeRisk:
             rmse=float((joint * distances**2).sum() ** 0.5),
             rank=expected_rank(joint),
             entropy=conditional_entropy(joint),
+            meaning=MeaningRisk.of(distance.taxonomy, channel.values, joint),
             bound=channel.bound,
         )
 
@@ -75,7 +77,6 @@ class Risk:
 
     The fields of ``AttributeRisk`` by attribute, and:
 
-    * ``meaning[a]``: what the masks of a tell of the kind of its values (``core.risk.meaning``).
     * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
@@ -105,8 +106,8 @@ class Risk:
     rmse: Mapping[str, float]
     rank: Mapping[str, float]
     entropy: Mapping[str, float]
+    meaning: Mapping[str, MeaningRisk]
     bound: Mapping[str, float]
-    meaning: Mapping[str, MeaningRisk] = field(default_factory=dict)
     given_record: Mapping[str, float] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None

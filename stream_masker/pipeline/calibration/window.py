@@ -134,7 +134,7 @@ class Window:
         columns: list[tuple[CountColumns, WindowPart]] = [(getattr(part.columns, side), part) for part in self.parts]
         total = merge(counts.total(part.chosen) for counts, part in columns)
         moments: list[Moments | None] = [None] * len(self.entries)
-        for counts, part in columns:
+        for counts, part in (one for one in columns if one[0].moments is not None):
             for position, index in zip(part.positions, np.flatnonzero(part.chosen).tolist(), strict=True):
                 moments[position] = counts.moments_of(index)
         return replace(total, numeric=merge_moments(moments))

@@ -2,24 +2,7 @@
 
 from __future__ import annotations
 
-from stream_masker import (
-    Exponential,
-    LogTaxonomic,
-    Ontology,
-    Pram,
-    RandomTransitions,
-    RankSwapping,
-    SemanticTransport,
-    Statistics,
-    Taxonomy,
-    Vicus,
-    WuPalmer,
-    distance_correlation,
-    distance_covariance,
-    distance_variance,
-    semantic_mean,
-    semantic_variance,
-)
+from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
@@ -54,12 +37,23 @@ from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
+from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.chi_square import chi_square
 from stream_masker.evaluation.entropy import entropy
 from stream_masker.evaluation.sse import sum_of_squared_errors
+from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
+from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.configuration import configuration_schema, load_schema
 from stream_masker.service.observability.metric_definitions import metrics_table
+from stream_masker.statistics import (
+    Statistics,
+    distance_correlation,
+    distance_covariance,
+    distance_variance,
+    semantic_mean,
+    semantic_variance,
+)
 
 __all__ = [
     "COMMANDS",

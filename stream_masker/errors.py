@@ -6,6 +6,8 @@ records state the location (index in a batch, or topic, partition, offset and fi
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
@@ -108,3 +110,11 @@ def error_location(location: str) -> Iterator[None]:
     except OntologyError as error:
         error.args = (f"{location}: {error}",)
         raise
+
+
+def warn_caller(message: str, category: type[Warning]) -> None:
+    """Warn with the line outside of this package that called it."""
+    level, frame = 1, inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__")).partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(message, category, stacklevel=level)

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import warnings
+import reprlib
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from dataclasses import dataclass
+from html import escape
+from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 
-from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value
+from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
-from stream_masker.core.table import WrappedTable
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.core.table import DataFrame, WrappedTable, as_records
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
+from stream_masker.measures import masking_report
+from stream_masker.summary import MaskingReport, chances_plot, three_sentences
 
 AnyFrame = TypeVar("AnyFrame")
 
@@ -43,12 +47,15 @@ def mask_frame(
     """Mask the named columns of a table; return a new table of the same kind, with the rows in the same order.
 
     The statistics are those of the table itself. The result has the masked columns and those of ``keep``, in the order
-    of the table, and nothing else: other columns, the index of a pandas DataFrame and metadata are dropped. Masked
-    codes are written as concept ids. Missing values stay missing. A column of lists is an array attribute.
+    of the table, and nothing else: other columns and metadata are dropped. Masked codes are written as concept ids.
+    Missing values stay missing, and types stay as they are: a column of categories has the masks as its categories. A
+    column of lists is an array attribute.
 
     * ``frame``: a pyarrow Table, a pandas DataFrame or a polars DataFrame.
     * ``attributes``: the columns of codes, with the taxonomy of each, an ontology, or the name or file of one.
-    * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident.
+    * ``keep``: the columns to copy unchanged. Required, so that no column is copied by accident. The index of a pandas
+      DataFrame stays if it consists of numbers and has no name, or if its name is in ``keep`` (``index`` for an index
+      without a name); otherwise the result has row numbers, with IndexWarning.
     * ``mechanism``, ``options``: the name of the mechanism, and parameters of its constructor, such as ``target``. By
       default the same mechanism as in a configuration: semantic transport, or semantic noise for numbers and for
       parameters that only semantic noise has, with the reference that the columns allow.
@@ -57,7 +64,7 @@ def mask_frame(
       one key count as one where rare values and pairs are counted.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
-    * ``seed``: the secret from which the noise derives.
+    * ``seed``: the secret from which the noise derives, of at least 16 bytes.
 
     Warns with UnchangedWarning if masking leaves most rows as they were.
 
@@ -65,28 +72,152 @@ def mask_frame(
     mechanism. Raises UnknownConceptError with column and row (from 0), but without the code. Raises StatisticsError if
     the statistics of the table cannot be used for masking.
     """
-    table = _Table.of(frame)
-    named = [*attributes, *(numeric or {})]
-    _check_columns(table.columns, named, keep, key)
-    concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
-    columns = {name: _ids(name, table.values(name), concepts.get(name)) for name in named}
-    taxonomies = {name: found.taxonomy for name, found in concepts.items()}
-    arrays = [name for name in concepts if any(isinstance(value, list) for value in columns[name])]
-    chosen = mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
-    masker = mechanism_type(chosen)(
-        taxonomies,
-        **({"numeric": numeric} if numeric else {}),
-        **_completed(chosen, options, attributes, taxonomies, arrays, numeric=bool(numeric)),
-        window=max(1, table.size),
-        seed=seed,
+    masker = FrameMasker(
+        attributes, keep=keep, mechanism=mechanism, numeric=numeric, key=key, unknown=unknown, seed=seed, **options
     )
-    records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
-    keys = _keys(table, key)
-    masker.learn_many(records, keys=None if key is None else keys)
-    masker.calibrate()
-    masked = masker.mask_many(records, keys=keys)
-    _warn_of_unchanged(records, masked, masker.name)
-    return cast(AnyFrame, table.replaced(keep, {name: [row[name] for row in masked] for name in named}))
+    return masker.fit_transform(frame)
+
+
+class FrameMasker:
+    """Masking of tables in the manner of scikit-learn: ``fit`` learns statistics, ``transform`` masks with them.
+
+    The parameters are those of ``mask_frame``, which is ``fit_transform``. ``transform`` masks other tables of the same
+    columns with the statistics of the fitted one. Without ``key``, the noise of a row derives from its number, which is
+    the same in every table: give a key to mask several tables.
+
+    ``mechanism_``: the mechanism with the statistics in force, after ``fit``.
+    """
+
+    mechanism_: WindowedMechanism[Any]
+
+    def __init__(
+        self,
+        attributes: Mapping[str, Vocabulary],
+        *,
+        keep: Sequence[str],
+        mechanism: str | None = None,
+        numeric: Mapping[str, Numeric] | None = None,
+        key: str | None = None,
+        unknown: UnknownPolicy = "reject",
+        seed: bytes,
+        **options: Any,
+    ) -> None:
+        """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
+        _check_arguments(attributes, keep, numeric, key)
+        self._given = {
+            "attributes": attributes,
+            "keep": keep,
+            "mechanism": mechanism,
+            "numeric": numeric,
+            "key": key,
+            "unknown": unknown,
+            "seed": seed,
+            **options,
+        }
+        self._attributes, self._keep, self._key, self._numeric = attributes, keep, key, numeric
+        self._mechanism, self._seed, self._options = mechanism, seed, options
+        self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name, as ``sklearn.base.clone`` needs them. They include the seed."""
+        return dict(self._given)
+
+    def set_params(self, **parameters: Any) -> Self:
+        """Replace parameters; the masker loses its statistics."""
+        self.__dict__ = type(self)(**{**self._given, **parameters}).__dict__
+        return self
+
+    def fit(self, frame: DataFrame, y: object = None) -> Self:
+        """Learn the statistics of a table. ``y`` is ignored."""
+        self._fit(self._rows(WrappedTable.of(frame)))
+        return self
+
+    def transform(self, frame: AnyFrame) -> AnyFrame:
+        """Mask a table with the statistics of the fitted one. Raises StatisticsError before ``fit``."""
+        if not self._is_fitted:
+            raise StatisticsError("this FrameMasker has no statistics: call fit first")
+        return cast(AnyFrame, self._masked(self._rows(WrappedTable.of(frame))))
+
+    def fit_transform(self, frame: AnyFrame, y: object = None) -> AnyFrame:
+        """Learn the statistics of a table and mask it with them, as ``mask_frame`` does. ``y`` is ignored."""
+        rows = self._rows(WrappedTable.of(frame))
+        self._fit(rows)
+        return cast(AnyFrame, self._masked(rows))
+
+    def report(self, frame: DataFrame, masked: DataFrame) -> MaskingReport:
+        """Return what masking did to a table: risk, unchanged shares and what is kept, with a plot in notebooks.
+
+        ``frame``, ``masked``: the table before and after ``transform``. Raises StatisticsError before ``fit``, and
+        ParameterError for different numbers of rows.
+        """
+        if not self._is_fitted:
+            raise StatisticsError("this FrameMasker has no statistics: call fit first")
+        before = self._rows(WrappedTable.of(frame), keyed=False).records
+        return masking_report(self.mechanism_, before, as_records(masked, self._columns))
+
+    def __repr__(self) -> str:
+        """Return the parameters without the seed, and the statistics in force."""
+        given = {k: v for k, v in self._given.items() if v is not None and k not in ("attributes", "seed")}
+        shown = [repr(list(self._attributes)), *(f"{name}={reprlib.repr(value)}" for name, value in given.items())]
+        state = "not fitted"
+        if self._is_fitted:
+            state = f"{self.mechanism_.name}, statistics of {self.mechanism_.statistics.records:,} rows"
+        return f"<FrameMasker({', '.join(shown)}), {state}>"
+
+    def _repr_html_(self) -> str:
+        """Return the three sentences that the statistics allow to expect, with a plot, for notebooks."""
+        if not self._is_fitted:
+            return f"<p>{escape(repr(self))}</p>"
+        risk = self.mechanism_.risk()
+        lines = "<br>".join(map(escape, three_sentences(risk, preserves=self.mechanism_.method_card.preserves)))
+        return f"<div><p>{escape(repr(self))}<br>{lines}</p>{chances_plot(risk)}</div>"
+
+    @property
+    def _is_fitted(self) -> bool:
+        return hasattr(self, "mechanism_")
+
+    @property
+    def _columns(self) -> list[str]:
+        return [*self._attributes, *(self._numeric or {})]
+
+    def _rows(self, table: WrappedTable, *, keyed: bool = True) -> _Rows:
+        """Return the rows of a table as records, with their keys if they are needed."""
+        _check_columns(table.columns, self._columns, [name for name in self._keep if name not in table.index_names])
+        columns = {name: _ids(name, table.values(name), self._concepts.get(name)) for name in self._columns}
+        records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        return _Rows(table, columns, records, _keys(table, self._key) if keyed else [])
+
+    def _fit(self, rows: _Rows) -> None:
+        """Choose the mechanism, and let it learn the rows."""
+        taxonomies = {name: found.taxonomy for name, found in self._concepts.items()}
+        arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
+        numeric, options = self._numeric, self._options
+        chosen = self._mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
+        masker = mechanism_type(chosen)(
+            taxonomies,
+            **({"numeric": numeric} if numeric else {}),
+            **_completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric)),
+            window=max(1, rows.table.size),
+            seed=self._seed,
+        )
+        masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
+        masker.calibrate()
+        self.mechanism_ = masker
+
+    def _masked(self, rows: _Rows) -> Any:
+        masked = self.mechanism_.mask_many(rows.records, keys=rows.keys)
+        _warn_of_unchanged(rows.records, masked, self.mechanism_.name)
+        return rows.table.replaced(self._keep, {name: [row[name] for row in masked] for name in self._columns})
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The rows of a table: its masked columns as concept ids, the same as records, and the noise key of each."""
+
+    table: WrappedTable
+    columns: Mapping[str, list[Value]]
+    records: list[dict[str, Value]]
+    keys: list[bytes]
 
 
 def _warn_of_unchanged(
@@ -100,11 +231,10 @@ def _warn_of_unchanged(
     ]
     same = sum(row == mask for row, mask in given)
     if 2 * same > len(given):
-        warnings.warn(
+        warn_caller(
             f"{mechanism} leaves {same / len(given):.0%} of the rows as they were: use a greater alpha or another "
             "mechanism",
             UnchangedWarning,
-            stacklevel=3,
         )
 
 
@@ -127,41 +257,16 @@ def _completed(
     return options
 
 
-class _Table(WrappedTable):
-    """A table from which masked tables of the same kind are made."""
-
-    __slots__ = ()
-
-    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Value]]) -> Any:
-        """Return a native table of the kept and the masked columns, in the order of this one."""
-        series = {
-            name: self._series(name, masked[name]) if name in masked else self.frame[name]
-            for name in self.columns
-            if name in masked or name in keep
-        }
-        return self.narwhals.from_dict(series, backend=self.frame.implementation).to_native()
-
-    def _series(self, name: str, values: Sequence[Value]) -> Any:
-        return self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
-
-    def _type(self, values: Sequence[Value]) -> Any:
-        """Return the type of a column of values; pandas has none for lists."""
-        kinds = set(map(type, values))
-        if list in kinds:
-            pandas = self.frame.implementation.is_pandas_like()
-            return None if pandas else self.narwhals.List(self.narwhals.String)
-        if float in kinds:
-            return self.narwhals.Float64
-        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
-
-    def _nullable(self, kinds: set[type]) -> Any:
-        return self.narwhals.Float64 if int in kinds else self.narwhals.String
-
-
-def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str], key: str | None) -> None:
+def _check_arguments(
+    attributes: Mapping[str, Vocabulary], keep: Sequence[str], numeric: Mapping[str, Numeric] | None, key: str | None
+) -> None:
+    """Raise ParameterError for arguments of another kind; the message says what is allowed."""
     if isinstance(keep, str):
         raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
-    missing = [name for name in (*masked, *keep, *([] if key is None else [key])) if name not in columns]
+
+
+def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str]) -> None:
+    missing = [name for name in (*masked, *keep) if name not in columns]
     if missing:
         raise ParameterError(f"the table has no column {missing[0]!r}: use {', '.join(map(repr, columns))}")
     kept = [name for name in masked if name in keep]
@@ -207,7 +312,9 @@ def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | 
     return None if position == UNKNOWN else concepts.taxonomy.ids[position]
 
 
-def _keys(table: _Table, key: str | None) -> list[bytes]:
+def _keys(table: WrappedTable, key: str | None) -> list[bytes]:
+    if key is not None and key not in table.columns:
+        raise ParameterError(f"the table has no column {key!r}: use {', '.join(map(repr, table.columns))}")
     values = range(table.size) if key is None else table.values(key)
     for row, value in enumerate(values):
         if value is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.base import Record
 from stream_masker.core.mechanisms.distortion import distortion_of
@@ -15,6 +15,7 @@ from stream_masker.core.table import DataFrame
 from stream_masker.core.utility import Utility, utility
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError
+from stream_masker.summary import MaskingReport
 
 Records: TypeAlias = Iterable[Record] | DataFrame
 """Records as mappings from attributes to concept ids, or a table with a column for each attribute."""
@@ -31,17 +32,44 @@ def measure_utility(mechanism: WindowedMechanism[Any], original: Records, masked
     ParameterError for different numbers of records, UnknownConceptError for a value that is no concept, and
     StatisticsError if an attribute has no value.
     """
-    before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
-    if before.size != after.size:
-        raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")
-    columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
+    before, after = _encoded(mechanism, original, masked)
     return utility(
         _statistics(mechanism, before),
         _statistics(mechanism, after),
-        [distortion_of(one.codes, other.codes, d) for one, other, d in columns],
+        _distortions(mechanism, before, after),
         getattr(mechanism, "alpha", dict.fromkeys(mechanism.attributes, 0.0)),
         mechanism.distances,
     )
+
+
+def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> MaskingReport:
+    """Return what masking did to records: the risk, what stays as it was, and what is kept.
+
+    The arguments and errors are those of ``measure_utility``; the mechanism must have calibrated itself.
+    """
+    before, after = _encoded(mechanism, original, masked)
+    distortions = _distortions(mechanism, before, after)
+    same = unchanged_records(before, MaskedBatch(after.columns, tuple(distortions), after.numeric))
+    return MaskingReport(
+        mechanism.name,
+        mechanism.risk(),
+        {a: d.unchanged / max(1, d.values) for a, d in zip(mechanism.attributes, distortions, strict=True)},
+        float(same.mean()),
+        _statistics(mechanism, before),
+        _statistics(mechanism, after),
+    )
+
+
+def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> tuple[Batch, Batch]:
+    before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
+    if before.size != after.size:
+        raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")
+    return before, after
+
+
+def _distortions(mechanism: WindowedMechanism[Any], before: Batch, after: Batch) -> list[Distortion]:
+    columns = zip(before.columns, after.columns, mechanism.distances, strict=True)
+    return [distortion_of(one.codes, other.codes, d) for one, other, d in columns]
 
 
 def _sequence(records: Records) -> Any:

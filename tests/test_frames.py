@@ -10,8 +10,9 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from stream_masker import Numeric, Ontology, SemanticNoise, mask_frame
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, mask_frame
+from stream_masker.core.table import IndexWarning, WrappedTable
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.frames import UnchangedWarning, _warn_of_unchanged
 
 SEED = b"sixteen bytes or more"
@@ -46,6 +47,9 @@ def contents(frame):
     if isinstance(frame, pd.DataFrame):
         return {name: [None if value is pd.NA or value != value else value for value in frame[name]] for name in frame}
     return frame.to_pydict() if isinstance(frame, pa.Table) else frame.to_dict(as_series=False)
+
+
+pytestmark = pytest.mark.filterwarnings("ignore::stream_masker.core.table.IndexWarning")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -170,3 +174,121 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
 def test_a_number_of_zero_counts_as_a_value_that_stays():
     with pytest.warns(UnchangedWarning, match="leaves 100% of the rows"):
         _warn_of_unchanged([{"age": 0.0}, {"age": None}], [{"age": 0.0}, {"age": None}], "semantic_noise")
+
+
+TYPED = {
+    "pandas": lambda: pd.DataFrame(
+        {
+            "a": pd.Categorical(DATA["principal"], categories=[*LEAVES, "unused"], ordered=True),
+            "b": pd.array(DATA["secondary"], dtype="string"),
+            "n": np.array(DATA["age"], dtype="int16"),
+            "kept": pd.Categorical(DATA["patient"]),
+        }
+    ),
+    "polars": lambda: pl.DataFrame(
+        {"a": DATA["principal"], "b": DATA["secondary"], "n": DATA["age"], "kept": DATA["patient"]},
+        schema={"a": pl.Enum([*LEAVES, "unused"]), "b": pl.Categorical, "n": pl.Int16, "kept": pl.Categorical},
+    ),
+    "pyarrow": lambda: pa.table(
+        {
+            "a": pa.array(DATA["principal"]).dictionary_encode(),
+            "b": pa.array(DATA["secondary"], pa.large_string()),
+            "n": pa.array(DATA["age"], pa.int16()),
+            "kept": pa.array(DATA["patient"]).dictionary_encode(),
+        }
+    ),
+}
+
+
+def types_of(frame):
+    names = ["Enum", "Categorical", "category", "dictionary"]
+    types = frame.schema.types if isinstance(frame, pa.Table) else list(frame.dtypes)
+    return [next((name for name in names if str(kind).startswith(name)), str(kind)) for kind in types]
+
+
+@pytest.mark.parametrize("kind", TYPED)
+def test_types_survive(kind):
+    frame = TYPED[kind]()
+    numeric = {"n": Numeric(integer=True)}
+    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept"], numeric=numeric, alpha=0.5, seed=SEED)
+    assert types_of(masked) == types_of(frame)
+    assert "unused" not in str(masked["a"].dtype if kind == "pandas" else masked.schema)
+    assert contents(masked)["b"][0] is None
+
+
+@pytest.mark.parametrize("mask", [70_000, 1.5])
+def test_masks_that_the_type_of_a_column_cannot_hold_get_another_type(mask):
+    table = WrappedTable.of(pl.DataFrame({"n": [1, 2]}, schema={"n": pl.Int16}))
+    assert table.replaced([], {"n": [mask, 2]})["n"].to_list() == [mask, 2]
+
+
+def test_row_numbers_of_a_part_of_a_table_survive():
+    part = pd.DataFrame(DATA)[10:40]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", IndexWarning)
+        masked = mask_frame(part, {"principal": TAU}, keep=["age"], seed=SEED)
+    assert list(masked.index) == list(range(10, 40))
+    assert (masked["age"] == part["age"]).all()
+
+
+def test_an_index_with_a_name_survives_only_where_it_is_kept():
+    frame = pd.DataFrame(DATA).set_index("patient")
+    masked = mask_frame(frame, {"principal": TAU}, keep=["patient"], seed=SEED)
+    assert list(masked.index) == DATA["patient"]
+    assert masked.index.name == "patient"
+    with pytest.warns(IndexWarning, match="row numbers instead of the index 'patient'") as caught:
+        masked = mask_frame(frame, {"principal": TAU}, keep=[], seed=SEED)
+    assert list(masked.index) == list(range(SIZE))
+    assert caught[0].filename == __file__
+
+
+def masker(**changes):
+    return FrameMasker(BOTH, **{"keep": ["age"], "key": "patient", "seed": SEED, **changes})
+
+
+def test_a_masker_masks_as_the_function_does_and_other_tables_with_the_same_statistics():
+    frame = pl.DataFrame(DATA)
+    expected = mask_frame(frame, BOTH, keep=["age"], key="patient", seed=SEED)
+    assert masker().fit_transform(frame).equals(expected)
+    fitted = masker().fit(frame)
+    assert fitted.transform(frame).equals(expected)
+    assert fitted.transform(frame[20:30]).equals(expected[20:30])
+    assert fitted.mechanism_.statistics.records == SIZE
+
+
+def test_a_masker_has_the_parameters_of_scikit_learn():
+    given = masker(target={"alpha": 0.7})
+    copied = FrameMasker(**given.get_params())
+    assert copied.get_params() == given.get_params()
+    assert copied.fit(pl.DataFrame(DATA)).set_params(key=None).get_params()["key"] is None
+    with pytest.raises(StatisticsError, match=r"^this FrameMasker has no statistics: call fit first$"):
+        copied.transform(pl.DataFrame(DATA))
+
+
+def test_what_a_masker_shows_has_the_statistics_and_never_the_seed():
+    one = masker()
+    assert repr(one) == (
+        "<FrameMasker(['principal', 'secondary'], keep=['age'], key='patient', unknown='reject'), not fitted>"
+    )
+    assert "not fitted" in one._repr_html_()
+    one.fit(pl.DataFrame(DATA))
+    assert repr(one).endswith("semantic_transport, statistics of 60 rows>")
+    shown = one._repr_html_()
+    assert "without masks" in shown
+    assert "<svg" in shown
+    assert "sixteen" not in repr(one) + shown
+
+
+def test_a_report_has_three_sentences_and_a_plot():
+    frame = pl.DataFrame(DATA)
+    one = masker().fit(frame)
+    masked = one.transform(frame)
+    report = one.report(frame, masked)
+    same = (masked["principal"] == frame["principal"]).mean()
+    head, learned, stays, kept = repr(report).splitlines()
+    assert head == "semantic_transport, 60 records"
+    assert learned.startswith("An attacker's best guess of a code is right in up to ")
+    assert stays.startswith(f"{same:.0%} of the codes of principal")
+    assert "correlations by at most" in kept
+    assert report._repr_html_().count("<rect") == 2 * 4 + 2
+    assert report.to_dict()["unchanged"]["principal"] == same

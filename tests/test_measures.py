@@ -6,8 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from stream_masker import Numeric, Ontology, SemanticNoise, Utility, measure_utility
+from stream_masker import Numeric, Ontology, SemanticNoise, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.statistics import Utility
 
 EDGES = [(f"{c}{k}", c) for c in "abc" for k in range(4)] + [(c, "root") for c in "abc"]
 TAU = Ontology.from_edges(EDGES).taxonomy()

@@ -10,7 +10,14 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, warn_caller
+
+UNNAMED_INDEX = "index"
+"""The name of a pandas index without a name, as pandas' ``reset_index`` has it."""
+
+
+class IndexWarning(UserWarning):
+    """The index of a DataFrame is not among the columns to keep, so the result has row numbers instead."""
 
 
 class DataFrame(Protocol):
@@ -23,10 +30,11 @@ class DataFrame(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class WrappedTable:
-    """A table that narwhals wraps, with its module."""
+    """A table that narwhals wraps, with its module. ``index``: that of a pandas DataFrame; otherwise None."""
 
     narwhals: Any
     frame: Any
+    index: Any
 
     @classmethod
     def of(cls, frame: object) -> Self:
@@ -34,14 +42,16 @@ class WrappedTable:
         try:
             narwhals = importlib.import_module("narwhals.stable.v2")
         except ModuleNotFoundError:
-            raise ParameterError("a table needs narwhals: pip install 'stream-masker[frames]'") from None
+            raise ParameterError(
+                "a table needs narwhals: pip install narwhals, or '.[frames]' in a clone of stream-masker"
+            ) from None
         try:
             wrapped = narwhals.from_native(frame, eager_only=True)
         except TypeError:
             raise ParameterError(
                 f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
             ) from None
-        return cls(narwhals, narwhals.maybe_reset_index(wrapped))
+        return cls(narwhals, narwhals.maybe_reset_index(wrapped), narwhals.maybe_get_index(wrapped))
 
     @property
     def columns(self) -> list[str]:
@@ -60,6 +70,88 @@ class WrappedTable:
             None if missing or _is_nan(value) else value
             for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
         ]
+
+    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Any]]) -> Any:
+        """Return a native table of the kept and the masked columns, in the order of this one.
+
+        Masked columns have the types of the originals, if these can hold the masks; categories are those of the masks.
+        Row labels without a name that are numbers stay. Another index stays if ``keep`` names all its levels; otherwise
+        the rows are numbered, with IndexWarning.
+        """
+        series = {
+            name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
+            for name in self.columns
+            if name in masked or name in keep
+        }
+        module = self.frame.implementation.to_native_namespace()
+        native = module.table(series) if self.frame.implementation.is_pyarrow() else module.DataFrame(series)
+        if self.index is not None and self._keeps_index(keep):
+            native.index = self.index
+        return native
+
+    @property
+    def index_names(self) -> list[str]:
+        """The names of the levels of the index; empty without an index."""
+        names = () if self.index is None else self.index.names
+        return [UNNAMED_INDEX if name is None else str(name) for name in names]
+
+    def _keeps_index(self, keep: Sequence[str]) -> bool:
+        names = self.index_names
+        if list(self.index.names) == [None] and self.index.dtype.kind in "iu":
+            return True
+        if set(names) <= set(keep):
+            return True
+        warn_caller(
+            f"the result has row numbers instead of the index {', '.join(map(repr, names))}: "
+            "name it in keep, if it tells nothing of a patient",
+            IndexWarning,
+        )
+        return False
+
+    def _series(self, name: str, values: Sequence[Any]) -> Any:
+        series = self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
+        return self._as_original(series, self.frame[name], values)
+
+    def _as_original(self, series: Any, original: Any, values: Sequence[Any]) -> Any:
+        """Return a masked column as one of the type of its original; unchanged if that cannot hold the masks."""
+        narwhals, dtype = self.narwhals, original.dtype
+        if self.frame.implementation.is_polars() and dtype == narwhals.Enum:
+            return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
+        if dtype in (narwhals.Categorical, narwhals.Enum):
+            return series.cast(narwhals.Categorical)
+        if dtype.is_integer() and not _are_within(str(dtype).lower(), values):
+            return series
+        given, native = original.to_native(), series.to_native()
+        try:
+            if self.frame.implementation.is_pandas_like():
+                return narwhals.from_native(native.astype(given.dtype), series_only=True)
+            return narwhals.from_native(_cast(native, given), series_only=True)
+        except (TypeError, ValueError, NotImplementedError):
+            return series
+
+    def _type(self, values: Sequence[Any]) -> Any:
+        """Return the type of a column of values; pandas has none for lists."""
+        kinds = set(map(type, values))
+        if list in kinds:
+            pandas = self.frame.implementation.is_pandas_like()
+            return None if pandas else self.narwhals.List(self.narwhals.String)
+        if float in kinds:
+            return self.narwhals.Float64
+        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
+
+    def _nullable(self, kinds: set[type]) -> Any:
+        return self.narwhals.Float64 if int in kinds else self.narwhals.String
+
+
+def _cast(native: Any, given: Any) -> Any:
+    """Return a polars or pyarrow column as one of the type of another."""
+    return native.cast(given.type if hasattr(given, "type") else given.dtype)
+
+
+def _are_within(dtype: str, values: Sequence[Any]) -> bool:
+    """Return whether values are whole numbers that a type of integers, such as ``int16``, can hold."""
+    limits = np.iinfo(dtype)
+    return all(value is None or (isinstance(value, int) and limits.min <= value <= limits.max) for value in values)
 
 
 def _is_nan(value: object) -> bool:

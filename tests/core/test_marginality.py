@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
-from stream_masker import LogTaxonomic, Ontology, WuPalmer
+from stream_masker import Ontology, WuPalmer
 from stream_masker.core.marginality import (
     SDistance,
     marginality,
@@ -19,6 +19,7 @@ from stream_masker.core.marginality import (
     marginality_variance,
     numeric_marginality_mean,
 )
+from stream_masker.distances import LogTaxonomic
 from stream_masker.errors import ParameterError, StatisticsError
 
 FIGURE_1 = Ontology.from_edges(

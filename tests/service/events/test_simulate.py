@@ -12,13 +12,14 @@ import orjson
 import pytest
 from kafka_records import mock_broker, read_all
 
-from stream_masker import WuPalmer, distance_correlation
+from stream_masker import WuPalmer
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
 from stream_masker.service.events.synthetic import BLOCK_EVENTS, synthetic_discharges
 from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, Popularity
+from stream_masker.statistics import distance_correlation
 
 NESTED = {
     "principal": {"path": "dx.main.code", "label": "dx.main.text", "ontology": "icd", "copies": ["billing.code"]},

@@ -5,13 +5,14 @@ import json
 import numpy as np
 import pytest
 
-from stream_masker import LogTaxonomic, Ontology
+from stream_masker import Ontology
 from stream_masker.core.anonymity import class_sizes, least_class
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import Microaggregation
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.distances import LogTaxonomic
 from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 
 SEED = b"seed"

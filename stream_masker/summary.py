@@ -1,0 +1,199 @@
+"""The three sentences about masked records: what an attacker learns, what stays as it was, and what is kept.
+
+Every place that reports masked records uses them: the commands, tables in Python, the page and the logs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+from itertools import combinations
+from typing import Any
+
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics.summary import Statistics
+
+
+def three_sentences(
+    risk: Risk | None,
+    *,
+    unchanged: Mapping[str, float] | None = None,
+    unchanged_records: float | None = None,
+    before: Statistics | None = None,
+    after: Statistics | None = None,
+    preserves: Collection[str] = (),
+) -> tuple[str, str, str]:
+    """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
+
+    * ``risk``: the risk of the statistics in force; None if it is not known.
+    * ``unchanged``, ``unchanged_records``: the shares of each attribute's codes and of records that masking left as
+      they were; None: those that ``risk`` expects.
+    * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
+      sentence states what the mechanism preserves.
+    * ``preserves``: ``MethodCard.preserves`` of the mechanism.
+    """
+    if risk is not None:
+        unchanged = risk.unchanged if unchanged is None else unchanged
+        unchanged_records = risk.unchanged_of_record if unchanged_records is None else unchanged_records
+    return (
+        _learned(risk),
+        _stays(unchanged or {}, unchanged_records),
+        _promised(preserves) if before is None or after is None else _kept(before, after),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Chance:
+    """The chance that an attacker's best guess about a value is right: without masks, and with them."""
+
+    prior: float
+    masked: float
+
+
+def code_chances(risk: Risk) -> dict[str, Chance]:
+    """Return the chances of the best guess of a code, by attribute, given all masks of the record if that is known."""
+    given = risk.given_record or {}
+    return {
+        name: Chance(risk.prior[name], max(chance, given.get(name, 0.0))) for name, chance in risk.vulnerability.items()
+    }
+
+
+def chapter_chances(risk: Risk) -> dict[str, Chance]:
+    """Return the chances of the best guess of a code's chapter, by attribute."""
+    found = {name: meaning.levels["chapter"] for name, meaning in risk.meaning.items()}
+    return {name: Chance(guess.prior, guess.chance) for name, guess in found.items()}
+
+
+def _learned(risk: Risk | None) -> str:
+    if risk is None:
+        return "What an attacker can learn from the masks is not known."
+    return (
+        f"An attacker's best guess of a code is right in up to {_worst(code_chances(risk))}, "
+        f"and that of its chapter in up to {_worst(chapter_chances(risk))}."
+    )
+
+
+def _worst(chances: Mapping[str, Chance]) -> str:
+    """Return the highest chance with its attribute, which a single attribute does not need."""
+    name, chance = max(chances.items(), key=lambda item: item[1].masked)
+    place = f" for {name}" if len(chances) > 1 else ""
+    return f"{chance.masked:.0%} of the cases{place} ({chance.prior:.0%} without masks)"
+
+
+def _stays(unchanged: Mapping[str, float], records: float | None) -> str:
+    shares = [f"{share:.0%} of the codes of {name}" for name, share in unchanged.items()]
+    if records is not None:
+        shares.append(f"{records:.0%} of the records")
+    return f"{_listed(shares)} stay as they were." if shares else "How many codes stay as they were is not known."
+
+
+def _kept(before: Statistics, after: Statistics) -> str:
+    """Return what is kept, from the statistics of the originals and of the masks."""
+    moved = [name for name in before.attributes if before.mean[name] != after.mean[name]]
+    means = _listed([f"the mean of {name} moves from {before.mean[name]} to {after.mean[name]}" for name in moved])
+    dispersion = max((abs(after.variance[name] - before.variance[name]) for name in before.attributes), default=0.0)
+    parts = [means or "every mean stays the same concept", f"dispersions change by at most {dispersion:.3f}"]
+    pairs = list(combinations(range(len(before.attributes)), 2))
+    if pairs:
+        change = max(abs(float(after.correlation[pair] - before.correlation[pair])) for pair in pairs)
+        parts.append(f"correlations by at most {change:.3f}")
+    text = _listed(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _promised(preserves: Collection[str]) -> str:
+    return f"Kept in expectation: {_listed(list(preserves))}." if preserves else "What is kept is not known."
+
+
+def _listed(parts: Sequence[str]) -> str:
+    return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskingReport:
+    """What masking did to records: its ``repr`` is the three sentences, and notebooks show them with a plot.
+
+    ``mechanism``: its name. The others are those of ``three_sentences``; ``unchanged`` is of masked records.
+    """
+
+    mechanism: str
+    risk: Risk
+    unchanged: Mapping[str, float]
+    unchanged_records: float
+    before: Statistics
+    after: Statistics
+
+    @property
+    def sentences(self) -> tuple[str, str, str]:
+        """What an attacker learns, what stays as it was, and what is kept."""
+        return three_sentences(
+            self.risk,
+            unchanged=self.unchanged,
+            unchanged_records=self.unchanged_records,
+            before=self.before,
+            after=self.after,
+        )
+
+    def __repr__(self) -> str:
+        """Return the mechanism and the three sentences, one a line."""
+        return "\n".join((f"{self.mechanism}, {self.before.records:,} records", *self.sentences))
+
+    def _repr_html_(self) -> str:
+        """Return the three sentences and a plot of an attacker's chances, for notebooks."""
+        head, *sentences = repr(self).splitlines()
+        lines = "<br>".join(map(escape, sentences))
+        return f"<div><p><b>{escape(head)}</b><br>{lines}</p>{chances_plot(self.risk)}</div>"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all figures as JSON-serialisable data; an infinite ε stays a float."""
+        return {
+            "mechanism": self.mechanism,
+            "sentences": list(self.sentences),
+            "risk": self.risk.to_dict(),
+            "unchanged": dict(self.unchanged),
+            "unchanged_records": self.unchanged_records,
+            "before": self.before.to_dict(),
+            "after": self.after.to_dict(),
+        }
+
+
+PLOT_WIDTH, PLOT_LABEL, PLOT_ROW = 560, 200, 22
+"""The width of the plot, of its labels, and the height of a row, in pixels."""
+
+PRIOR_COLOUR, MASKED_COLOUR = "#9aa5b1", "#c2410c"
+
+
+def chances_plot(risk: Risk) -> str:
+    """Return a bar chart as SVG: the chances of the best guess of each code and chapter, without and with masks."""
+    rows = [
+        (f"{name}, {kind}", chance)
+        for kind, chances in (("code", code_chances(risk)), ("chapter", chapter_chances(risk)))
+        for name, chance in chances.items()
+    ]
+    height = PLOT_ROW * (len(rows) + 1)
+    bars = "".join(bar for position, (name, chance) in enumerate(rows) for bar in _bars(position, name, chance))
+    return (
+        f'<svg viewBox="0 0 {PLOT_WIDTH} {height}" width="{PLOT_WIDTH}" style="max-width:100%" role="img" '
+        'font-family="sans-serif" font-size="12" fill="currentColor">'
+        "<title>The chance that an attacker's best guess is right, without and with masks</title>"
+        f"{bars}{_legend(PLOT_ROW * len(rows) + 15)}</svg>"
+    )
+
+
+def _bars(position: int, name: str, chance: Chance) -> Iterator[str]:
+    top, scale = PLOT_ROW * position, PLOT_WIDTH - PLOT_LABEL - 45
+    yield f'<text x="{PLOT_LABEL - 8}" y="{top + 14}" text-anchor="end">{escape(name)}</text>'
+    for offset, share, colour in ((2, chance.prior, PRIOR_COLOUR), (10, chance.masked, MASKED_COLOUR)):
+        width = max(1.0, share * scale)
+        yield f'<rect x="{PLOT_LABEL}" y="{top + offset}" width="{width:.1f}" height="7" fill="{colour}"/>'
+    end = PLOT_LABEL + max(chance.prior, chance.masked) * scale + 6
+    yield f'<text x="{end:.1f}" y="{top + 14}">{chance.masked:.0%}</text>'
+
+
+def _legend(y: int) -> str:
+    parts = ((PRIOR_COLOUR, PLOT_LABEL, "without masks"), (MASKED_COLOUR, PLOT_LABEL + 120, "with masks"))
+    return "".join(
+        f'<rect x="{x}" y="{y - 8}" width="10" height="8" fill="{colour}"/><text x="{x + 14}" y="{y}">{text}</text>'
+        for colour, x, text in parts
+    )

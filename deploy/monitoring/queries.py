@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition
+from stream_masker.service.observability.metric_definitions import ALL_METRICS, MetricDefinition
 
-DEFINITIONS = {definition.name: definition for definition in METRIC_DEFINITIONS}
+DEFINITIONS = {definition.name: definition for definition in ALL_METRICS}
 
 RATE_INTERVAL = "$__rate_interval"
 """Grafana's variable for the shortest range over which a rate is correct."""

@@ -53,7 +53,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
 
     from stream_masker.service.observability.health import Health, HttpServer
     from stream_masker.service.observability.http_access import http_access
-    from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
+    from stream_masker.service.observability.populations import PopulationsHealth, process_registry
     from stream_masker.service.worker.populations import run_workers
 
     configure_logs(log_level)
@@ -69,7 +69,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
         host=http.host,
         port=http.port if http_port is None else http_port,
         health=PopulationsHealth(healths),
-        registry=populations_registry(registries),
+        registry=process_registry("worker", registries, healths),
         access=http_access(configuration),
     )
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):

@@ -28,7 +28,7 @@ from stream_masker.service.kafka.retries import LONGEST_RETRY_BACKOFF_MS, RETRY_
 from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS
+from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.client_properties import (
     FETCH_BACKOFF_MS,
@@ -40,6 +40,7 @@ from stream_masker.service.worker.micro_windows import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
 
 __all__ = [
+    "ALL_METRICS",
     "BLOCK_RECORDS",
     "CALIBRATOR_STALE_SECONDS",
     "COMMANDS",
@@ -51,7 +52,6 @@ __all__ = [
     "MAX_FENCINGS",
     "MAX_GROWTH",
     "MAX_SUMMARY_BYTES",
-    "METRIC_DEFINITIONS",
     "MIN_SECRET_BYTES",
     "PROFILES",
     "RECONNECT_MS",

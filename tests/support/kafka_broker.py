@@ -193,6 +193,16 @@ class Broker:
             self.end(signal.SIGTERM, timeout)
         self.kill()
 
+    def freeze(self) -> None:
+        """Suspend the process: connections stay open, and nothing is answered."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let the process continue."""
+        if self.process is not None:
+            self.process.send_signal(signal.SIGCONT)
+
     def end(self, how: signal.Signals, timeout: float | None = None) -> None:
         if self.process is not None:
             self.process.send_signal(how)
@@ -261,6 +271,14 @@ class Cluster:
 
     def kill(self, broker_id: int) -> None:
         self.brokers[broker_id].kill()
+
+    def freeze(self, broker_id: int) -> None:
+        self.brokers[broker_id].freeze()
+
+    def thaw(self, broker_id: int) -> None:
+        """Let a frozen broker continue, and wait until every running one has joined."""
+        self.brokers[broker_id].thaw()
+        self.wait()
 
     def restart(self, broker_id: int) -> None:
         """Stop a broker cleanly and start it again."""

@@ -26,14 +26,14 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import connect_watched
+from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.population_context import working_for
-from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
+from stream_masker.service.observability.populations import PopulationsHealth, process_registry
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -76,7 +76,7 @@ def run_calibrator(
         host=http.host,
         port=http.port if http_port is None else http_port,
         health=PopulationsHealth(healths),
-        registry=populations_registry(registries),
+        registry=process_registry("calibrator", registries, healths),
         pages={page.path: page.html for page in pages.values()},
         access=http_access(configuration),
     )
@@ -204,7 +204,7 @@ class PopulationCalibrator:
     ) -> None:
         self._components = components
         self._health = health
-        self._brokers = connect_watched(components.configuration, health)
+        self._brokers = watched_brokers(components.configuration, health)
         self._engine = CalibratorEngine(components, metrics, health, self._on_failure, file)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
@@ -216,8 +216,9 @@ class PopulationCalibrator:
         pulse = asyncio.create_task(self._pulse())
         self._engine.start()
         try:
-            while not self._stop.is_set():
-                await self._run_app()
+            with self._brokers:
+                while not self._stop.is_set():
+                    await self._run_app()
         finally:
             self._health.reason("stop", "stopping")
             pulse.cancel()
@@ -246,7 +247,6 @@ class PopulationCalibrator:
     async def _pulse(self) -> None:
         while True:
             self._engine.pulse()
-            self._brokers.poll(0)
             await asyncio.sleep(HEARTBEAT_SECONDS)
 
     async def _run_app(self) -> None:

@@ -1,8 +1,18 @@
-"""Whether a process has a connection to a broker, from librdkafka's statistics."""
+"""Whether a broker answers the process, from a small request at regular intervals.
+
+The state of a connection does not tell: that to a broker that hangs stays open, and librdkafka gives up a request only
+after ``socket.timeout.ms``, which is a minute by default.
+"""
 
 from __future__ import annotations
 
-import orjson
+import logging
+import threading
+from collections.abc import Callable
+from functools import partial
+from types import TracebackType
+
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.configuration import Configuration
@@ -11,43 +21,77 @@ from stream_masker.service.kafka.connections import connect_admin
 from stream_masker.service.kafka.failures import CHECK_ADDRESS
 from stream_masker.service.observability.health import Health
 
-STATISTICS_MS = 1_000
-"""Milliseconds between two reports of librdkafka."""
+log = logging.getLogger(__name__)
 
-LOST_REPORTS = 3
-"""The process is not ready after this many reports in a row without a connection. A reconnection takes less."""
+REQUEST_SECONDS = 2.0
+"""Seconds in which a broker has to answer a request."""
+
+PAUSE_SECONDS = 1.0
+"""Seconds between an answer and the next request."""
+
+LOST_REQUESTS = 2
+"""The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
 
 COMPONENT = "brokers"
 """The component of ``Health`` whose reason says that no broker answers."""
 
 
 class BrokerWatch:
-    """Receives librdkafka's statistics (``stats_cb``), in the thread that polls the client."""
+    """Requests the description of the cluster in a thread of its own, while the ``with`` block runs.
 
-    def __init__(self, health: Health, bootstrap_servers: str) -> None:
+    ``describe`` makes a request. It raises KafkaException if no broker answers in time, or if the broker refuses it.
+    """
+
+    def __init__(
+        self, describe: Callable[[], object], health: Health, servers: str, *, pause: float = PAUSE_SECONDS
+    ) -> None:
+        self._describe = describe
         self._health = health
-        self._servers = bootstrap_servers
+        self._servers = servers
+        self._pause = pause
         self._lost = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="brokers", daemon=True)
 
-    def __call__(self, statistics: str) -> None:
-        """Report a lost connection to all brokers, and that there is one again."""
-        brokers = orjson.loads(statistics).get("brokers", {}).values()
-        if any(broker.get("state") == "UP" for broker in brokers):
-            if self._lost >= LOST_REPORTS:
+    def __enter__(self) -> BrokerWatch:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stop.set()
+        self._thread.join(REQUEST_SECONDS)
+
+    def _run(self) -> None:
+        while not self._stop.is_set():
+            self.request()
+            self._stop.wait(self._pause)
+
+    def request(self) -> None:
+        """Make a request, and report that no broker answers, or that one answers again."""
+        try:
+            self._describe()
+        except KafkaException as failure:
+            log.debug("no answer of a broker: %s", failure.args[0])
+            self._lost += 1
+            if self._lost == LOST_REQUESTS:
+                self._health.reason(COMPONENT, f"no broker answers at {self._servers}: {CHECK_ADDRESS}")
+        else:
+            if self._lost >= LOST_REQUESTS:
                 self._health.reason(COMPONENT, None)
             self._lost = 0
-            return
-        self._lost += 1
-        if self._lost == LOST_REPORTS:
-            self._health.reason(COMPONENT, f"no broker answers at {self._servers}: {CHECK_ADDRESS}")
 
 
-def connect_watched(configuration: Configuration, health: Health) -> AdminClient:
-    """Make a client that only keeps a connection to a broker, for a process without a librdkafka client of its own.
+def watched_brokers(configuration: Configuration, health: Health) -> BrokerWatch:
+    """Make a watch with a client of its own, which needs no access to a topic and logs nothing.
 
-    ``poll`` it every second. It sends nothing and logs nothing, and needs no access to a topic. Raises
-    ConfigurationError for properties that librdkafka refuses.
+    Raises ConfigurationError for properties that librdkafka refuses.
     """
-    properties = confluent_properties(configuration, statistics_interval_ms=STATISTICS_MS)
-    watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
-    return connect_admin({**properties, "log_level": 0, "stats_cb": watch, "error_cb": lambda _: None})
+    client = connect_admin({**confluent_properties(configuration), "log_level": 0, "error_cb": lambda _: None})
+    return BrokerWatch(partial(_describe, client), health, configuration.kafka.bootstrap_servers)
+
+
+def _describe(client: AdminClient) -> None:
+    client.poll(0)
+    client.describe_cluster(request_timeout=REQUEST_SECONDS).result()

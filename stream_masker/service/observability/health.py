@@ -62,6 +62,7 @@ class Health:
         self._beat = clock()
         self._lock = threading.Lock()
         self._reasons: dict[str, str] = {STARTING: "starting"}
+        self._components = {STARTING}
         self._notes: dict[str, str] = {}
 
     def beat(self) -> None:
@@ -72,6 +73,7 @@ class Health:
         """Set the reason why a component is not ready; None if it is ready."""
         with self._lock:
             self._reasons = _with_text(self._reasons, component, text)
+            self._components = self._components | {component}
 
     def note(self, component: str, text: str | None) -> None:
         """Set a note about a problem of a component that is ready; None if there is no problem."""
@@ -91,6 +93,11 @@ class Health:
         """The reasons why the process is not ready; empty if it is ready."""
         stale = () if self.alive else ("the main loop is not running",)
         return stale + tuple(self._reasons.values())
+
+    @property
+    def blocking(self) -> Mapping[str, bool]:
+        """Each component that has reported, and whether it is a reason why the process is not ready."""
+        return {component: component in self._reasons for component in sorted(self._components)}
 
     @property
     def notes(self) -> tuple[str, ...]:

@@ -280,12 +280,27 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
 METRIC_DEFINITIONS: tuple[MetricDefinition, ...] = (
     BATCH_METRICS + STATE_METRICS + CALIBRATION_METRICS + DRIFT_METRICS + UTILITY_METRICS + RISK_METRICS
 )
+"""What the service records with ``Metrics``."""
+
+PROCESS_METRICS: tuple[MetricDefinition, ...] = (
+    gauge("build_info", "1, with the version and the kind of the process.", ("version", "process"), BOTH_PROCESSES),
+    gauge("ready", "1 while the process is ready (`/readyz`), otherwise 0.", processes=BOTH_PROCESSES),
+    gauge(
+        "not_ready_because",
+        "1 while this component is the reason why the process is not ready; 0 after that.",
+        ("component",),
+        BOTH_PROCESSES,
+    ),
+)
+"""What ``ProcessCollector`` reads from the state of the process at each scrape."""
+
+ALL_METRICS = METRIC_DEFINITIONS + PROCESS_METRICS
 
 
 def metrics_table() -> str:
     """Return the metrics as a Markdown table: name, kind, labels, process, meaning."""
     head = "| metric | kind | labels | of | meaning |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(_row(definition) for definition in METRIC_DEFINITIONS)
+    return head + "".join(_row(definition) for definition in ALL_METRICS)
 
 
 def _row(definition: MetricDefinition) -> str:

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from prometheus_client import CollectorRegistry, Metric
+from prometheus_client import CollectorRegistry, Metric, ProcessCollector
 from prometheus_client.registry import Collector
 
+from stream_masker import __version__
 from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metric_definitions import PROCESS_METRICS, ProcessName
 from stream_masker.service.observability.population_context import named_text
 
 POPULATION_LABEL = "population"
@@ -57,15 +59,46 @@ class PopulationsCollector(Collector):
         """Yield each metric once, with the series of all populations."""
         families: dict[str, Metric] = {}
         for population, registry in self._registries.items():
-            label = {POPULATION_LABEL: population} if population else {}
+            label = _population_label(population)
             for family in registry.collect():
                 merged = families.setdefault(family.name, Metric(family.name, family.documentation, family.type))
                 merged.samples += [sample._replace(labels={**sample.labels, **label}) for sample in family.samples]
         yield from families.values()
 
 
-def populations_registry(registries: Mapping[str, CollectorRegistry]) -> CollectorRegistry:
-    """Return a registry with the metrics of all populations."""
+class HealthCollector(Collector):
+    """The metrics of the process itself: its version, and whether it is ready, read at each scrape."""
+
+    def __init__(self, process: ProcessName, healths: Mapping[str, Health]) -> None:
+        self._process = process
+        self._healths = healths
+
+    def describe(self) -> list[Metric]:
+        """Return no names: the state is read when it is collected."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of ``PROCESS_METRICS``."""
+        build, ready, because = (Metric(d.full_name, d.help, d.kind) for d in PROCESS_METRICS)
+        build.add_sample(build.name, {"version": __version__, "process": self._process}, 1)
+        for population, health in self._healths.items():
+            label = _population_label(population)
+            ready.add_sample(ready.name, label, float(not health.reasons))
+            for component, blocks in health.blocking.items():
+                because.add_sample(because.name, {"component": component, **label}, float(blocks))
+        yield from (build, ready, because)
+
+
+def _population_label(population: str) -> dict[str, str]:
+    return {POPULATION_LABEL: population} if population else {}
+
+
+def process_registry(
+    process: ProcessName, registries: Mapping[str, CollectorRegistry], healths: Mapping[str, Health]
+) -> CollectorRegistry:
+    """Return a registry with the metrics of all populations and of the process, such as its memory and its age."""
     registry = CollectorRegistry()
     registry.register(PopulationsCollector(registries))
+    registry.register(HealthCollector(process, healths))
+    ProcessCollector(registry=registry)
     return registry

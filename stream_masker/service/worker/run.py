@@ -16,7 +16,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import STATISTICS_MS, BrokerWatch
+from stream_masker.service.kafka.broker_watch import watched_brokers
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.committed_offsets import check_committed_offsets
 from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
@@ -80,8 +80,8 @@ def run_worker(
     liveness = Liveness(health, stop)
     masking = Masking(configuration, format_of=wire_format)
     warn_about_plain_topics(configuration)
-    watch = BrokerWatch(health, configuration.kafka.bootstrap_servers)
-    with _input_consumer(configuration, watch) as consumer:
+    brokers = watched_brokers(configuration, health)
+    with _input_consumer(configuration) as consumer:
         found = find_partitions(
             consumer,
             configuration.topics,
@@ -100,22 +100,23 @@ def run_worker(
         health.reason(BROKERS, None)
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
-        connect = partial(_connect, configuration, watch)
-        Worker(_components(configuration, masking, found, consumer, connect, liveness, health, report)).run()
+        connect = partial(_connect, configuration)
+        worker = Worker(_components(configuration, masking, found, consumer, connect, liveness, health, report))
+        with brokers:
+            worker.run()
 
 
 @contextmanager
-def _input_consumer(configuration: Configuration, watch: BrokerWatch) -> Iterator[Consumer]:
-    consumer = _connect(configuration, watch)
+def _input_consumer(configuration: Configuration) -> Iterator[Consumer]:
+    consumer = _connect(configuration)
     try:
         yield consumer
     finally:
         consumer.close()
 
 
-def _connect(configuration: Configuration, watch: BrokerWatch) -> Consumer:
-    properties = {"statistics.interval.ms": STATISTICS_MS, **consumer_properties(configuration)}
-    return connect_consumer({**properties, "stats_cb": watch})
+def _connect(configuration: Configuration) -> Consumer:
+    return connect_consumer(consumer_properties(configuration))
 
 
 def _check_offsets(configuration: Configuration, consumer: Consumer, found: FoundTopics) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from types import SimpleNamespace
 from typing import Any
 
@@ -150,8 +150,7 @@ def test_invalid_properties_are_a_configuration_error(
     kafka = configuration.kafka.model_copy(update={"properties": properties})
     if "no.such.property" not in properties:
         monkeypatch.setattr("stream_masker.service.calibrator.process.require_topics", lambda _: None)
-        watched = SimpleNamespace(poll=lambda _: 0)
-        monkeypatch.setattr("stream_masker.service.calibrator.process.connect_watched", lambda *_: watched)
+        monkeypatch.setattr("stream_masker.service.calibrator.process.watched_brokers", lambda *_: nullcontext())
     with pytest.raises(ConfigurationError, match=message) as caught:
         run_calibrator(configuration.model_copy(update={"kafka": kafka}), http_port=0)
     assert "SECRET" not in str(caught.value)

@@ -1,36 +1,69 @@
-"""The readiness of a process while no broker is connected."""
+"""The readiness of a process while no broker answers."""
 
 from __future__ import annotations
 
-import json
+import time
 
-from stream_masker.service.kafka.broker_watch import LOST_REPORTS, BrokerWatch
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from stream_masker.service.kafka.broker_watch import COMPONENT, LOST_REQUESTS, BrokerWatch
 from stream_masker.service.observability.health import STARTING, Health
 
 
-def statistics(*states: str) -> str:
-    return json.dumps({"brokers": {f"broker-{k}": {"state": state} for k, state in enumerate(states)}})
+class Cluster:
+    """Answers requests, or does not."""
+
+    def __init__(self) -> None:
+        self.answers = True
+        self.requests = 0
+
+    def describe(self) -> None:
+        self.requests += 1
+        if not self.answers:
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
 
 
-def test_the_worker_is_not_ready_while_no_broker_is_connected() -> None:
+@pytest.fixture
+def health() -> Health:
     health = Health()
     health.reason(STARTING, None)
-    watch = BrokerWatch(health, "kafka:9092")
-    for _ in range(LOST_REPORTS - 1):
-        watch(statistics("DOWN", "TRY_CONNECT", "INIT"))
+    return health
+
+
+def test_a_process_is_not_ready_while_no_broker_answers(health: Health) -> None:
+    cluster = Cluster()
+    watch = BrokerWatch(cluster.describe, health, "kafka:9092")
+    watch.request()
+    cluster.answers = False
+    for _ in range(LOST_REQUESTS - 1):
+        watch.request()
     assert health.reasons == ()
-    watch(statistics("DOWN", "DOWN"))
+    watch.request()
     assert health.reasons[0].startswith("no broker answers at kafka:9092: check that the broker runs")
-    watch(statistics("DOWN", "UP"))
+    assert health.blocking[COMPONENT]
+    cluster.answers = True
+    watch.request()
+    assert health.reasons == ()
+    assert not health.blocking[COMPONENT]
+
+
+def test_short_losses_do_not_count(health: Health) -> None:
+    cluster = Cluster()
+    watch = BrokerWatch(cluster.describe, health, "kafka:9092")
+    for _ in range(LOST_REQUESTS):
+        for cluster.answers in (*[False] * (LOST_REQUESTS - 1), True):
+            watch.request()
     assert health.reasons == ()
 
 
-def test_one_connection_is_enough_and_short_losses_do_not_count() -> None:
-    health = Health()
-    health.reason(STARTING, None)
-    watch = BrokerWatch(health, "kafka:9092")
-    for _ in range(LOST_REPORTS):
-        watch(statistics("DOWN", "UP"))
-        for _ in range(LOST_REPORTS - 1):
-            watch(statistics("DOWN", "DOWN"))
-    assert health.reasons == ()
+def test_requests_are_made_until_the_block_ends(health: Health) -> None:
+    cluster = Cluster()
+    with BrokerWatch(cluster.describe, health, "kafka:9092", pause=0.001):
+        deadline = time.monotonic() + 30
+        while cluster.requests < 3 and time.monotonic() < deadline:
+            time.sleep(0.001)
+    made = cluster.requests
+    assert made >= 3
+    time.sleep(0.05)
+    assert cluster.requests == made

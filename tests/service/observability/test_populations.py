@@ -7,10 +7,11 @@ import logging
 
 from prometheus_client import CollectorRegistry, generate_latest
 
+from stream_masker import __version__
 from stream_masker.service.observability.health import Health, respond
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.population_context import population_thread, working_for
-from stream_masker.service.observability.populations import PopulationsHealth, populations_registry
+from stream_masker.service.observability.populations import PopulationsHealth, process_registry
 from stream_masker.service.observability.repeats import RepeatFilter
 
 
@@ -55,7 +56,7 @@ def test_a_process_is_alive_if_every_population_is() -> None:
 def test_metrics_of_all_populations_are_exported_once_with_a_label() -> None:
     registries = {"": CollectorRegistry(), "labs": CollectorRegistry()}
     metrics = {name: Metrics(registry, "worker") for name, registry in registries.items()}
-    whole = populations_registry(registries)
+    whole = process_registry("worker", registries, {})
     metrics[""].add("records_in_total", 3)
     metrics["labs"].add("records_in_total", 5)
     metrics["labs"].set("alpha", 0.3, attribute="test")
@@ -71,7 +72,31 @@ def test_metrics_of_all_populations_are_exported_once_with_a_label() -> None:
 def test_the_metrics_of_the_only_population_are_those_of_its_registry() -> None:
     registry = CollectorRegistry()
     Metrics(registry, "calibrator").forget_gauges()
-    assert generate_latest(populations_registry({"": registry})) == generate_latest(registry)
+    assert generate_latest(process_registry("calibrator", {"": registry}, {})).startswith(generate_latest(registry))
+
+
+def test_the_state_of_the_process_is_read_at_each_scrape() -> None:
+    healths = {"": Health(), "labs": Health()}
+    whole = process_registry("worker", {name: CollectorRegistry() for name in healths}, healths)
+    brokers = {"component": "brokers"}
+    assert whole.get_sample_value("stream_masker_build_info", {"version": __version__, "process": "worker"}) == 1
+    assert whole.get_sample_value("stream_masker_ready") == 0
+    assert whole.get_sample_value("stream_masker_not_ready_because", {"component": "start"}) == 1
+    assert whole.get_sample_value("stream_masker_not_ready_because", brokers) is None
+    healths[""].reason("start", None)
+    healths["labs"].reason("brokers", "no broker answers")
+    assert whole.get_sample_value("stream_masker_ready") == 1
+    assert whole.get_sample_value("stream_masker_not_ready_because", {"component": "start"}) == 0
+    assert whole.get_sample_value("stream_masker_ready", {"population": "labs"}) == 0
+    assert whole.get_sample_value("stream_masker_not_ready_because", {**brokers, "population": "labs"}) == 1
+    assert whole.get_sample_value("process_resident_memory_bytes") > 1e6
+
+
+def test_counters_and_histograms_have_no_series_of_their_creation() -> None:
+    registry = CollectorRegistry()
+    Metrics(registry, "worker").observe("batch_records", 3)
+    names = {sample.name for family in registry.collect() for sample in family.samples}
+    assert not [name for name in names if name.endswith("_created")]
 
 
 def test_log_lines_name_the_population_of_their_thread_and_of_those_it_starts(stream: io.StringIO) -> None:

@@ -43,12 +43,13 @@ from stream_masker.service.calibrator.metrics import (
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.metric_definitions import (
-    METRIC_DEFINITIONS,
+    ALL_METRICS,
     METRIC_PREFIX,
     MetricDefinition,
     ProcessName,
 )
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.observability.populations import process_registry
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import HoldReason, WorkerReport
 
@@ -95,6 +96,7 @@ def worker() -> Metrics:
     return metrics
 
 
+HEALTH = {"": Health()}
 NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
 
 
@@ -145,7 +147,7 @@ def in_force(metrics: Metrics) -> None:
 class Scraped:
     """The metrics of both processes, the ports that serve them, and the Prometheus server that scraped them."""
 
-    metrics: Mapping[str, Metrics]
+    registries: Mapping[str, CollectorRegistry]
     ports: Mapping[str, int]
     prometheus: prometheus.Prometheus
 
@@ -153,15 +155,18 @@ class Scraped:
 @pytest.fixture(scope="module")
 def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     prometheus.required()
-    metrics = {"worker": worker(), "calibrator": calibrator()}
+    metrics: dict[ProcessName, Metrics] = {"worker": worker(), "calibrator": calibrator()}
     with contextlib.ExitStack() as stack:
-        ports = {process: stack.enter_context(served(one)).port for process, one in metrics.items()}
+        registries = {
+            process: process_registry(process, {"": one.registry}, HEALTH) for process, one in metrics.items()
+        }
+        ports = {process: stack.enter_context(served(one)).port for process, one in registries.items()}
         server = stack.enter_context(prometheus.scraping(tmp_path_factory.mktemp("prometheus"), ports))
-        yield Scraped(metrics, ports, server)
+        yield Scraped(registries, ports, server)
 
 
-def served(metrics: Metrics) -> HttpServer:
-    return HttpServer(host="127.0.0.1", port=0, health=Health(), registry=metrics.registry)
+def served(registry: CollectorRegistry) -> HttpServer:
+    return HttpServer(host="127.0.0.1", port=0, health=Health(), registry=registry)
 
 
 def series_of(definition: MetricDefinition) -> dict[str, set[str]]:
@@ -170,12 +175,7 @@ def series_of(definition: MetricDefinition) -> dict[str, set[str]]:
     return {definition.full_name + suffix: {*definition.labels, *more} for suffix, more in suffixes.items()}
 
 
-def created(definition: MetricDefinition) -> set[str]:
-    """Return the creation-time series that the client library adds to counters and histograms."""
-    return set() if definition.kind == "gauge" else {definition.full_name.removesuffix("_total") + "_created"}
-
-
-EVERY = [(process, definition) for definition in METRIC_DEFINITIONS for process in definition.processes]
+EVERY = [(process, definition) for definition in ALL_METRICS for process in definition.processes]
 
 
 @pytest.mark.parametrize(("process", "definition"), EVERY, ids=[f"{process}-{d.name}" for process, d in EVERY])
@@ -191,14 +191,19 @@ def test_metric_has_its_documented_name_and_labels(
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
 def test_no_undocumented_metric_is_exported(scraped: Scraped, process: ProcessName) -> None:
     shown = {series.name for series in scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')}
-    of_process = [definition for definition in METRIC_DEFINITIONS if process in definition.processes]
-    assert shown == {name for definition in of_process for name in (*series_of(definition), *created(definition))}
+    of_process = [definition for definition in ALL_METRICS if process in definition.processes]
+    assert shown == {name for definition in of_process for name in series_of(definition)}
 
 
 @pytest.mark.parametrize("process", ["worker", "calibrator"])
 def test_prometheus_stores_every_series_with_its_value(scraped: Scraped, process: ProcessName) -> None:
     found = scraped.prometheus.query(f'{{job="{process}",__name__=~"{METRIC_PREFIX}.+"}}')
-    held = [sample for family in scraped.metrics[process].registry.collect() for sample in family.samples]
+    held = [
+        sample
+        for family in scraped.registries[process].collect()
+        if family.name.startswith(METRIC_PREFIX)
+        for sample in family.samples
+    ]
     assert {(one.name, own_labels(one)): one.value for one in found} == pytest.approx(
         {(one.name, frozenset(one.labels.items())): one.value for one in held}
     )

@@ -131,8 +131,8 @@ def command(
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
     click.echo(totals.unchanged_shares, err=True)
     click.echo(mechanism_line(configuration), err=True)
-    if totals.warning:
-        click.secho(totals.warning, err=True, fg="yellow", bold=True)
+    for warning in totals.warnings:
+        click.secho(warning, err=True, fg="yellow", bold=True)
     totals.check_share(configuration.limits.rejected_share)
 
 

@@ -7,6 +7,7 @@ its treated form. ``codec.scanner.policy_states`` expresses the same policy as s
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
@@ -39,9 +40,13 @@ PolicyTrie: TypeAlias = PathTrie[Action]
 PolicyNodes: TypeAlias = tuple[PolicyTrie, ...]
 
 
-def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, Any]], dict[str, Any]]:
+def field_treatment(
+    plan: Plan, pseudonyms: Pseudonyms, emptied: Counter[str] | None = None
+) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function from a decoded record with masked attributes to the record to write. It may modify its
     argument.
+
+    ``emptied``: counts, by configured path, the values that a transform cannot treat, which are dropped.
 
     The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
     ``Action``. If a value has another shape than the paths require (an object where a path continues into a list, or a
@@ -52,7 +57,10 @@ def field_treatment(plan: Plan, pseudonyms: Pseudonyms) -> Callable[[dict[str, A
     that the filter's path keeps.
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    trie, context = policy_trie(plan), TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
+    trie = policy_trie(plan)
+    context = TransformContext(
+        pseudonyms.of_bytes, pseudonyms.offset_hash, emptied=Counter() if emptied is None else emptied
+    )
     transforms = {path: transform.prepared() for path, transform in plan.fields.transformed.items()}
     treat = _Compiler(pseudonyms, trie, transforms, context).treat_object((trie,), inherited, _drop)
     keys = {key: noise_key_reader(key) for transform in transforms.values() if (key := transform.key) is not None}
@@ -124,7 +132,7 @@ class _Compiler:
         context: TransformContext,
     ) -> None:
         self._pseudonyms = pseudonyms
-        self._transforms = {id(trie.at(path)): transform for path, transform in transforms.items()}
+        self._transforms = {id(trie.at(path)): (path.text, transform) for path, transform in transforms.items()}
         self._context = context
         self._treatments: dict[tuple[PolicyNodes, Action], FieldTreatment] = {}
 
@@ -163,8 +171,15 @@ class _Compiler:
         found = [self._transforms[id(node)] for node in nodes if id(node) in self._transforms]
         if len(found) != 1:
             return _drop
-        transform, context = found[0], self._context
-        return lambda value: transform.of_value(value, context)
+        (path, transform), context = found[0], self._context
+
+        def treat(value: JsonValue) -> Any:
+            treated = transform.of_value(value, context)
+            if treated is DROPPED:
+                context.emptied[path] += 1
+            return treated
+
+        return treat
 
     def _inner(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
         misshapen = self._leaf(max(own, *map(strongest_action, nodes)))

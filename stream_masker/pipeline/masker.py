@@ -315,10 +315,11 @@ class RecordMasker:
             decoded.styles,
             None if self._plan.noise_key is None else self._counter.hashes(decoded.keys),
         )
-        return [
+        first, *others = [
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))
             for run, (start, end) in run_spans(runs)
         ]
+        return [replace(first, emptied=decoded.emptied), *others]
 
     def _masked_keys(self, keys: Sequence[bytes | None], rejected: Mapping[int, Rejected]) -> Sequence[bytes | None]:
         formatted = self._formatted_keys

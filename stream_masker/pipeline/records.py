@@ -5,8 +5,9 @@ Batches are columnar, so that few Python objects are created for each record. Si
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
@@ -164,7 +165,8 @@ class Result:
 
     rejected: by index; the other columns of rejected records have no meaning; values: None for a tombstone; headers:
     records with equal headers may share one list, which must not be modified; blocks: none if no record is sampled;
-    uncounted: the number of masked records that no block counts because of the weight of their noise keys.
+    uncounted: the number of masked records that no block counts because of the weight of their noise keys; emptied: the
+    number of values that a transform could not treat and removed, by configured path.
     """
 
     offsets: Sequence[int]
@@ -175,6 +177,7 @@ class Result:
     rejected: Mapping[int, Rejected]
     blocks: Sequence[Block]
     uncounted: int = 0
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def outcomes(self) -> list[RecordOutcome]:
@@ -197,6 +200,7 @@ class Result:
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
             uncounted=sum(part.uncounted for part in parts),
+            emptied=sum((Counter(part.emptied) for part in parts), Counter()),
         )
 
 

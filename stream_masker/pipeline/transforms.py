@@ -6,10 +6,9 @@ as an invalid date, is dropped: nothing passes unchanged by accident. Null stays
 
 from __future__ import annotations
 
-import datetime
 import math
-import re
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias
@@ -17,13 +16,12 @@ from typing import Any, Final, Literal, TypeAlias
 import orjson
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.paths import JsonValue, Path
 
 DROPPED: Final = object()
 """The result for a value that is dropped."""
-
-_DATE: Final = re.compile(r"(\d{4}-\d{2}-\d{2})(T.*)?", re.ASCII | re.DOTALL)
 
 KeyedHash: TypeAlias = Callable[[bytes], bytes]
 """A keyed hash of at least 16 bytes."""
@@ -31,11 +29,15 @@ KeyedHash: TypeAlias = Callable[[bytes], bytes]
 
 @dataclass(slots=True)
 class TransformContext:
-    """What transforms know besides the value: keyed hashes, and the keys of the record by their paths."""
+    """What transforms know besides the value: keyed hashes, and the keys of the record by their paths.
+
+    emptied: the number of values that no transform could treat, by configured path.
+    """
 
     pseudonym: Callable[[bytes], str]
     offset_hash: KeyedHash
     keys: Mapping[Path, bytes | None] = field(default_factory=dict)
+    emptied: Counter[str] = field(default_factory=Counter)
 
 
 class FieldTransform(ABC):
@@ -93,25 +95,17 @@ def _number(value: JsonValue) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The year or the month of a date or time in ISO 8601: ``1980`` or ``1980-03`` for ``1980-03-14``."""
+    """The year or the month of a date or time: ``1980`` or ``1980-03`` for ``1980-03-14``.
+
+    formats: the patterns of dates that are not in ISO 8601 (``pipeline.dates``).
+    """
 
     unit: Literal["year", "month"]
+    formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        found = _date(value)
-        return DROPPED if found is None else found[0].isoformat()[: 4 if self.unit == "year" else 7]
-
-
-def _date(value: JsonValue) -> tuple[datetime.date, str] | None:
-    """Return the date at the start of a text, and the time behind it; None if it is neither a date nor a time."""
-    match = _DATE.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        return None
-    try:
-        datetime.datetime.fromisoformat(str(value))
-        return datetime.date.fromisoformat(match[1]), match[2] or ""
-    except ValueError:
-        return None
+        found = find_date(value, self.formats)
+        return DROPPED if found is None else found.date.isoformat()[: 4 if self.unit == "year" else 7]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,25 +122,26 @@ class LeadingCharacters(FieldTransform):
 
 @dataclass(frozen=True, slots=True)
 class DateShift(FieldTransform):
-    """A date or time in ISO 8601, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
+    """A date or time, moved by whole days: from 1 to ``days`` in either direction, the same for equal keys.
 
-    path: of the record's key. Intervals between the dates of one key are preserved. A record without the key loses the
-    value.
+    path: of the record's key; formats: as of ``DateUnit``. Intervals between the dates of one key are preserved. A
+    record without the key loses the value.
     """
 
     days: int
     path: Path
+    formats: tuple[str, ...] = ()
 
     @property
     def key(self) -> Path | None:
         return self.path
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        found, key = _date(value), context.keys[self.path]
+        found, key = find_date(value, self.formats), context.keys[self.path]
         if found is None or key is None:
             return DROPPED
         try:
-            return (found[0] + datetime.timedelta(self.offset(key, context.offset_hash))).isoformat() + found[1]
+            return found.moved(self.offset(key, context.offset_hash))
         except OverflowError:
             return DROPPED
 

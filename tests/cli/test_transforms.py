@@ -122,3 +122,33 @@ def test_configurations_that_are_refused(masked, tmp_path, change, message):
     done = run("mask", "-c", config, tmp_path / "in.jsonl", tmp_path / "again.jsonl", code=2)
     assert message in done.stderr
     assert not (tmp_path / "again.jsonl").exists()
+
+
+def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(tmp_path, config):
+    fields = {
+        "unlisted": "drop",
+        "keep": ["id"],
+        "shift": {"admitted": {"days": 30, "key": "patient", "formats": ["%d.%m.%Y"]}},
+        "generalize": {"birth": {"date": "year"}},
+    }
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"fields": fields}))
+    events = [event(k) | {"admitted": f"{1 + k % 28:02}.03.2024", "birth": "04.07.1948"} for k in range(60)]
+    events[7]["admitted"] = "Ada"
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    shown = run("config", "check", "-c", config, "--events", source).stdout
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    for text in (shown, done.stderr):
+        assert "60 values of birth were removed, because its treatment does not fit them" in text
+        assert "1 values of admitted were removed" in text
+        assert "Ada" not in text
+    masked = read(tmp_path / "out.jsonl")
+    dates = [datetime.datetime.strptime(one["admitted"], "%d.%m.%Y").date() for k, one in enumerate(masked) if k != 7]
+    assert all(1 <= abs((date - datetime.date(2024, 3, 1)).days) <= 58 for date in dates)
+    assert "admitted" not in masked[7]
+    assert not any("birth" in one for one in masked)
+
+
+def test_a_format_of_dates_that_cannot_be_read_is_refused(tmp_path, config):
+    fields = {"unlisted": "drop", "generalize": {"birth": {"date": "year", "formats": ["%d.%B"]}}}
+    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"fields": fields}))
+    assert "'%d.%B' is not a date format: use %Y" in run("config", "check", "-c", config, code=2).stderr

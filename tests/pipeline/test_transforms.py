@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import datetime
 import hashlib
+import re
 
 import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.encryption import FieldCipher, Revealer
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.transforms import (
@@ -144,3 +146,40 @@ def test_equal_values_have_equal_ciphertexts_and_a_changed_one_is_not_revealed()
         revealer = Revealer([SECRET])
         revealer.line(f'"{forged}"'.encode())
         assert revealer.revealed == 0
+
+
+@pytest.mark.parametrize(
+    ("formats", "value", "year"),
+    [
+        (("%d.%m.%Y",), "14.03.1980", "1980"),
+        (("%d.%m.%Y",), "4.3.1980", "1980"),
+        (("%d.%m.%Y", "%d.%m.%Y %H:%M"), "14.03.1980 10:15", "1980"),
+        (("%m/%d/%Y",), "03/14/1980", "1980"),
+        (("%m/%d/%Y %I:%M %p",), "3/14/1980 1:15 PM", "1980"),
+        (("%Y%m%d",), "19800314", "1980"),
+        (("%Y%m%d",), 19800314, "1980"),
+        (("%Y%m%d%H%M",), "198003141015", "1980"),
+        (("%Y-%m-%d %H:%M:%S.%f%z",), "1980-03-14 10:15:00.000+0100", "1980"),
+        (("%d.%m.%y",), "14.03.80", "1980"),
+        (("%d.%m.%Y",), "1980-03-14", "1980"),
+        (("%d.%m.%Y",), "31.02.1980", None),
+        (("%d.%m.%Y %H:%M",), "14.03.1980 25:15", None),
+        (("%d.%m.%Y",), "14.03.1980 Ada", None),
+        (("%d.%m.%Y",), "03/14/1980", None),
+        (("%Y%m%d%H%M",), "20240105", None),
+        (("%d.%m.%Y",), True, None),
+    ],
+)
+def test_dates_in_other_formats_are_generalized_and_shifted_in_their_own_form(formats, value, year):
+    unit, shift = DateUnit("year", formats), DateShift(3, KEY, formats)
+    assert unit.of_value(value, context()) == (DROPPED if year is None else year)
+    moved = shift.of_value(value, context())
+    if year is None:
+        assert moved is DROPPED
+        return
+    assert moved != value
+    assert type(moved) is type(value)
+    days = shift.offset(b"p1", keyed)
+    assert DateShift(3, KEY, formats).of_value(moved, context()) != moved
+    assert find_date(moved, formats).date - find_date(value, formats).date == datetime.timedelta(days)
+    assert re.sub(r"\d", "", str(moved)) == re.sub(r"\d", "", str(value))

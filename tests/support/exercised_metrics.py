@@ -89,6 +89,7 @@ def worker_metrics() -> RecordingMetrics:
         masked=8,
         tombstones=1,
         causes=Counter({(Reason.UNKNOWN_CODE.value, None): 1}),
+        emptied=3,
         blocks=2,
         blocks_left_out=1,
         uncounted=3,

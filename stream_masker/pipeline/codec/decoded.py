@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
 from stream_masker.core.batch import Batch
@@ -23,7 +23,8 @@ class DecodedBatch(Generic[TemplatesT]):
     the plan has none; rejected: the rejections, by index; undecided: (u,) int64, ascending: records that this codec
     leaves to another one; unknown: for each attribute the number of values without a concept, including those of
     rejected records; lost: the number of those that are not in ``batch``; styles: for each attribute the styles of the
-    texts in ``batch``; templates: the k output records, from which the codec renders them.
+    texts in ``batch``; templates: the k output records, from which the codec renders them; emptied: the number of
+    values that a transform cannot treat, by configured path.
     """
 
     indices: Int64Array
@@ -35,6 +36,7 @@ class DecodedBatch(Generic[TemplatesT]):
     lost: Sequence[int]
     styles: Sequence[StyleCounts]
     templates: TemplatesT
+    emptied: Mapping[str, int] = field(default_factory=dict)
 
     def with_templates(self, templates: OtherT) -> DecodedBatch[OtherT]:
         """Return the same records with other templates."""
@@ -48,6 +50,7 @@ class DecodedBatch(Generic[TemplatesT]):
             lost=self.lost,
             styles=self.styles,
             templates=templates,
+            emptied=self.emptied,
         )
 
     def reindexed(self, indices: Int64Array) -> DecodedBatch[TemplatesT]:

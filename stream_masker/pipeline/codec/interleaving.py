@@ -30,6 +30,7 @@ def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: T
         lost=[a + b for a, b in zip(first.lost, second.lost, strict=True)],
         styles=[a + b for a, b in zip(first.styles, second.styles, strict=True)],
         templates=templates,
+        emptied=second.emptied,
     )
 
 

@@ -225,7 +225,7 @@ class Configuration(Section):
         """
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data = {key: value for key, value in data.items() if (key, value) not in ADDED_DEFAULTS}
-        data["fields"] = {k: v for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
+        data["fields"] = {k: _without_formats(v) for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
         data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
         attributes = [
             (name, {k: v for k, v in attribute.items() if (k, v) not in ADDED_ATTRIBUTE_DEFAULTS})
@@ -236,6 +236,16 @@ class Configuration(Section):
     def _group_settings(self) -> dict[str, Any]:
         """Return the group settings if the mechanism masks records in groups; they determine masked records too."""
         return {"groups": self.groups.model_dump(mode="json", exclude_none=True)} if needs_group(self.mechanism) else {}
+
+
+def _without_formats(treatments: Any) -> Any:
+    """Return treatments by path without the key ``formats`` where it is not given: it was added later."""
+    if not isinstance(treatments, dict):
+        return treatments
+    return {
+        path: {k: v for k, v in one.items() if (k, v) != ("formats", None)} if isinstance(one, dict) else one
+        for path, one in treatments.items()
+    }
 
 
 def canonical_form(data: Any) -> bytes:

@@ -5,18 +5,20 @@ The values themselves are neither kept nor shown.
 
 from __future__ import annotations
 
+import secrets
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 import orjson
 
 from stream_masker.pipeline.fhir.messages import FhirMessage
-from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, policy_trie
+from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, field_treatment, policy_trie
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
 
 _WORDS = {
@@ -137,6 +139,12 @@ def _named(plan: Plan) -> Iterator[tuple[Path, str]]:
         yield from ((path, _TRANSFORM_WORDS[kind]) for path in paths)
 
 
+def _coarse(plan: Plan) -> Plan:
+    """Return the plan without the transforms that fit every value, of which encryption needs a secret."""
+    transforms = {kind: paths for kind, paths in plan.fields.transforms.items() if kind in ("generalize", "shift")}
+    return replace(plan, fields=replace(plan.fields, transforms=transforms))
+
+
 def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
     """Return what the configured paths apply to: the event or its form as a Bundle, or None for an unlisted type."""
     if plan.fhir is None:
@@ -147,12 +155,21 @@ def _opened(event: dict[str, JsonValue], plan: Plan) -> JsonValue:
         return None
 
 
+def emptied_text(path: str, count: int) -> str:
+    """Say that a treatment does not fit some of the values at a path."""
+    return (
+        f"{count:,} values of {path} were removed, because its treatment does not fit them: for dates that are not in "
+        "ISO 8601, give their formats"
+    )
+
+
 def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) -> Iterator[str]:
     """Yield the report about events: a line for each path, then the rejections with reasons and paths.
 
     Rejections because of a record's alpha are not among them.
     """
-    coverage, values = Coverage(plan), []
+    coverage, values, emptied = Coverage(plan), [], Counter[str]()
+    treat = field_treatment(_coarse(plan), Pseudonyms(secrets.token_bytes(32)), emptied)
     for line in lines:
         values.append(line)
         try:
@@ -161,7 +178,10 @@ def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) ->
             continue
         if isinstance(event, dict) and (opened := _opened(event, plan)) is not None:
             coverage.add(opened)
+            treat(opened)
     yield from coverage.lines()
+    for path, count in emptied.most_common():
+        yield f"Warning: {emptied_text(path, count)}"
     if plan.noise_key is not None:
         keyed = coverage.fields.get(plan.noise_key.text)
         yield f"noise_key {plan.noise_key.text}: in {keyed.events if keyed else 0:,} of {len(values):,} events"

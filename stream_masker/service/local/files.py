@@ -26,6 +26,7 @@ from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_sta
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
@@ -41,7 +42,7 @@ class FileTotals:
     """The outcomes of a run: the number of masked records, and of rejected ones by reason and configured path.
 
     ``counted``: the masked records that blocks count; ``unchanged``: those of them in which masking changed no value.
-    ``distortions``: by attribute.
+    ``distortions``: by attribute; ``emptied``: the values that a treatment of ``fields`` removed, by configured path.
     """
 
     masked: int = 0
@@ -49,6 +50,7 @@ class FileTotals:
     rejected: Counter[RejectionCause] = field(default_factory=Counter)
     unchanged: int = 0
     distortions: dict[str, Distortion] = field(default_factory=dict)
+    emptied: Counter[str] = field(default_factory=Counter)
 
     @property
     def records(self) -> int:
@@ -59,6 +61,7 @@ class FileTotals:
         """Add the outcomes of a batch; ``attributes``: the names of its nominal attributes."""
         self.masked += len(result.offsets) - len(result.rejected)
         self.rejected.update((rejection.reason, rejection.field) for rejection in result.rejected.values())
+        self.emptied.update(result.emptied)
         for block in result.blocks:
             self.counted += block.original.records
             self.unchanged += block.unchanged
@@ -81,14 +84,15 @@ class FileTotals:
         return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.counted)}'])}"
 
     @property
-    def warning(self) -> str:
-        """A warning if masking left most records as they were; empty otherwise."""
-        if 2 * self.unchanged <= self.counted:
-            return ""
-        return (
-            f"warning: {_share(self.unchanged, self.counted)} of the records are as they were, with all their codes: "
-            "use a greater alpha, or another mechanism"
-        )
+    def warnings(self) -> Iterator[str]:
+        """A warning for each treatment that removed values, and one if masking left most records as they were."""
+        for path, count in self.emptied.most_common():
+            yield f"warning: {emptied_text(path, count)}"
+        if 2 * self.unchanged > self.counted:
+            yield (
+                f"warning: {_share(self.unchanged, self.counted)} of the records are as they were, with all their "
+                "codes: use a greater alpha, or another mechanism"
+            )
 
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""

@@ -60,6 +60,10 @@ BATCH_METRICS: tuple[MetricDefinition, ...] = (
     counter("records_in_total", "Input records in committed transactions: masked, rejected or tombstones."),
     counter("records_masked_total", "Masked records in committed transactions."),
     counter("records_rejected_total", "Rejected records in committed transactions, by reason.", ("reason",)),
+    counter(
+        "values_emptied_total",
+        "Values that a treatment of `fields` removed because it does not fit them, such as dates in another format.",
+    ),
     gauge("rejected_share", "Share of rejected records among the last 10,000, in [0, 1]; 0 below 100 records."),
     gauge("rejected_share_above_limit", "1 while `rejected_share` is above `limits.rejected_share`, otherwise 0."),
     counter("tombstones_total", "Records without a value, forwarded as tombstones, in committed transactions."),

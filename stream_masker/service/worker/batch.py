@@ -279,7 +279,8 @@ class TransactionCounts:
     """The numbers of records and blocks in a transaction. None of them depends on the masks of a record.
 
     ``causes``: the numbers of rejected records by reason and configured path. ``uncounted``: the masked records that no
-    block counts because of the weight of their noise keys.
+    block counts because of the weight of their noise keys. ``emptied``: the values that a treatment of ``fields`` could
+    not treat and removed.
     """
 
     masked: int = 0
@@ -288,6 +289,7 @@ class TransactionCounts:
     blocks: int = 0
     blocks_left_out: int = 0
     uncounted: int = 0
+    emptied: int = 0
 
     @property
     def records(self) -> int:
@@ -356,6 +358,7 @@ class TransactionWriter:
         tombstones = sum(result.values[index] is None for index in masked if index not in rejected)
         self._written.tombstones += tombstones
         self._written.uncounted += result.uncounted
+        self._written.emptied += sum(result.emptied.values())
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
 
     def _reject(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -120,7 +120,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self.writes: Final = writes
         self.attributes: Final = tuple(AttributeCodec(p, number, total) for number, p in enumerate(plan.attributes))
         self._decode = decoder(plan.limits)
-        self._treat = field_treatment(plan, pseudonyms) if writes else _nothing
+        self._emptied: Counter[str] = Counter()
+        self._treat = field_treatment(plan, pseudonyms, self._emptied) if writes else _nothing
         roles = roles_of(plan, alpha=writes)
         self._match = matcher(role_trie(roles))
         self._paths = [places_of(attribute, roles) for attribute in self.attributes]
@@ -140,6 +141,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
 
     def read(self, records: Inputs) -> DecodedBatch[ReferenceTemplates]:
         accumulator = self._accumulator()
+        self._emptied.clear()
         for index, value in enumerate(records.values):
             if value is None:
                 continue
@@ -156,7 +158,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             else:
                 accumulator.indices.append(index)
                 accumulator.pieces.append(pieces)
-        return accumulator.decoded()
+        return replace(accumulator.decoded(), emptied=dict(self._emptied))
 
     def render(self, decoded: DecodedBatch[ReferenceTemplates], masked: MaskedBatch) -> list[bytes]:
         templates = decoded.templates

@@ -7,7 +7,12 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from pydantic.json_schema import SkipJsonSchema
 
-from stream_masker.service.configuration.base import FieldPath, PositiveInt, Section
+from stream_masker.service.configuration.base import FieldPath, NonEmptyText, PositiveInt, Section
+
+FORMATS = (
+    'The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y", "%d.%m.%Y %H:%M"]`. With them, whole numbers '
+    "are dates too, such as 20240131 for `%Y%m%d`."
+)
 
 
 class BandSection(Section):
@@ -20,10 +25,14 @@ class BandSection(Section):
     )
 
 
+DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)] | SkipJsonSchema[None]
+
+
 class DateUnitSection(Section):
-    """Dates and times in ISO 8601 become months or years; a value that is not a date is removed."""
+    """Dates and times become months or years; a value that is not a date is removed."""
 
     date: Literal["month", "year"] = Field(description="What is left of a date: `1980-03` or `1980`.")
+    formats: DateFormats = Field(default=None, description=FORMATS)
 
 
 class CharactersSection(Section):
@@ -36,7 +45,8 @@ GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection
 
 
 class ShiftSection(Section):
-    """Dates and times in ISO 8601 are moved by whole days, the same number for all dates of a key."""
+    """Dates and times are moved by whole days, the same number for all dates of a key; a value that is not a date is
+    removed."""
 
     days: Annotated[int, Field(ge=1, le=36_500)] = Field(
         description="The maximum number of days in either direction; from 1 to 36500. Dates move by at least one day."
@@ -46,6 +56,7 @@ class ShiftSection(Section):
         description="The path of the field whose value determines the number of days, such as `patient.id`. Default: "
         "`noise_key`, if it is a path.",
     )
+    formats: DateFormats = Field(default=None, description=FORMATS)
 
 
 class PseudonymSection(Section):

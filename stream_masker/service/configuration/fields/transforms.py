@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from stream_masker.errors import ConfigurationError
+from stream_masker.pipeline.dates import date_pattern_problem
 from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.fhir.references import ReferencePseudonym
 from stream_masker.pipeline.paths import Path
@@ -36,7 +37,8 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     """
     fields = configuration.fields
     shifts = {
-        path: DateShift(s.days, key_path(configuration, _key(configuration, path))) for path, s in fields.shift.items()
+        path: DateShift(s.days, key_path(configuration, _key(configuration, path)), s.formats or ())
+        for path, s in fields.shift.items()
     }
     encrypted = Encrypted(lambda: FieldCipher(read_encryption_secret(configuration)))
     built: dict[str, dict[str, FieldTransform]] = {
@@ -57,7 +59,9 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
 def _generalized(section: GeneralizeSection) -> FieldTransform:
     if isinstance(section, BandSection):
         return NumberBands(section.width, section.top)
-    return DateUnit(section.date) if isinstance(section, DateUnitSection) else LeadingCharacters(section.characters)
+    if isinstance(section, DateUnitSection):
+        return DateUnit(section.date, section.formats or ())
+    return LeadingCharacters(section.characters)
 
 
 def _key(configuration: Configuration, path: str) -> str:
@@ -70,8 +74,17 @@ def _key(configuration: Configuration, path: str) -> str:
 _NO_KEY = "noise_key is position, so the dates of a person would move apart: use key, with a path such as patient.id"
 
 
+def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
+    for kind in ("generalize", "shift"):
+        for path, section in getattr(configuration.fields, kind).items():
+            for pattern in getattr(section, "formats", None) or ():
+                if (problem := date_pattern_problem(pattern)) is not None:
+                    yield ("fields", kind, path, "formats"), problem
+
+
 def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
-    """Yield the problems of transforms: a shift without a key, and encryption without a secret."""
+    """Yield the problems of transforms: a shift without a key, a date format, and encryption without a secret."""
+    yield from _format_problems(configuration)
     if configuration.noise_key == POSITION:
         for path, section in configuration.fields.shift.items():
             if section.key is None:

@@ -1,0 +1,118 @@
+"""Dates and times as texts: ISO 8601, and patterns such as ``%d.%m.%Y``.
+
+A text is read and written in the same form: only the digits of year, month and day are replaced, the time behind them
+stays as it is.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+from stream_masker.pipeline.paths import JsonValue
+
+_ISO: Final = re.compile(r"(?P<Y>\d{4})-(?P<m>\d{2})-(?P<d>\d{2})(T.*)?", re.ASCII | re.DOTALL)
+_DIRECTIVE: Final = re.compile(r"%(.)")
+_FORMS: Final = {"Y": r"\d{4}", "y": r"\d{2}", "f": r"\d{1,9}", "z": r"Z|[+-]\d{2}:?\d{2}", "p": "[AaPp][Mm]"}
+_TWO_DIGITS: Final = "mdHIMS"
+_LIMITS: Final = {"H": 24, "I": 13, "M": 60, "S": 61}
+_LATEST_CENTURY: Final = 69
+"""Two digits of a year above it are of the 20th century, as in POSIX."""
+
+DATE_DIRECTIVES: Final = frozenset({*_FORMS, *_TWO_DIGITS})
+"""The directives of a pattern, as in ``strptime``."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDate:
+    """A date in a text. ``spans``: the start and end of the digits of its year, month and day."""
+
+    date: datetime.date
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    is_number: bool
+
+    def moved(self, days: int) -> JsonValue:
+        """Return the text with another date, in the same form. Raises OverflowError."""
+        date = self.date + datetime.timedelta(days)
+        text = self.text
+        for (start, end), number in sorted(zip(self.spans, (date.year, date.month, date.day), strict=True))[::-1]:
+            width = end - start
+            digits = f"{number % 100 if width == 2 else number:0{width}d}"
+            text = text[:start] + digits + text[end:]
+        return int(text) if self.is_number else text
+
+
+def find_date(value: JsonValue, patterns: Sequence[str] = ()) -> FoundDate | None:
+    """Return the date of a text in ISO 8601 or in one of the patterns, None if there is none.
+
+    With patterns, a whole number is read as its digits, such as 20240131.
+    """
+    if isinstance(value, str):
+        return _iso_date(value) or _first(value, patterns, is_number=False)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _first(str(value), patterns, is_number=True)
+    return None
+
+
+def date_pattern_problem(pattern: str) -> str | None:
+    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives."""
+    found = _DIRECTIVE.findall(pattern)
+    once = all(sum(directive in kind for directive in found) == 1 for kind in ("Yy", "m", "d"))
+    if once and len(set(found)) == len(found) and set(found) <= DATE_DIRECTIVES:
+        return None
+    return (
+        f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
+        "%M, %S, %f, %p, %z"
+    )
+
+
+def _iso_date(text: str) -> FoundDate | None:
+    match = _ISO.fullmatch(text)
+    if match is None:
+        return None
+    try:
+        datetime.datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return _found(match, text, is_number=False)
+
+
+def _first(text: str, patterns: Sequence[str], *, is_number: bool) -> FoundDate | None:
+    for pattern in patterns:
+        match = _compiled(pattern).fullmatch(text)
+        if match is not None and _has_time(match) and (found := _found(match, text, is_number=is_number)) is not None:
+            return found
+    return None
+
+
+def _found(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate | None:
+    year = "Y" if "Y" in match.re.groupindex else "y"
+    number = int(match[year])
+    number += (2000 if number < _LATEST_CENTURY else 1900) if year == "y" else 0
+    try:
+        date = datetime.date(number, int(match["m"]), int(match["d"]))
+    except ValueError:
+        return None
+    return FoundDate(date, text, (match.span(year), match.span("m"), match.span("d")), is_number)
+
+
+def _has_time(match: re.Match[str]) -> bool:
+    return all(int(match[name]) < limit for name, limit in _LIMITS.items() if name in match.re.groupindex)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a pattern. Digits that no other character separates have a fixed width."""
+    parts = _DIRECTIVE.split(pattern)
+    texts, names = parts[::2], parts[1::2]
+    expression = re.escape(texts[0])
+    for k, name in enumerate(names):
+        is_fixed = (k > 0 and not texts[k]) or (k + 1 < len(names) and not texts[k + 1])
+        digits = r"\d{2}" if is_fixed else r"\d{1,2}"
+        expression += f"(?P<{name}>{_FORMS.get(name, digits)}){re.escape(texts[k + 1])}"
+    return re.compile(expression, re.ASCII)

@@ -1,8 +1,8 @@
 """JSON Schema validation with a bounded number of steps.
 
 A schema whose ``anyOf`` contains itself doubles the work with each level of a record, and ``uniqueItems`` compares each
-pair of items. A step is one keyword that is applied to one value. A record may take as many steps as it has bytes, and
-``FREE_STEPS`` more: no record takes longer than ordinary ones of its size.
+pair of items. A step is one keyword that is applied to one value; a pattern takes more for long texts. A record may
+take as many steps as it has bytes, and ``FREE_STEPS`` more: no record takes longer than ordinary ones of its size.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from functools import wraps
 from typing import Any
 
 from stream_masker.errors import StreamMaskerError
+from stream_masker.service.formats.bounded_patterns import LinearPatterns
 
 FREE_STEPS = 20_000
 
@@ -30,18 +31,20 @@ class StepBudget:
         """Allow the steps of the next record; ``size`` in bytes."""
         self._left = FREE_STEPS + size
 
-    def spend(self) -> None:
-        """Count a step. Raises TooManyStepsError if there were too many."""
-        self._left -= 1
+    def spend(self, steps: int = 1) -> None:
+        """Count steps. Raises TooManyStepsError if there were too many."""
+        self._left -= steps
         if self._left < 0:
             raise TooManyStepsError("a record takes too many steps to validate")
 
 
 def bounded_validator(validator: Any, budget: StepBudget) -> Any:
-    """Return a validator class of jsonschema that spends a step of the budget for each keyword."""
+    """Return a validator class of jsonschema that spends steps of the budget for keywords and patterns."""
     from jsonschema.validators import extend
 
-    keywords = {**validator.VALIDATORS, "uniqueItems": _unique_items}
+    patterns = LinearPatterns(budget.spend)
+    keywords = {name: patterns.within(keyword) for name, keyword in validator.VALIDATORS.items()}
+    keywords["uniqueItems"] = _unique_items
     return extend(
         validator,
         {  # type: ignore[no-untyped-call]

@@ -120,6 +120,79 @@ def test_a_schema_that_contains_itself_twice_takes_a_bounded_number_of_steps():
     assert encode(b'{"below":{"below":{"right":1}}}')
 
 
+BASE64 = r"^(\s*([0-9a-zA-Z\+\/=]){4}\s*)+$"
+"""The pattern of FHIR's base64Binary."""
+AMBIGUOUS, EVIL = r"^(a|aa)+$", "a" * 100 + "b"
+
+
+def in_registry(schema: dict[str, object]):
+    """The encoder of records of a schema."""
+    client = mock_client()
+    (value,) = json_values(client, "in", {"title": "Event", "type": "object", **schema}, [{}])
+    return ConfluentFormat(SchemaLookup(client, "mock://")).decode(value)[1]
+
+
+@pytest.mark.parametrize(
+    "draft", ["http://json-schema.org/draft-07/schema#", "https://json-schema.org/draft/2020-12/schema"]
+)
+@pytest.mark.parametrize(
+    ("schema", "record", "fits"),
+    [
+        ({"properties": {"code": {"pattern": AMBIGUOUS}}}, {"code": EVIL}, False),
+        ({"properties": {"code": {"pattern": BASE64}}}, {"code": "    " * 10_000 + "!"}, False),
+        ({"properties": {"code": {"pattern": BASE64}}}, {"code": " abcd " * 10_000}, True),
+        ({"patternProperties": {AMBIGUOUS: False}}, {EVIL: 1}, True),
+        ({"patternProperties": {AMBIGUOUS: {}}, "additionalProperties": False}, {EVIL: 1}, False),
+    ],
+)
+def test_patterns_take_linear_time(draft, schema, record, fits):
+    encode, document = in_registry({"$schema": draft, **schema}), orjson.dumps(record)
+    if fits:
+        assert encode(document)[5:] == document
+    else:
+        assert reason(encode, document) == "schema_mismatch"
+
+
+@pytest.mark.parametrize("draft", ["2019-09", "2020-12"])
+def test_unevaluated_properties_are_found_in_linear_time(draft):
+    rules = {"allOf": [{"patternProperties": {AMBIGUOUS: {}}}], "unevaluatedProperties": False}
+    encode = in_registry({"$schema": f"https://json-schema.org/draft/{draft}/schema", **rules})
+    assert reason(encode, orjson.dumps({EVIL: 1})) == "schema_mismatch"
+    assert encode(b'{"aaa":1}')
+
+
+def test_evaluated_properties_are_found_in_a_bounded_number_of_steps():
+    """Each level of the schema has the next one twice."""
+    levels = {
+        f"l{i}": {"dependentSchemas": {name: {"$ref": f"#/$defs/l{i + 1}"} for name in ("a", "b")}} for i in range(40)
+    }
+    rules = {"$defs": {**levels, "l40": {}}, "$ref": "#/$defs/l0", "unevaluatedProperties": False}
+    encode = in_registry({"$schema": "https://json-schema.org/draft/2020-12/schema", **rules})
+    assert reason(encode, b'{"a":1,"b":2}') == "schema_mismatch"
+
+
+def test_patterns_are_those_of_ecma():
+    code = lambda pattern: in_registry({"properties": {"code": {"pattern": pattern}}})  # noqa: E731
+    assert code(r"^[\u00c4-\u00dc]\/\\u00c4$")('{"code":"Ö/\\\\u00c4"}'.encode())
+    assert reason(code(r"^\d$"), '{"code":"٣"}'.encode()) == "schema_mismatch"
+    assert reason(code("^a$"), b'{"code":"a\\n"}') == "schema_mismatch"
+    assert code("^a$")(b'{"code":"a"}')
+
+
+@pytest.mark.parametrize("pattern", [r"^(?!\s*$)", r"(a)\1", "(((a{999}){999}){999}){999}", "x{2000}"])
+def test_a_pattern_without_a_bound_rejects_what_it_applies_to(pattern, caplog):
+    encode = in_registry({"properties": {"code": {"pattern": pattern}}})
+    assert reason(encode, b'{"code":"a"}') == "schema_mismatch"
+    assert encode(b'{"other":"a"}')
+    assert "RE2 does not support its pattern" in caplog.text
+
+
+def test_a_large_pattern_takes_more_steps_for_a_long_text():
+    encode = in_registry({"properties": {"code": {"pattern": "^([a-z]{0,90}-){0,10}$"}}})
+    assert encode(b'{"code":"abc-"}')
+    assert reason(encode, orjson.dumps({"code": "a" * 100_000})) == "schema_mismatch"
+
+
 @pytest.mark.parametrize(
     ("items", "unique"),
     [

@@ -18,6 +18,7 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments, merge_moments
 from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
+from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
 
@@ -61,11 +62,11 @@ class SparseColumn:
             np.array([part is not None for part in parts]),
         )
 
-    def total(self, chosen: BoolArray) -> SparseCounts:
-        """Return the sum over some blocks; ``chosen``: (n,)."""
+    def rows(self, chosen: BoolArray) -> tuple[Int64Array, Int64Array, UInt64Array | None]:
+        """Return keys, counts and key bits of some blocks; ``chosen``: (n,). The bits are None if none are known."""
         rows = np.repeat(chosen, self.sizes)
         bits = self.key_bits[rows] if self.key_bits is not None and (self.has_bits & chosen).any() else None
-        return sum_by_key(self.keys[rows], self.counts[rows].astype(np.int64), bits)
+        return self.keys[rows], self.counts[rows].astype(np.int64), bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,18 +93,6 @@ class CountColumns:
             _smallest(np.array([one.unknown for one in counts])),
             _stacked([one.numeric for one in counts]),
             {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
-        )
-
-    def total(self, chosen: BoolArray) -> Counts:
-        """Return the sum over some blocks, without moments: their sum depends on the order of all blocks."""
-        lengths = {j: column for j, column in self.lengths.items() if (column.present & chosen).any()}
-        return Counts(
-            records=int(_sum(self.records[chosen])),
-            values=tuple(column.total(chosen) for column in self.values),
-            pairs={pair: column.total(chosen) for pair, column in self.pairs.items()},
-            given=tuple(_sum(self.given[chosen]).tolist()),
-            unknown=tuple(_sum(self.unknown[chosen]).tolist()),
-            lengths={j: column.total(chosen) for j, column in lengths.items()},
         )
 
     def moments_of(self, index: int) -> Moments | None:
@@ -171,6 +160,41 @@ class Segment:
     def columns(self) -> BlockColumns:
         """The columns of its blocks."""
         return self._columns or BlockColumns.of(self._blocks)
+
+
+def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
+    """Return the sum over some blocks of each part, without moments: their sum depends on the order of all blocks.
+
+    Attribute by attribute, so that no more than the rows of one pair of attributes are in memory twice. Raises
+    StatisticsError if the parts are of different attributes.
+    """
+    columns = [part for part, _ in parts]
+    if len({(len(one.values), frozenset(one.pairs)) for one in columns}) > 1:
+        raise StatisticsError("only counts of the same attributes can be merged")
+
+    arrays = sorted(
+        {j for one, chosen in parts for j, column in one.lengths.items() if (column.present & chosen).any()}
+    )
+    return Counts(
+        records=sum(int(_sum(one.records[chosen])) for one, chosen in parts),
+        values=tuple(_total([(one.values[j], chosen) for one, chosen in parts]) for j in range(len(columns[0].values))),
+        pairs={pair: _total([(one.pairs[pair], chosen) for one, chosen in parts]) for pair in columns[0].pairs},
+        given=tuple(np.sum([_sum(one.given[chosen]) for one, chosen in parts], axis=0).tolist()),
+        unknown=tuple(np.sum([_sum(one.unknown[chosen]) for one, chosen in parts], axis=0).tolist()),
+        lengths={j: _total([(one.lengths[j], chosen) for one, chosen in parts if j in one.lengths]) for j in arrays},
+    )
+
+
+def _total(parts: Sequence[tuple[SparseColumn, BoolArray]]) -> SparseCounts:
+    """Return the sum over some blocks of each column."""
+    rows = [column.rows(chosen) for column, chosen in parts]
+    known = any(bits is not None for _, _, bits in rows)
+    bits = [np.zeros(keys.size, np.uint64) if bits is None else bits for keys, _, bits in rows] if known else None
+    return sum_by_key(
+        np.concatenate([keys for keys, _, _ in rows]),
+        np.concatenate([counts for _, counts, _ in rows]),
+        None if bits is None else np.concatenate(bits),
+    )
 
 
 def distortion_totals(rows: Float64Array) -> tuple[Distortion, ...]:

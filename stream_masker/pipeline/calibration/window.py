@@ -17,10 +17,16 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.numeric import Moments, merge_moments
 from stream_masker.core.random.distinct import Sketch, distinct, merged
-from stream_masker.core.statistics.counts import Counts, merge
+from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, BlockStore, Entry, SampledQueue
-from stream_masker.pipeline.calibration.segments import BlockColumns, CountColumns, Segment, distortion_totals
+from stream_masker.pipeline.calibration.segments import (
+    BlockColumns,
+    CountColumns,
+    Segment,
+    distortion_totals,
+    total_counts,
+)
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts, add_styles
 from stream_masker.pipeline.wire.statistics import BlockRange
@@ -132,7 +138,7 @@ class Window:
 
     def _counts(self, side: Literal["original", "masked"]) -> Counts:
         columns: list[tuple[CountColumns, WindowPart]] = [(getattr(part.columns, side), part) for part in self.parts]
-        total = merge(counts.total(part.chosen) for counts, part in columns)
+        total = total_counts([(counts, part.chosen) for counts, part in columns])
         moments: list[Moments | None] = [None] * len(self.entries)
         for counts, part in (one for one in columns if one[0].moments is not None):
             for position, index in zip(part.positions, np.flatnonzero(part.chosen).tolist(), strict=True):

@@ -18,7 +18,7 @@ from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
 from stream_masker.service.formats.bounded_avro import bounded_datum, has_items_without_bytes
-from stream_masker.service.formats.bounded_json_schema import StepBudget, bounded_validator
+from stream_masker.service.formats.json_schema.steps import StepBudget, bounded_validator
 
 HEADER_BYTES = 5
 """The bytes before a value: a zero, and the schema id as a big-endian 32-bit integer."""

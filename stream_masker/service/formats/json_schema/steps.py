@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.service.formats.bounded_patterns import LinearPatterns
+from stream_masker.service.formats.json_schema.patterns import LinearPatterns
 
 FREE_STEPS = 20_000
 

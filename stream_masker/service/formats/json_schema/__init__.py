@@ -1,0 +1,1 @@
+"""JSON Schema validation in bounded time."""

@@ -28,7 +28,7 @@ from stream_masker.service.kafka.topic_reader import require_topics_of
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.worker.client_properties import producer_properties
 
-REQUEST_SECONDS = 10.0
+SKIP_REQUEST_SECONDS = 10.0
 """Time limit of a request, and of reading the record at an offset."""
 
 
@@ -45,7 +45,7 @@ def skip(configuration: Configuration, location: RecordLocation) -> range:
         _check(consumer, topic, location)
         end = first_readable(lambda offset: _read(consumer, topic, location.partition, offset) is None, location)
         rejections = [_rejection(topic, location.partition, offset) for offset in range(location.offset, end)]
-        partitions = consumer.list_topics(rejected, timeout=REQUEST_SECONDS).topics[rejected].partitions
+        partitions = consumer.list_topics(rejected, timeout=SKIP_REQUEST_SECONDS).topics[rejected].partitions
 
         def write(send: SendMessages) -> None:
             send(rejected, location.partition % len(partitions), rejections)
@@ -81,10 +81,10 @@ def _connect(configuration: Configuration) -> Consumer:
 def _check(consumer: Consumer, topic: str, location: RecordLocation) -> None:
     """Raise ServiceError unless the record is the next one to be read, and cannot be."""
     partition = TopicPartition(topic, location.partition)
-    low, high = consumer.get_watermark_offsets(partition, timeout=REQUEST_SECONDS)
+    low, high = consumer.get_watermark_offsets(partition, timeout=SKIP_REQUEST_SECONDS)
     if not low <= location.offset < high:
         raise ServiceError(f"{location} of {topic} does not exist: the partition has the offsets {low} to {high - 1}")
-    [committed] = consumer.committed([partition], timeout=REQUEST_SECONDS)
+    [committed] = consumer.committed([partition], timeout=SKIP_REQUEST_SECONDS)
     if committed.offset > location.offset:
         raise ServiceError(f"{location} of {topic} is already masked, rejected or skipped")
     start = max(committed.offset, low)
@@ -98,7 +98,7 @@ def _check(consumer: Consumer, topic: str, location: RecordLocation) -> None:
 def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> int | None:
     """Return the offset that cannot be read, from an offset on; None if a record is read, or the partition's end."""
     consumer.assign([TopicPartition(topic, partition, offset)])
-    deadline = time.monotonic() + REQUEST_SECONDS
+    deadline = time.monotonic() + SKIP_REQUEST_SECONDS
     while time.monotonic() < deadline:
         message = consumer.poll(0.1)
         if message is None or message.partition() != partition:
@@ -106,7 +106,9 @@ def _read(consumer: Consumer, topic: str, partition: int, offset: int) -> int | 
         error = message.error()
         readable = error is None or error.code() == KafkaError._PARTITION_EOF
         return None if readable else max(offset, int(message.offset() or 0))
-    raise ServiceError(f"partition {partition} of {topic}, offset {offset}: no answer within {REQUEST_SECONDS:.0f} s")
+    raise ServiceError(
+        f"partition {partition} of {topic}, offset {offset}: no answer within {SKIP_REQUEST_SECONDS:.0f} s"
+    )
 
 
 def _commit(

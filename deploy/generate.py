@@ -1,9 +1,11 @@
 """Generated files below ``deploy``: ``python deploy/generate.py`` writes them.
 
 * ``chart/values.schema.json``: its ``$defs`` and the key ``configuration`` come from the configuration's schema, so
-  that helm refuses a broken configuration before it reaches the cluster. The rest of the file is written by hand.
+  that helm refuses a broken configuration before it reaches the cluster, and the key ``monitoring.alerts`` from the
+  alerts. The rest of the file is written by hand.
 * ``chart/README.md``: the table of values comes from the comments of ``chart/values.yaml``.
-* ``chart/files/dashboards`` and ``chart/files/alerts.yaml``: from the sources in ``monitoring``.
+* ``chart/files/dashboards``, ``chart/files/alerts.yaml``, and ``chart/files/rules.yaml``, the alerts with marks for
+  values of the chart: from the sources in ``monitoring``.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "deploy" / "monitoring")]
 
-from alerts import rules_yaml  # noqa: E402 - found through the path above
+from alerts import Thresholds, alerts, camel_case, marked_rules_yaml, rules_yaml  # noqa: E402 - found through the path above
 from dashboards import DASHBOARDS, dashboard_json  # noqa: E402
 
 CHART = ROOT / "deploy" / "chart"
@@ -39,7 +42,8 @@ def generated_files() -> dict[Path, str]:
     files = CHART / "files"
     dashboards = {files / "dashboards" / f"{one.name}.json": dashboard_json(one) for one in DASHBOARDS}
     written = {CHART / "values.schema.json": values_schema(), CHART / "README.md": readme()}
-    return {**written, files / "alerts.yaml": rules_yaml(), **dashboards}
+    rules = {files / "alerts.yaml": rules_yaml(), files / "rules.yaml": marked_rules_yaml()}
+    return {**written, **rules, **dashboards}
 
 
 def values_schema() -> str:
@@ -56,7 +60,28 @@ def values_schema() -> str:
         "then": {"minLength": 1},
         "else": {"$ref": "#/$defs/Configuration"},
     }
+    schema["properties"]["monitoring"]["properties"]["alerts"] = alerts_schema()
     return json.dumps(schema, indent=2) + "\n"
+
+
+def alerts_schema() -> dict[str, Any]:
+    """The JSON Schema of ``monitoring.alerts``."""
+    duration = {"type": "string", "pattern": "^[0-9]+(s|m|h|d)$"}
+    labels = {"type": "object", "additionalProperties": {"type": "string"}}
+    thresholds = {
+        camel_case(one.name): duration if str(one.default).endswith(("m", "d")) else {"type": "number", "minimum": 0}
+        for one in fields(Thresholds)
+    }
+    changed = _object({"enabled": {"type": "boolean"}, "for": duration, "labels": labels})
+    names = [alert.full_name for alert in alerts(Thresholds())]
+    rules = {"type": "object", "propertyNames": {"enum": names}, "additionalProperties": changed}
+    return _object(
+        {"selector": {"type": "string"}, "labels": labels, "thresholds": _object(thresholds), "rules": rules}
+    )
+
+
+def _object(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
 def readme() -> str:

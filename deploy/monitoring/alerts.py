@@ -1,43 +1,64 @@
 """All alerts: their expressions, and the rules that Prometheus reads.
 
-The result of each expression has the labels ``job`` and ``population``, so two installations in one Prometheus have
-alerts of their own, and so have the populations of one installation. Without populations there is no such label.
+The result of each expression has the labels ``namespace``, ``job`` and ``population``, so two installations in one
+Prometheus have alerts of their own, and so have the populations of one installation. Outside Kubernetes there is no
+namespace, and without populations there is no label for them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, Literal
 
 import yaml
 from queries import by, metric
 
 PREFIX = "StreamMasker"
-RUNBOOKS = "deploy/runbooks.md"
+RUNBOOKS = "docs/kafka/alerts.md"
+"""The page with a section for each alert."""
+
+MARK = "<<{}>>"
+"""A mark that the chart replaces by a value."""
+
+REPORTED_ELSEWHERE = "brokers|statistics"
+"""Components of a process that have alerts of their own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
-    """When alerts fire.
+    """When alerts fire, as texts of PromQL.
 
-    window, lag_window, idle_window: PromQL durations of the rates, of the trend of the lag, and of the time after which
-    an input without records counts as idle; stale_seconds: age of statistics; divergence: Jensen-Shannon divergence, in
-    [0, 1]; rmse_error: relative difference of actual and target RMSE; rejected: share of the records; truncated:
-    share of the window's values; unchanged: share of the window's values that masking leaves as they are; lag:
-    uncommitted records.
+    * ``window``, ``lag_window``: durations of the rates, and of the trend of the lag. ``idle_window``: an input without
+      records for this duration is idle. ``remembered``: an installation without any process counts as gone for this
+      duration, and as removed after it.
+    * ``stale_seconds``: age of statistics. ``lag``: uncommitted records. ``divergence``: Jensen-Shannon divergence, in
+      [0, 1]. ``rmse_error``: relative difference of actual and target RMSE.
+    * Shares, in [0, 1]: ``rejected`` of the records, ``truncated`` and ``unchanged`` of the window's values, and
+      ``certain`` of the values that are guessed with a probability above 0.9.
     """
 
     window: str = "5m"
     lag_window: str = "10m"
     idle_window: str = "30m"
-    stale_seconds: float = 3600
-    divergence: float = 0.1
-    rmse_error: float = 0.2
-    rejected: float = 0.01
-    truncated: float = 0.05
-    unchanged: float = 0.95
-    lag: int = 100_000
+    remembered: str = "1d"
+    stale_seconds: str = "3600"
+    divergence: str = "0.1"
+    rmse_error: str = "0.2"
+    rejected: str = "0.01"
+    truncated: str = "0.05"
+    unchanged: str = "0.6"
+    certain: str = "0.05"
+    lag: str = "100000"
+
+
+def camel_case(name: str) -> str:
+    """Return the name of a threshold in the values of the chart."""
+    first, *others = name.split("_")
+    return first + "".join(other.capitalize() for other in others)
+
+
+MARKED = Thresholds(**{field.name: MARK.format(camel_case(field.name)) for field in fields(Thresholds)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,46 +77,111 @@ class Alert:
         return PREFIX + self.name
 
 
-def alerts(at: Thresholds) -> tuple[Alert, ...]:
-    """Return all alerts with these thresholds."""
-    return (*_worker_alerts(at), *_statistics_alerts(at), *_protection_alerts(at))
+@dataclass(frozen=True, slots=True)
+class Expressions:
+    """Parts of expressions. ``matchers``: in PromQL, of all series that alerts look at; empty for all series."""
+
+    at: Thresholds
+    matchers: str = ""
+
+    def series(self, name: str, *matchers: str, **labels: str) -> str:
+        """Return the selector of a metric (``queries.metric``)."""
+        return metric(name, *matchers, *([self.matchers] if self.matchers else []), **labels)
+
+    def most(self, name: str, *labels: str, **selected: str) -> str:
+        """Return the maximum in each installation and population, and by labels of the metric."""
+        return f"max by ({_joined(*by(name, *labels))}) ({self.series(name, **selected)})"
+
+    def least(self, name: str) -> str:
+        return f"min by ({_joined()}) ({self.series(name)})"
+
+    def sum(self, name: str) -> str:
+        return f"sum by ({_joined()}) ({self.series(name)})"
+
+    def rate(self, name: str, window: str) -> str:
+        return f"sum by ({_joined()}) (rate({self.series(name)}[{window}]))"
+
+    def increased(self, name: str) -> str:
+        return f"sum by ({_joined()}) (increase({self.series(name)}[{self.at.window}])) > 0"
+
+    def gone(self, process: str) -> str:
+        """Return the installations without a process of a kind, of those that had any process lately; all of them, if
+        Prometheus knows none."""
+        remembered = f"max_over_time({self.series('build_info')}[{self.at.remembered}])"
+        running = self.series("build_info", process=process)
+        return (
+            f"max by (namespace, job) ({remembered}) unless max by (namespace, job) ({running}) "
+            f"or on () absent({running})"
+        )
+
+    def not_ready(self, *matchers: str, **labels: str) -> str:
+        """Return the components that are the reason why a process is not ready."""
+        return f"max by ({_joined('component')}) ({self.series('not_ready_because', *matchers, **labels)}) == 1"
 
 
-def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
-    records, rejected = _rate("records_in_total", at), _rate("records_rejected_total", at)
-    lag = _sum("consumer_lag_assigned")
-    trend = f"sum by (job, population) (deriv({metric('consumer_lag_assigned')}[{at.lag_window}]))"
-    unchanged, truncated = (
-        f"max by (job, population, attribute) ({metric(name)})" for name in ("unchanged_share", "truncated_share")
+def _joined(*labels: str) -> str:
+    return ", ".join(("namespace", "job", "population", *labels))
+
+
+def alerts(at: Thresholds, matchers: str = "") -> tuple[Alert, ...]:
+    """Return all alerts with these thresholds, for the series that ``matchers`` select."""
+    found = Expressions(at, matchers)
+    return (*_process_alerts(found), *_record_alerts(found), *_statistics_alerts(found), *_protection_alerts(found))
+
+
+def _process_alerts(found: Expressions) -> tuple[Alert, ...]:
+    return (
+        Alert("NoWorker", "critical", "5m", found.gone("worker"), "No worker runs, so nothing is masked."),
+        Alert(
+            "NoCalibrator",
+            "warning",
+            "5m",
+            found.gone("calibrator"),
+            "No calibrator runs: statistics become old, and their risk is not computed.",
+        ),
+        Alert("NoBroker", "critical", "1m", found.not_ready(component="brokers"), "No broker answers a process."),
+        Alert(
+            "NotReady",
+            "warning",
+            "15m",
+            found.not_ready(f'component!~"{REPORTED_ELSEWHERE}"'),
+            "A process is not ready; the component is {{ $labels.component }}.",
+        ),
     )
+
+
+def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
+    at = found.at
+    records, rejected = (found.rate(name, at.window) for name in ("records_in_total", "records_rejected_total"))
+    lag = found.sum("consumer_lag_assigned")
+    trend = f"sum by ({_joined()}) (deriv({found.series('consumer_lag_assigned')}[{at.lag_window}]))"
     return (
         Alert(
             "NotMasking",
             "critical",
             "5m",
-            f"max by (job, population) ({metric('held')}) == 1 or ({records} == 0 and {lag} > 0)",
+            f"{found.most('held')} == 1 or ({records} == 0 and {lag} > 0)",
             "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
         ),
-        Alert("NoWorker", "critical", "5m", f"absent({metric('held')})", "Prometheus sees no worker."),
         Alert(
             "PartitionUnreadable",
             "critical",
             "1m",
-            f"max by (job, population) ({metric('unreadable_partitions')}) > 0",
+            f"{found.most('unreadable_partitions')} > 0",
             "A partition of the input cannot be read on: its records wait, and no error passes by itself.",
         ),
         Alert(
             "RecordsSkipped",
             "critical",
             "0s",
-            _increased("records_skipped_total", at),
+            found.increased("records_skipped_total"),
             "Records were passed without masking: retention has deleted them, or a person has skipped them.",
         ),
         Alert(
             "RejectionRate",
             "warning",
             "10m",
-            f"{rejected} / {records} > {at.rejected:g}",
+            f"{rejected} / {records} > {at.rejected}",
             "{{ $value | humanizePercentage }} of the records are rejected.",
         ),
         Alert(
@@ -106,112 +192,107 @@ def _worker_alerts(at: Thresholds) -> tuple[Alert, ...]:
             "The workers do not keep up with the input.",
         ),
         Alert(
-            "ValuesUnchanged",
-            "critical",
-            "15m",
-            f"{unchanged} > {at.unchanged:g}",
-            "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
-        ),
-        Alert(
             "TruncationRate",
             "warning",
             "15m",
-            f"{truncated} > {at.truncated:g}",
+            f"{found.most('truncated_share', 'attribute')} > {at.truncated}",
             "The noise of {{ $labels.attribute }} is often greater than any distance, so it is truncated.",
         ),
     )
 
 
-def _statistics_alerts(at: Thresholds) -> tuple[Alert, ...]:
-    age = f"max by (job, population) ({metric('statistics_age_seconds')}) > {at.stale_seconds:g}"
-    arriving = f"sum by (job, population) (rate({metric('records_in_total')}[{at.idle_window}])) > 0"
-    divergence = f"max by ({', '.join(('job', 'population', *by('drift_divergence', 'attribute', 'against')))})"
-    actual, target = (
-        f"max by (job, population, attribute) ({metric('rmse', kind=kind)})" for kind in ("actual", "target")
-    )
+def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
+    at = found.at
+    actual, target = (found.most("rmse", "attribute", kind=kind) for kind in ("actual", "target"))
+    version = "statistics_version"
     return (
         Alert(
             "StatisticsStale",
             "warning",
             "5m",
-            f"{age} and {arriving}",
+            f"{found.most('statistics_age_seconds')} > {at.stale_seconds} "
+            f"and {found.rate('records_in_total', at.idle_window)} > 0",
             "Records arrive, and the statistics are {{ $value | humanizeDuration }} old: is the calibrator running?",
         ),
         Alert(
             "DriftOverThreshold",
             "warning",
             "10m",
-            f"{divergence} ({metric('drift_divergence')}) > {at.divergence:g}",
+            f"{found.most('drift_divergence', 'attribute', 'against')} > {at.divergence}",
             "The values of {{ $labels.attribute }} differ from the {{ $labels.against }} version.",
         ),
         Alert(
             "UtilityOffTarget",
             "warning",
             "30m",
-            f"abs({actual} / {target} - 1) > {at.rmse_error:g}",
+            f"abs({actual} / ({target} > 0) - 1) > {at.rmse_error}",
             "Masked values of {{ $labels.attribute }} are not as far from the originals as the noise requires.",
         ),
         Alert(
             "ConfigurationRefused",
             "warning",
             "0s",
-            _increased("configuration_refused_total", at),
+            found.increased("configuration_refused_total"),
             "The calibrator refused a changed configuration file.",
         ),
         Alert(
             "StatisticsRefused",
             "warning",
             "0s",
-            _increased("statistics_refused_total", at),
+            found.increased("statistics_refused_total"),
             "A process cannot use a published version. It keeps the one in force; without one, it waits.",
         ),
         Alert(
             "VersionsDiffer",
             "warning",
             "15m",
-            f"max by (job, population) ({metric('statistics_version')}) > "
-            f"min by (job, population) ({metric('statistics_version')})",
+            f"{found.most(version)} > {found.least(version)}",
             "Processes use different versions of the statistics; {{ $value }} is the latest one.",
         ),
     )
 
 
-def _protection_alerts(at: Thresholds) -> tuple[Alert, ...]:
+def _protection_alerts(found: Expressions) -> tuple[Alert, ...]:
+    """Values of an attribute that has nearly always the same one are guessed and repeated, whatever masking does."""
+    at, prior = found.at, found.most("risk_prior", "attribute")
     return (
         Alert(
             "RiskOverLimit",
             "critical",
             "0s",
-            f"max by (job, population) ({metric('risk_limits_crossed')}) > 0",
+            f"{found.most('risk_limits_crossed')} > 0",
             "The disclosure risk of the last statistics version is beyond a limit.",
+        ),
+        Alert(
+            "ValuesGuessed",
+            "critical",
+            "0s",
+            f"{found.most('risk_certain_share', 'attribute')} > {at.certain} unless {prior} > 0.9",
+            "{{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} are guessed from their masks "
+            "with a probability above 0.9.",
+        ),
+        Alert(
+            "ValuesUnchanged",
+            "critical",
+            "15m",
+            f"{found.most('unchanged_share', 'attribute')} > {at.unchanged} unless {prior} > {at.unchanged}",
+            "Masking leaves {{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} as they are.",
         ),
         Alert(
             "StatisticsWithheld",
             "critical",
             "0s",
-            _increased("statistics_withheld_total", at),
+            found.increased("statistics_withheld_total"),
             "The calibrator withholds statistics because of their disclosure risk.",
         ),
         Alert(
             "MessagesRefused",
             "critical",
             "0s",
-            _increased("messages_refused_total", at),
+            found.increased("messages_refused_total"),
             "Messages of an internal topic are not authentic.",
         ),
     )
-
-
-def _sum(name: str) -> str:
-    return f"sum by (job, population) ({metric(name)})"
-
-
-def _rate(name: str, at: Thresholds) -> str:
-    return f"sum by (job, population) (rate({metric(name)}[{at.window}]))"
-
-
-def _increased(name: str, at: Thresholds) -> str:
-    return f"sum by (job, population) (increase({metric(name)}[{at.window}])) > 0"
 
 
 def rules(found: tuple[Alert, ...]) -> Mapping[str, Any]:
@@ -225,10 +306,19 @@ def _rule(alert: Alert) -> Mapping[str, Any]:
         "expr": alert.expression,
         "for": alert.lasts,
         "labels": {"severity": alert.severity},
-        "annotations": {"summary": alert.summary, "runbook_url": f"{RUNBOOKS}#{alert.full_name.lower()}"},
+        "annotations": {"summary": alert.summary, "runbook": f"{RUNBOOKS}#{alert.full_name.lower()}"},
     }
 
 
 def rules_yaml() -> str:
-    """Return the file of the rules with the default thresholds."""
-    return yaml.safe_dump(rules(alerts(Thresholds())), sort_keys=False, width=1000)
+    """Return the file of the rules with the default thresholds, for all series."""
+    return _text(alerts(Thresholds()))
+
+
+def marked_rules_yaml() -> str:
+    """Return the file from which the chart makes its rules, with marks for thresholds and matchers."""
+    return _text(alerts(MARKED, MARK.format("selector")))
+
+
+def _text(found: tuple[Alert, ...]) -> str:
+    return yaml.safe_dump(rules(found), sort_keys=False, width=1000)

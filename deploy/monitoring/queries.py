@@ -59,5 +59,5 @@ def _braces(definition: MetricDefinition, matchers: tuple[str, ...], labels: dic
     unknown = labels.keys() - set(definition.labels)
     if unknown:
         raise ValueError(f"{definition.name} has no labels {sorted(unknown)}")
-    inside = ", ".join([*matchers, *(f'{label}="{value}"' for label, value in labels.items())])
+    inside = ", ".join([*(f'{label}="{value}"' for label, value in labels.items()), *matchers])
     return f"{{{inside}}}" if inside else ""

@@ -5,19 +5,21 @@ from __future__ import annotations
 import re
 import subprocess
 from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
 
 import prometheus
 import pytest
 import yaml
-from alerts import RUNBOOKS, Alert, Thresholds, alerts, rules_yaml
+from alerts import RUNBOOKS, Alert, Thresholds, alerts, camel_case, marked_rules_yaml, rules, rules_yaml
 from queries import DEFINITIONS, metric
 from support.documentation import ROOT, slug
 
 from stream_masker.service.configuration.schema import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
-JOB = 'job="masking"'
+JOB, OTHER = 'job="masking"', 'job="other"'
+WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
 BEHIND = 'instance="behind"'
 LABS = 'population="labs"'
 MINUTES = 90
@@ -26,6 +28,10 @@ Series = Mapping[str, str]
 """Time series of a test in promtool's notation: values by selector, one value a minute."""
 
 WORKING: Series = {
+    metric("build_info", JOB, process="worker"): f"1x{MINUTES}",
+    metric("build_info", JOB, process="calibrator"): f"1x{MINUTES}",
+    metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES}",
+    metric("not_ready_because", JOB, component="transactions"): f"0x{MINUTES}",
     metric("held", JOB): f"0x{MINUTES}",
     metric("records_in_total", JOB): f"0+60000x{MINUTES}",
     metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
@@ -43,6 +49,8 @@ WORKING: Series = {
     metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
     metric("configuration_refused_total", JOB): f"3x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
+    metric("risk_certain_share", JOB, attribute="principal"): f"0.01x{MINUTES}",
+    metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
     metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",
 }
@@ -56,14 +64,27 @@ FIRING: Mapping[str, list[Series]] = {
             metric("consumer_lag_assigned", JOB): f"500+0x{MINUTES}",
         },
     ],
-    "NoWorker": [{metric("held", JOB): "0x20 _x70"}],
+    "NoWorker": [
+        {metric("build_info", JOB, process="worker"): "1x20 _x70"},
+        {metric("build_info", JOB, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
+        {metric("build_info", OTHER, process="calibrator"): f"1x{MINUTES}"},
+        {metric("build_info", OTHER, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
+        {metric("build_info", WARDS, JOB, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
+    ],
+    "NoCalibrator": [
+        {metric("build_info", JOB, process="calibrator"): "1x20 _x70"},
+        {metric("build_info", OTHER, process="worker"): f"1x{MINUTES}"},
+    ],
+    "NoBroker": [{metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES - 5} 1x5"}],
+    "NotReady": [{metric("not_ready_because", JOB, component="transactions"): f"1x{MINUTES}"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"1x{MINUTES}"}],
     "StatisticsRefused": [{metric("statistics_refused_total", JOB): f"0+1x{MINUTES}"}],
     "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"1x{MINUTES}"}],
     "RecordsSkipped": [{metric("records_skipped_total", JOB, cause="retention"): f"0+5x{MINUTES}"}],
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
     "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
-    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.98x{MINUTES}"}],
+    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.81x{MINUTES}"}],
+    "ValuesGuessed": [{metric("risk_certain_share", JOB, attribute="principal"): f"0.12x{MINUTES}"}],
     "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.15x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
     "DriftOverThreshold": [
@@ -91,7 +112,15 @@ SILENT: Mapping[str, list[Series]] = {
         {metric("held", JOB): f"0x{MINUTES - 3} 1x3"},
         {metric("records_in_total", JOB): f"90000x{MINUTES}", metric("consumer_lag_assigned", JOB): f"0x{MINUTES}"},
     ],
-    "NoWorker": [{metric("held", JOB): f"0x{MINUTES - 3} _ 0 0"}],
+    "NoWorker": [{metric("build_info", JOB, process="worker"): f"1x{MINUTES - 3} _ 1 1"}],
+    "NoCalibrator": [{metric("build_info", JOB, process="calibrator"): f"1x{MINUTES - 3} _ 1 1"}],
+    "NoBroker": [
+        {metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES - 3} 1 0 0"},
+        {metric("not_ready_because", JOB, component="transactions"): f"1x{MINUTES}"},
+    ],
+    "NotReady": [
+        {metric("not_ready_because", JOB, component=one): f"1x{MINUTES}"} for one in ("brokers", "statistics")
+    ],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"0x{MINUTES - 3} 1 0 0"}],
     "StatisticsRefused": [{}],
     "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"2x{MINUTES}"}],
@@ -101,7 +130,20 @@ SILENT: Mapping[str, list[Series]] = {
         {metric("consumer_lag_assigned", JOB): f"0+500x{MINUTES}"},
         {metric("consumer_lag_assigned", JOB): f"900000-5000x{MINUTES}"},
     ],
-    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.92x{MINUTES}"}],
+    "ValuesUnchanged": [
+        {metric("unchanged_share", JOB, attribute="principal"): f"0.55x{MINUTES}"},
+        {
+            metric("unchanged_share", JOB, attribute="principal"): f"0.92x{MINUTES}",
+            metric("risk_prior", JOB, attribute="principal"): f"0.9x{MINUTES}",
+        },
+    ],
+    "ValuesGuessed": [
+        {metric("risk_certain_share", JOB, attribute="principal"): f"0.04x{MINUTES}"},
+        {
+            metric("risk_certain_share", JOB, attribute="principal"): f"1x{MINUTES}",
+            metric("risk_prior", JOB, attribute="principal"): f"0.95x{MINUTES}",
+        },
+    ],
     "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.03x{MINUTES}"}],
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
@@ -114,7 +156,10 @@ SILENT: Mapping[str, list[Series]] = {
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.09x{MINUTES}"}
     ],
-    "UtilityOffTarget": [{metric("rmse", JOB, attribute="principal", kind="actual"): f"0.23x{MINUTES}"}],
+    "UtilityOffTarget": [
+        {metric("rmse", JOB, attribute="principal", kind="actual"): f"0.23x{MINUTES}"},
+        {metric("rmse", JOB, attribute="principal", kind="target"): f"0x{MINUTES}"},
+    ],
     "ConfigurationRefused": [{}],
     "RiskOverLimit": [{}],
     "StatisticsWithheld": [{}],
@@ -125,9 +170,13 @@ SILENT: Mapping[str, list[Series]] = {
 
 def promtool(folder: Path, series: Series, alert: Alert, expected: bool) -> str:
     """Return the output of promtool for a test of one alert at the end of the series, empty if it passes."""
+    firing = f'ALERTS{{alertname="{alert.full_name}", alertstate="firing"}}'
+    return run_promtool(folder, {**WORKING, **series}, f"count(count by (alertname) ({firing}))", expected)
+
+
+def run_promtool(folder: Path, series: Series, expression: str, expected: bool) -> str:
+    """Return the output of promtool for a test that the expression is 1 at the end, or has no value."""
     (folder / "alerts.yaml").write_text(rules_yaml())
-    given = {**WORKING, **series}
-    check = {"eval_time": f"{MINUTES}m", "expr": f'count(ALERTS{{alertname="{alert.full_name}", alertstate="firing"}})'}
     samples = [{"labels": "{}", "value": 1}] if expected else []
     test = {
         "rule_files": ["alerts.yaml"],
@@ -135,8 +184,8 @@ def promtool(folder: Path, series: Series, alert: Alert, expected: bool) -> str:
         "tests": [
             {
                 "interval": "1m",
-                "input_series": [{"series": one, "values": values} for one, values in given.items()],
-                "promql_expr_test": [{**check, "exp_samples": samples}],
+                "input_series": [{"series": one, "values": values} for one, values in series.items()],
+                "promql_expr_test": [{"eval_time": f"{MINUTES}m", "expr": expression, "exp_samples": samples}],
             }
         ],
     }
@@ -173,19 +222,63 @@ def test_promtool_accepts_the_rules(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.parametrize("alert", ALERTS.values(), ids=ALERTS)
+def test_alerts_name_the_namespace_and_the_job_wherever_they_aggregate(alert: Alert) -> None:
+    grouped = re.findall(r"\b(?:by|on|without) ?\(([^)]*)\)", alert.expression)
+    assert {labels.startswith("namespace, job") for labels in grouped if labels} <= {True}
+    assert not re.search(r"\b(?:sum|min|max|count) ?\(", alert.expression)
+
+
+def test_an_alert_names_the_namespace_of_its_installation(tmp_path: Path) -> None:
+    """Two releases have the same job in two namespaces, and the calibrator of one dies."""
+    prometheus.required()
+    places = [
+        (one, process) for one in (f"{WARDS}, {JOB}", f"{LABORATORY}, {JOB}") for process in ("worker", "calibrator")
+    ]
+    series = {metric("build_info", place, process=process): f"1x{MINUTES}" for place, process in places}
+    series[metric("build_info", f"{WARDS}, {JOB}", process="calibrator")] = "1x20 _x70"
+    alive = {metric("build_info", JOB, process=process): "_" for process in ("worker", "calibrator")}
+    alert = ALERTS["NoCalibrator"]
+    wards = f'ALERTS{{alertname="{alert.full_name}", alertstate="firing", namespace="wards", job="masking"}}'
+    assert promtool(tmp_path, {**series, **alive}, alert, expected=True) == ""
+    assert run_promtool(tmp_path, {**WORKING, **series, **alive}, f"count({wards})", expected=True) == ""
+
+
 def test_every_alert_has_a_runbook() -> None:
     headings = re.findall(r"^## (.+)$", (ROOT / RUNBOOKS).read_text(), re.MULTILINE)
     assert sorted(headings) == sorted(alert.full_name for alert in ALERTS.values())
     (group,) = yaml.safe_load(rules_yaml())["groups"]
-    links = {rule["annotations"]["runbook_url"] for rule in group["rules"]}
+    links = {rule["annotations"]["runbook"] for rule in group["rules"]}
     assert links == {f"{RUNBOOKS}#{slug(heading)}" for heading in headings}
+
+
+@pytest.mark.parametrize("matchers", ["", 'namespace="wards", job="wards/masking"'])
+def test_the_marks_of_the_chart_stand_for_thresholds_and_matchers(matchers: str) -> None:
+    text = marked_rules_yaml().replace("<<selector>>", matchers)
+    for field in fields(Thresholds):
+        text = text.replace(f"<<{camel_case(field.name)}>>", field.default)
+    assert "<<" not in text
+    expected = yaml.safe_load(rules_yaml() if not matchers else yaml.safe_dump(rules(alerts(Thresholds(), matchers))))
+    found = yaml.safe_load(text)
+    squeezed = lambda rule: rule["expr"].replace("{}", "").replace(", }", "}")  # noqa: E731
+    for one, other in zip(found["groups"][0]["rules"], expected["groups"][0]["rules"], strict=True):
+        assert {**one, "expr": squeezed(one)} == other
+
+
+def test_the_chart_has_a_value_for_each_threshold() -> None:
+    values = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text())["monitoring"]["alerts"]
+    assert {name: str(value) for name, value in values["thresholds"].items()} == {
+        camel_case(field.name): field.default for field in fields(Thresholds)
+    }
 
 
 def test_runbooks_name_metrics_and_keys_that_exist() -> None:
     spans = re.findall(r"`([^`\n]+)`", (ROOT / RUNBOOKS).read_text())
     metrics = {span for span in spans if span.startswith("stream_masker_")}
     assert metrics <= {definition.full_name for definition in DEFINITIONS.values()}
-    keys = [span.partition(":")[0].split(".") for span in spans if re.match(r"(calibration|worker|risk)\.", span)]
+    keys = [
+        span.partition(":")[0].split(".") for span in spans if re.match(r"(calibration|worker|risk|limits)\.", span)
+    ]
     properties = configuration_schema()
     for section, key in keys:
         assert key in resolved(properties, properties["properties"][section])["properties"], (section, key)

@@ -34,7 +34,13 @@ FIRING_SECONDS = 150
 START_SECONDS = 120
 
 SOON = Thresholds(
-    window="10s", lag_window="10s", idle_window="60s", stale_seconds=8, divergence=0.02, truncated=0.01, lag=500
+    window="10s",
+    lag_window="10s",
+    idle_window="60s",
+    stale_seconds="8",
+    divergence="0.02",
+    truncated="0.01",
+    lag="500",
 )
 """Thresholds that are crossed within seconds of a fault."""
 
@@ -91,7 +97,7 @@ def installation(folder: Path, changes: Mapping[str, Any]) -> Iterator[Installat
         ports = {"calibrator": environment.calibrator_port, "worker": environment.worker_port}
         await_served(children, ports)
         children.start("simulate", [*config, "--records", str(RECORDS), "--rate", str(RATE), "--drift-after", "4000"])
-        server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate())))
+        server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate()), job="masking"))
         yield Installation(environment, children, server)
 
 
@@ -140,4 +146,4 @@ def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Pa
         one.expect_alerts(*noticed, provoke=write_messages)
         one.expect_alerts("ConfigurationRefused", provoke=change_configuration)
         one.kill("calibrator")
-        one.expect_alerts("StatisticsStale")
+        one.expect_alerts("StatisticsStale", "NoCalibrator")

@@ -9,6 +9,7 @@ import subprocess
 from hashlib import sha256
 
 import kubernetes_validate
+import prometheus
 import pytest
 import yaml
 from alerts import RUNBOOKS
@@ -17,6 +18,7 @@ from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
 
+NAME = "release-stream-masker"
 CUSTOM = {"ScaledObject", "PodMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser"}
 COMPONENTS = ("worker", "calibrator")
 
@@ -321,15 +323,51 @@ def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
     monitoring = {
         "prometheusRule": True,
         "labels": {"release": "prometheus"},
-        "runbooks": "https://wiki.example/masking",
+        "runbooks": "https://docs.example/alerts/",
     }
     rule = rendered({"monitoring": monitoring})["PrometheusRule", "release-stream-masker"]
     assert rule["metadata"]["labels"]["release"] == "prometheus"
-    expected = yaml.safe_load(
-        (CHART / "files" / "alerts.yaml").read_text().replace(RUNBOOKS, "https://wiki.example/masking")
+    found, expected = rules_of(rule), rules_of({"spec": yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())})
+    assert found.keys() == expected.keys()
+    for name, one in found.items():
+        assert one["annotations"]["runbook_url"] == f"https://docs.example/alerts/#{name.lower()}"
+        assert {key: one[key] for key in ("for", "labels")} == {key: expected[name][key] for key in ("for", "labels")}
+        assert one["expr"].replace("{}", "").replace(", }", "}") == expected[name]["expr"]
+
+
+def test_alerts_look_at_the_release_with_thresholds_and_labels_of_the_values(tmp_path):
+    alerts = {
+        "labels": {"team": "data"},
+        "thresholds": {"lag": 2500000, "window": "10m"},
+        "rules": {
+            "StreamMaskerNoCalibrator": {"for": "15m", "labels": {"severity": "critical"}},
+            "StreamMaskerLagGrowing": {"labels": {"team": "platform"}},
+            "StreamMaskerUtilityOffTarget": {"enabled": False},
+        },
+    }
+    monitoring = {"prometheusRule": True, "podMonitor": True, "alerts": alerts}
+    rule = rendered({"monitoring": monitoring}, arguments=("--namespace", "wards"))["PrometheusRule", NAME]
+    found = rules_of(rule)
+    assert "StreamMaskerUtilityOffTarget" not in found
+    assert found["StreamMaskerNoCalibrator"]["for"] == "15m"
+    assert found["StreamMaskerNoCalibrator"]["labels"] == {"severity": "critical", "team": "data"}
+    growing = found["StreamMaskerLagGrowing"]
+    assert growing["labels"] == {"severity": "warning", "team": "platform"}
+    assert growing["expr"].endswith("> 2.5e+06")
+    assert "[10m]" in found["StreamMaskerRecordsSkipped"]["expr"]
+    for one in found.values():
+        assert one["expr"].count("stream_masker_") == one["expr"].count(f'job="wards/{NAME}"')
+        assert one["annotations"]["runbook"].startswith(RUNBOOKS)
+    (tmp_path / "rules.yaml").write_text(yaml.safe_dump(rule["spec"]))
+    prometheus.required()
+    checked = subprocess.run(
+        ["promtool", "check", "rules", "rules.yaml"], cwd=tmp_path, capture_output=True, check=False
     )
-    assert rule["spec"] == expected
-    assert expected["groups"][0]["rules"][0]["annotations"]["runbook_url"].startswith("https://wiki.example/masking#")
+    assert checked.returncode == 0, checked.stderr
+
+
+def rules_of(rule):
+    return {one["alert"]: one for one in rule["spec"]["groups"][0]["rules"]}
 
 
 @pytest.mark.parametrize(
@@ -343,6 +381,8 @@ def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
         ({"kafka": {"properties": ["sasl_password"]}}, "existingSecret"),
         ({"ontologies": {"urls": [{**FILE, "sha256": "12"}]}}, "sha256"),
         ({"image": {"digest": "latest"}}, "digest"),
+        ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
+        ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
         ({"strimzi": {"users": True}}, "cluster"),
         ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
         ({"strimzi": CERTIFIED, "configuration": "attributes: {}"}, "names of the topics"),

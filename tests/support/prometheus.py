@@ -84,23 +84,23 @@ class Prometheus:
         }
 
     def targets(self) -> dict[str, str]:
-        """Return the result of the last scrape of each job: ``up``, or the error."""
+        """Return the result of the last scrape of each process: ``up``, or the error."""
         active = self.get_data("targets", state="active")["activeTargets"]
-        return {target["labels"]["job"]: target["lastError"] or target["health"] for target in active}
+        return {target["scrapePool"]: target["lastError"] or target["health"] for target in active}
 
     def wait(self, jobs: Mapping[str, int], timeout: float = 120.0) -> None:
-        """Wait until every job is up and its metrics can be queried."""
+        """Wait until every process is up and its metrics can be queried."""
         deadline = time.monotonic() + timeout
-        while (state := self._state()) != (dict.fromkeys(jobs, "up"), set(jobs)):
+        while (state := self._state()) != (dict.fromkeys(jobs, "up"), len(jobs)):
             assert self._process.poll() is None, f"Prometheus ended:\n{self._log.read_text()[-3000:]}"
             assert time.monotonic() < deadline, f"after {timeout} s: {state}\n{self._log.read_text()[-3000:]}"
             time.sleep(0.2)
 
-    def _state(self) -> tuple[dict[str, str], set[str]]:
+    def _state(self) -> tuple[dict[str, str], int]:
         try:
-            return self.targets(), {up.labels["job"] for up in self.query("up == 1")}
+            return self.targets(), len(self.query("up == 1"))
         except (urllib.error.URLError, ConnectionError) as error:
-            return {"prometheus": str(error)}, set()
+            return {"prometheus": str(error)}, 0
 
 
 def _series(metric: dict[str, str], value: float) -> Series:
@@ -108,14 +108,17 @@ def _series(metric: dict[str, str], value: float) -> Series:
 
 
 @contextlib.contextmanager
-def scraping(folder: Path, jobs: Mapping[str, int], rules: Mapping[str, Any] | None = None) -> Iterator[Prometheus]:
-    """Run a server that scrapes each job's port every second, until the block ends, also by an exception.
+def scraping(
+    folder: Path, jobs: Mapping[str, int], rules: Mapping[str, Any] | None = None, *, job: str | None = None
+) -> Iterator[Prometheus]:
+    """Run a server that scrapes each process's port every second, until the block ends, also by an exception.
 
-    ``rules``: groups of rules, which it evaluates every second.
+    ``rules``: groups of rules, which it evaluates every second. ``job``: the label ``job`` of all processes, by default
+    the name of each.
     """
     log, (port,) = folder / "prometheus.log", free_ports(1)
     (folder / "rules.yml").write_text(yaml.safe_dump(rules or {"groups": []}))
-    process = _started(folder, port, jobs, log)
+    process = _started(folder, port, _settings(jobs, job), log)
     try:
         server = Prometheus(process, port, log)
         server.wait(jobs)
@@ -125,9 +128,9 @@ def scraping(folder: Path, jobs: Mapping[str, int], rules: Mapping[str, Any] | N
         process.wait()
 
 
-def _started(folder: Path, port: int, jobs: Mapping[str, int], log: Path) -> subprocess.Popen[bytes]:
+def _started(folder: Path, port: int, content: Mapping[str, Any], log: Path) -> subprocess.Popen[bytes]:
     settings = folder / "prometheus.yml"
-    settings.write_text(yaml.safe_dump(_settings(jobs)))
+    settings.write_text(yaml.safe_dump(content))
     command = [
         "prometheus",
         f"--config.file={settings}",
@@ -146,11 +149,13 @@ def _started(folder: Path, port: int, jobs: Mapping[str, int], log: Path) -> sub
         )
 
 
-def _settings(jobs: Mapping[str, int]) -> dict[str, Any]:
+def _settings(jobs: Mapping[str, int], job: str | None) -> dict[str, Any]:
+    labels = {} if job is None else {"job": job}
     return {
         "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
         "rule_files": ["rules.yml"],
         "scrape_configs": [
-            {"job_name": job, "static_configs": [{"targets": [f"{LOOPBACK}:{port}"]}]} for job, port in jobs.items()
+            {"job_name": name, "static_configs": [{"targets": [f"{LOOPBACK}:{port}"], "labels": labels}]}
+            for name, port in jobs.items()
         ],
     }

@@ -125,6 +125,8 @@ def test_documented_values_render():
     assert {"PodMonitor", "PrometheusRule"} <= watched
     assert {"KafkaTopic", "KafkaUser"} <= {kind for kind, _ in rendered(values["strimzi.yaml"])}
     assert "ScaledObject" in {kind for kind, _ in rendered(values["keda.yaml"])}
+    merged = {"monitoring": {**values["monitoring.yaml"]["monitoring"], **values["alerts.yaml"]["monitoring"]}}
+    assert "StreamMaskerUtilityOffTarget" not in rules_of(rendered(merged)["PrometheusRule", NAME])
     policy = rendered(values["registry.yaml"])["NetworkPolicy", "release-stream-masker"]
     assert {"ports": [{"port": 8085, "protocol": "TCP"}]} in policy["spec"]["egress"]
     (egress,) = (

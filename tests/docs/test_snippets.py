@@ -110,7 +110,15 @@ def test_every_python_example_runs(block, capsys):
 
 def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
     """``tests/deploy`` renders the chart with the files of values, and checks the alerts."""
-    values = ["alerts.yaml", "keda.yaml", "monitoring.yaml", "network.yaml", "registry.yaml", "strimzi.yaml", "values.yaml"]
+    values = [
+        "alerts.yaml",
+        "keda.yaml",
+        "monitoring.yaml",
+        "network.yaml",
+        "registry.yaml",
+        "strimzi.yaml",
+        "values.yaml",
+    ]
     assert sorted(OTHER) == sorted(["prometheus.yml", *values])
     (job,) = OTHER["prometheus.yml"]["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
+import shlex
 import sys
 from collections.abc import Iterator
 from itertools import islice
@@ -220,8 +221,9 @@ def init(
 
     Reads a sample, from a file or a topic (nothing is committed). Fields whose values are codes of an ontology become
     attributes, other fields are kept, pseudonymized, generalized or dropped by their names and values, and the id of
-    the person becomes the noise key. Each line says why. Values of the sample are not shown. Without a sample, prints
-    the configuration of the events that `simulate` generates.
+    the person becomes the noise key. Codes without an ontology, descriptions and free text are dropped. The sample is
+    masked with the proposal, whose header says how many events it masks and rejects. Each line says why. Values of the
+    sample are not shown. Without a sample, prints the configuration of the events that `simulate` generates.
 
     \b
     Examples:
@@ -257,7 +259,8 @@ def init(
         proposal = proposed_configuration(sample.events, ontologies, sample.sections)
     write_text(output, proposal, private=False)
     if output != "-":
-        click.echo(f"wrote {output}; check it with `stream-masker config check --events {events or 'FILE'}`", err=True)
+        check = f"stream-masker config check --config {output} --events {shlex.quote(events) if events else 'FILE'}"
+        click.echo(f"wrote {output}; check it with `{check}`", err=True)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -124,6 +124,14 @@ def compile_path(text: str) -> Path:
     return Path(text, tuple(_Reader(text).steps()))
 
 
+def quoted_step(name: str) -> str:
+    """Return the step of a name in a path: the name itself, or quoted if it would not be read as one name."""
+    if _NAME.fullmatch(name):
+        return name
+    escaped = name.replace("\\", "\\\\").replace("'", "\\'")
+    return f"['{escaped}']"
+
+
 def _is_every(step: Step) -> bool:
     return isinstance(step, FilterStep) and step.every
 

@@ -55,13 +55,13 @@ def test_a_proposal_for_nested_events_masks_them(tmp_path):
     assert content["noise_key"] == "patient.id"
     assert content["fields"] == {
         "keep": ["sex"],
-        "pseudonymize": ["event", "patient.id", "remark"],
+        "pseudonymize": ["event", "patient.id"],
         "generalize": {
             "patient.address.postalCode": {"characters": 3},
             "age": {"width": 5, "top": 90},
             "admitted": {"date": "year"},
         },
-        "drop": ["patient.name", "main.display"],
+        "drop": ["patient.name", "main.display", "remark"],
         "unlisted": "drop",
     }
     run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
@@ -77,11 +77,12 @@ def test_a_proposal_for_nested_events_masks_them(tmp_path):
 def test_a_proposal_for_fhir_selects_the_coding_of_the_system(tmp_path):
     _, content = proposed(tmp_path, [encounter(k) for k in range(1200)])
     (attribute,) = content["attributes"].values()
-    assert attribute["path"] == f"reasonCode[*].coding[?system={SYSTEM}].code"
-    assert content["noise_key"] == "subject.reference"
-    assert "subject.reference" in content["fields"]["pseudonymize"]
-    assert "reasonCode[*].coding[?system=http://x].code" in content["fields"]["drop"]
-    assert not any(path.startswith("reasonCode") for path in content["fields"]["keep"])
+    assert content["records"] == "fhir"
+    assert attribute["path"] == f"Encounter.reasonCode[*].coding[*?system={SYSTEM}].code"
+    assert content["noise_key"] == "patient"
+    assert content["fields"]["references"] == ["Encounter.id", "Encounter.subject"]
+    assert "Encounter.reasonCode[*].coding[*?system=http://x].code" in content["fields"]["drop"]
+    assert "keep" not in content["fields"]
 
 
 def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path):
@@ -93,7 +94,7 @@ def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path)
     assert content["produce"] == {"numbers": ["visit_id", "patient_id"]}
     assert content["attributes"] == {name: {"path": name, "ontology": "tree"} for name in ("first", "second")}
     assert content["ontologies"] == {"tree": {"source": str(tmp_path / "tree.csv")}}
-    assert content["fields"]["keep"] == ["ward"]
+    assert content["fields"]["drop"] == ["ward"]
     assert content["noise_key"] == "patient_id"
 
 
@@ -154,3 +155,102 @@ def test_numbered_ids_that_look_like_codes_are_no_attributes(tmp_path):
     (tmp_path / "own").mkdir()
     _, content = proposed(tmp_path / "own", [{"diagnosis_id": ICD[k % 10], "id": k} for k in range(200)])
     assert list(content["attributes"]) == ["diagnosis_id"]
+
+
+GERMAN = "Fallnummer;Patient (ID);Alter;Geburtsdatum;Aufnahme;Geschlecht;PLZ;Hauptdiagnose (ICD);icd_gm;OPS"
+GERMAN += ";Diagnosetext;Station"
+
+
+def german_row(k):
+    gm, ops = ("E11.90G", "I10.00V", "J18.9L")[k % 3], ("5-470.11", "8-930", "1-632.0")[k % 3]
+    text, birth = ("Diabetes mellitus", "Bluthochdruck", "Pneumonie")[k % 3], f"{1 + k % 28:02}.07.{1930 + k % 60}"
+    patient, ward = f"p{k % 40}", ("Kardiologie", "Chirurgie")[k % 2]
+    admitted = f"{1 + k % 28}.3.2024 10:15"
+    return (
+        f"F{k};{patient};{k % 95};{birth};{admitted};{'mw'[k % 2]};{10115 + k};{ICD[k % 10]};{gm};{ops};{text};{ward}"
+    )
+
+
+def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
+    source = tmp_path / "fälle.csv"
+    source.write_text("\n".join([GERMAN, *map(german_row, range(300))]) + "\n")
+    done = run("config", "init", "--events", source, "-o", tmp_path / "proposed.yaml")
+    assert f"config check --config {tmp_path / 'proposed.yaml'} --events '{source}'" in done.stderr
+    text = (tmp_path / "proposed.yaml").read_text()
+    content = yaml.safe_load(text)
+    assert content["attributes"] == {"Hauptdiagnose_ICD": {"path": "Hauptdiagnose (ICD)", "ontology": "icd10cm"}}
+    assert content["fields"] == {
+        "keep": ["Geschlecht"],
+        "pseudonymize": ["Fallnummer", "Patient (ID)"],
+        "generalize": {
+            "Alter": {"width": 5, "top": 90},
+            "Geburtsdatum": {"date": "year", "formats": ["%d.%m.%Y"]},
+            "Aufnahme": {"date": "year", "formats": ["%d.%m.%Y %H:%M"]},
+            "PLZ": {"characters": 3},
+        },
+        "drop": ["icd_gm", "OPS", "Diagnosetext", "Station"],
+        "unlisted": "drop",
+    }
+    assert content["noise_key"] == "Patient (ID)"
+    assert "# Of the sample it has masked 300, rejected 0" in text
+    assert "- icd_gm  # CHECK: the values look like codes of ICD" in text
+    assert "- OPS  # CHECK: the values look like codes of OPS" in text
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
+    run("mask", "-c", tmp_path / "proposed.yaml", source, tmp_path / "masked.jsonl")
+    masked = (tmp_path / "masked.jsonl").read_text()
+    assert len(masked.splitlines()) == 300
+    assert not any(word in masked for word in ("E11.90", "5-470", "Diabetes", "Pneumonie", "Kardio", ".07.", "10:15"))
+
+
+def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
+    events = [{"patient_id": f"p{k % 9}", "main": ICD[k % 10], "second": ICD[(k + 3) % 10]} for k in range(400)]
+    for k in range(0, 40, 2):
+        del events[k]["second"]
+        events[k + 1]["main"] = ("E11.9XYZ", "??")[k % 4 // 2]
+    config, content = proposed(tmp_path, events)
+    assert content["attributes"]["second"] == {"path": "second", "ontology": "icd10cm", "missing": "keep"}
+    assert content["attributes"]["main"] == {"path": "main", "ontology": "icd10cm", "unknown": "suppress"}
+    assert "masked 400, rejected 0" in config.read_text()
+    assert content["calibration"] == {"min_records": 400}
+
+
+@pytest.mark.parametrize("name", ["['visit.code']", "['visit [main]']"])
+def test_names_that_paths_cannot_express_are_quoted(tmp_path, name):
+    events = [{name[2:-2]: ICD[k % 10], "patient_id": f"p{k % 9}"} for k in range(60)]
+    _, content = proposed(tmp_path, events)
+    (attribute,) = content["attributes"].values()
+    assert attribute["path"] == name
+
+
+def bundle(k):
+    status = {"coding": [{"system": "http://terminology.hl7.org/x", "code": "active"}]}
+    patient = {"resourceType": "Patient", "id": f"p{k % 20}", "gender": "female", "birthDate": "1948-07-04"}
+    condition = {
+        "resourceType": "Condition",
+        "id": f"c{k}",
+        "clinicalStatus": status,
+        "subject": {"reference": f"Patient/p{k % 20}", "display": "Ada"},
+        "code": {"coding": [{"system": SYSTEM, "code": ICD[k % 10], "display": "mine"}], "text": "sugar"},
+    }
+    visit = encounter(k) | {"subject": {"reference": f"Patient/p{k % 20}"}}
+    return {"resourceType": "Bundle", "type": "batch", "entry": [{"resource": r} for r in (patient, condition, visit)]}
+
+
+def test_a_proposal_for_bundles_masks_every_place_of_a_code(tmp_path):
+    config, content = proposed(tmp_path, [bundle(k) for k in range(200)])
+    assert content["records"] == "fhir"
+    (attribute,) = content["attributes"].values()
+    coding = f"coding[*?system={SYSTEM}].code"
+    assert {attribute["path"], *attribute["also"]} == {f"Condition.code.{coding}", f"Encounter.reasonCode[*].{coding}"}
+    kept = {
+        "Bundle.type",
+        "Patient.gender",
+        "Condition.clinicalStatus.coding[*?system=http://terminology.hl7.org/x].code",
+    }
+    assert kept <= {*content["fields"]["keep"]}
+    assert content["fields"]["generalize"] == {"Patient.birthDate": {"date": "year"}}
+    run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    text = (tmp_path / "out.jsonl").read_text()
+    assert len(text.splitlines()) == 200
+    assert not any(word in text for word in ("Ada", "mine", "sugar", "401314000", "1948-07"))

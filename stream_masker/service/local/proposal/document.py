@@ -1,0 +1,79 @@
+"""A proposal as YAML with a comment for each line."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from stream_masker.service.local.coverage import emptied_text
+from stream_masker.service.local.files import FileTotals
+from stream_masker.service.local.proposal.attributes import ProposedAttributes
+from stream_masker.service.local.proposal.treatment import ProposedTreatment
+
+FLAG = "CHECK: "
+
+
+def proposal_text(
+    data: Mapping[str, Any],
+    *,
+    attributes: ProposedAttributes,
+    treatments: Mapping[str, ProposedTreatment],
+    reasons: Mapping[str, str],
+    totals: FileTotals,
+) -> str:
+    """Return the text of a proposal. ``reasons``: why other keys have their values."""
+    lines = [*_header(totals, treatments)]
+    for key, value in data.items():
+        if key == "attributes":
+            lines += ["attributes:"]
+            lines += [f"  {name}: {flow(settings)}  # {attributes[name].why}" for name, settings in value.items()]
+        elif key == "fields":
+            lines += _fields(treatments)
+        else:
+            lines.append(f"{key}: {flow(value)}" + (f"  # {reasons[key]}" if key in reasons else ""))
+    return "\n".join([*lines, "secret: {file: secret}", ""])
+
+
+def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment]) -> Iterator[str]:
+    yield f"# Proposed for a sample of {totals.records:,} events by stream-masker config init. Check every line."
+    yield f"# Of the sample it has {totals}."
+    for path, count in totals.emptied.most_common():
+        yield f"# {emptied_text(path, count)}."
+    if flagged := sum(one.is_flagged for one in treatments.values()):
+        yield f"# {flagged:,} dropped fields may hold diagnoses or codes; they are marked {FLAG.strip(': ')}."
+
+
+def field_sections(treatments: Mapping[str, ProposedTreatment]) -> dict[str, Any]:
+    """Return the section ``fields`` of treatments by path."""
+    fields: dict[str, Any] = {}
+    for path, one in treatments.items():
+        if one.value is None:
+            fields.setdefault(one.key, []).append(path)
+        else:
+            fields.setdefault(one.key, {})[path] = one.value
+    return {**fields, "unlisted": "drop"}
+
+
+def _fields(treatments: Mapping[str, ProposedTreatment]) -> Iterator[str]:
+    yield "fields:"
+    for key in ("keep", "pseudonymize", "references", "pseudonyms", "generalize", "constant", "drop"):
+        chosen = {path: one for path, one in treatments.items() if one.key == key}
+        if chosen:
+            yield f"  {key}:"
+        for path, one in chosen.items():
+            entry = f"- {flow(path)}" if one.value is None else f"{flow(path)}: {flow(one.value)}"
+            yield f"    {entry}  # {FLAG if one.is_flagged else ''}{one.why}"
+    yield "  unlisted: drop"
+
+
+def flow(value: Any) -> str:
+    """Return a value as YAML in one line; JSON is YAML."""
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{flow(k)}: {flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(flow, value)) + "]"
+    plain = isinstance(value, str) and re.fullmatch(r"[A-Za-z_][A-Za-z0-9_./-]*", value)
+    words = {"yes", "no", "on", "off", "true", "false", "null", "y", "n"}
+    return value if plain and str(value).lower() not in words else json.dumps(value, ensure_ascii=False)

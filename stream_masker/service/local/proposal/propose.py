@@ -1,0 +1,171 @@
+"""A proposal of a configuration for a sample of events: attributes, ontologies, fields and the noise key.
+
+A path is an attribute if most of its texts are codes or labels of an ontology. Other fields are treated by their names
+and values, with the stricter treatment in doubt. Each line says why; values are not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+import orjson
+
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.errors import ServiceError
+from stream_masker.pipeline.fhir.messages import PATIENT_KEY
+from stream_masker.pipeline.fhir.references import R4_TYPES
+from stream_masker.service.local.proposal import fhir
+from stream_masker.service.local.proposal.attributes import ProposedAttributes, coded_fields, proposed_attributes
+from stream_masker.service.local.proposal.document import field_sections, proposal_text
+from stream_masker.service.local.proposal.names import CLINICAL_NAMES
+from stream_masker.service.local.proposal.rehearsal import rehearsed
+from stream_masker.service.local.proposal.sample import (
+    SampledField,
+    Scalars,
+    fhir_scalars,
+    json_scalars,
+    sampled_fields,
+)
+from stream_masker.service.local.proposal.treatment import (
+    BESIDE_CODE,
+    ProposedTreatment,
+    noise_key,
+    treatment,
+)
+from stream_masker.service.local.proposal.values import code_shape
+
+DEFAULT_MIN_RECORDS: Final = 1000
+"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventKind:
+    """A kind of events: the value of ``records``, and how an event's scalars are found and treated."""
+
+    records: str
+    scalars: Callable[[dict[str, Any]], Scalars]
+    treat: Callable[[SampledField, Callable[[str], bool]], tuple[str, ProposedTreatment]]
+    joined: bool = False
+
+
+def _plain_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment]:
+    return field.path, treatment(field, concepts)
+
+
+JSON_EVENTS: Final = EventKind("json", json_scalars, _plain_treatment)
+FHIR_EVENTS: Final = EventKind("fhir", fhir_scalars, fhir.treated, joined=True)
+
+
+def proposed_configuration(
+    lines: Iterable[bytes],
+    ontologies: Mapping[str, str],
+    sections: Mapping[str, Any] = MappingProxyType({}),
+) -> str:
+    """Return a configuration as YAML for a sample of events, with the reasons as comments.
+
+    ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
+    Raises ServiceError if no event is JSON, or no field has codes of an ontology.
+    """
+    events = [(line, event) for line in lines if (event := _parsed(line)) is not None]
+    if not events:
+        raise ServiceError("the sample has no event that is a JSON object")
+    kind = _kind_of([event for _, event in events])
+    fields = sampled_fields(kind.scalars(event) for _, event in events)
+    concepts = {name: _concepts(source) for name, source in ontologies.items()}
+    attributes = proposed_attributes(coded_fields(fields.values(), concepts), joined=kind.joined)
+    if not attributes:
+        raise ServiceError(_no_codes(len(events), fields.values(), ontologies))
+    treatments = _treatments(kind, fields.values(), attributes, concepts)
+    return _text([line for line, _ in events], kind, fields, attributes, treatments, ontologies, sections)
+
+
+def _text(
+    lines: Sequence[bytes],
+    kind: EventKind,
+    fields: Mapping[str, SampledField],
+    attributes: ProposedAttributes,
+    treatments: Mapping[str, ProposedTreatment],
+    ontologies: Mapping[str, str],
+    sections: Mapping[str, Any],
+) -> str:
+    used = {one.settings["ontology"] for one in attributes.values()}
+    key, why = noise_key(_unmasked(fields.values(), attributes), len(lines))
+    if kind is FHIR_EVENTS:
+        key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
+    data: dict[str, Any] = {
+        **sections,
+        **({"records": kind.records} if kind is not JSON_EVENTS else {}),
+        "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
+        "attributes": {name: one.settings for name, one in attributes.items()},
+        "fields": field_sections(treatments),
+        "noise_key": key,
+    }
+    reasons = {"noise_key": why}
+    data, totals = rehearsed(data, lines)
+    if totals.masked < DEFAULT_MIN_RECORDS:
+        data["calibration"] = {"min_records": max(1, totals.masked)}
+        reasons["calibration"] = f"the sample has no more; use {DEFAULT_MIN_RECORDS:,} or more in production"
+    return proposal_text(data, attributes=attributes, treatments=treatments, reasons=reasons, totals=totals)
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        event = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return None
+    return event if isinstance(event, dict) else None
+
+
+def _kind_of(events: Sequence[dict[str, Any]]) -> EventKind:
+    """Return the kind of most events."""
+    resources = sum(event.get("resourceType") in R4_TYPES for event in events)
+    return FHIR_EVENTS if 2 * resources > len(events) else JSON_EVENTS
+
+
+def _concepts(source: str) -> ConceptMap:
+    ontology = Ontology.load(source)
+    return ConceptMap(ontology.taxonomy(), ontology=ontology)
+
+
+def _unmasked(fields: Iterable[SampledField], attributes: ProposedAttributes) -> list[SampledField]:
+    masked = frozenset[str]().union(*(one.masked for one in attributes.values()))
+    return [one for one in fields if one.path not in masked]
+
+
+def _treatments(
+    kind: EventKind,
+    fields: Iterable[SampledField],
+    attributes: ProposedAttributes,
+    concepts: Mapping[str, ConceptMap],
+) -> dict[str, ProposedTreatment]:
+    """Return the treatment of each field that is not masked; of several at one path the strictest."""
+
+    def is_concept(text: str) -> bool:
+        return any(own.find(text).how != "unknown" for own in concepts.values())
+
+    fields = list(fields)
+    masked = frozenset[str]().union(*(one.masked for one in attributes.values()))
+    beside = {one.container for one in fields if one.path in masked} - {()}
+    found: dict[str, ProposedTreatment] = {}
+    for one in _unmasked(fields, attributes):
+        path, own = (one.path, BESIDE_CODE) if one.container in beside else kind.treat(one, is_concept)
+        found[path] = own if path not in found or own.key == "drop" else found[path]
+    return found
+
+
+def _no_codes(events: int, fields: Iterable[SampledField], ontologies: Iterable[str]) -> str:
+    """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
+    fields = list(fields)
+    likely = [
+        one.path
+        for one in fields
+        if CLINICAL_NAMES.fits(one.name) or code_shape(list(one.values)[:DEFAULT_MIN_RECORDS])
+    ]
+    return (
+        f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology; "
+        + (f"codes of another one may be in {', '.join(likely)}; " if likely else "")
+        + f"the fields are {', '.join(one.path for one in fields) or 'none'}"
+    )

@@ -1,0 +1,67 @@
+"""The rehearsal of a proposal: its sample is masked with it before it is written."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.masker import RecordMasker
+from stream_masker.pipeline.reasons import Reason
+from stream_masker.pipeline.records import Inputs
+from stream_masker.service.configuration import Configuration, parse_configuration
+from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.local.files import FileTotals
+
+UNKNOWN_POLICIES = ("ancestor", "suppress")
+"""The policies for unknown codes that are tried, in their order, if the sample has such codes."""
+
+
+def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[str, Any], FileTotals]:
+    """Return the proposal with what attributes need for the sample, and the outcomes of masking it.
+
+    An attribute that some events do not have gets ``missing: keep``, one with unknown codes the first of
+    ``UNKNOWN_POLICIES`` that does not reject them. Raises ConfigurationError if the proposal cannot be used.
+    """
+    proposal = {**data, "attributes": {name: dict(settings) for name, settings in data["attributes"].items()}}
+    totals = _masked(parse_configuration(proposal), values)
+    for policy in (None, *UNKNOWN_POLICIES):
+        if not _adapted(proposal["attributes"], totals, policy):
+            continue
+        totals = _masked(parse_configuration(proposal), values)
+    return proposal, totals
+
+
+def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, policy: str | None) -> bool:
+    """Change the attributes that reject events: missing ones without a policy, otherwise those with unknown codes."""
+    reason = Reason.MISSING if policy is None else Reason.UNKNOWN_CODE
+    key, value = ("missing", "keep") if policy is None else ("unknown", policy)
+    changed = [
+        settings
+        for settings in attributes.values()
+        if any((reason.value, path) in totals.rejected for path in (settings["path"], *settings.get("also", ())))
+    ]
+    for settings in changed:
+        settings[key] = value
+    return bool(changed)
+
+
+def _masked(configuration: Configuration, values: Sequence[bytes]) -> FileTotals:
+    """Mask the values by their own statistics; without statistics, only count those that can be read."""
+    plan, secret = build_plan(configuration), secrets.token_bytes(32)
+    mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
+    masker = RecordMasker(plan, mechanism, secret, compiled=False)
+    counted = masker.count(values)
+    totals = FileTotals(masked=len(values) - sum(counted.causes.values()), rejected=Counter(counted.causes))
+    try:
+        mechanism.restore(mechanism.snapshot_of(mechanism.compute(counted.counts, version=1)))
+    except StatisticsError:
+        return totals
+    size = len(values)
+    records = Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
+    masked = FileTotals()
+    masked.add(masker.mask("sample", 0, records, statistics_version=1), mechanism.attributes)
+    return masked

@@ -1,0 +1,181 @@
+"""The treatment of a field that is no attribute, by its name and its values, with the stricter treatment in doubt.
+
+A text or a number is kept only if its name is known to be harmless. Codes, descriptions and free text are never kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from stream_masker.pipeline.paths import NameStep, compile_path
+from stream_masker.service.local.proposal import names, values
+from stream_masker.service.local.proposal.sample import SampledField
+
+TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "drop"]
+
+TESTED_VALUES: Final = 1000
+LEAST_DIFFERENT: Final = 50
+"""A field of more different tokens than this can identify events."""
+
+OLDEST: Final = 125
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedTreatment:
+    """The key below ``fields``, its value for the path, why, and whether a person must look at the field."""
+
+    key: TreatmentKey
+    value: Any
+    why: str
+    is_flagged: bool = False
+
+
+BESIDE_CODE: Final = ProposedTreatment("drop", None, "it stands beside a code and may tell it")
+
+Rule: TypeAlias = Callable[[SampledField, Collection[str]], ProposedTreatment | None]
+
+
+def treatment(field: SampledField, concepts: Callable[[str], bool]) -> ProposedTreatment:
+    """Return the treatment of a field. ``concepts``: whether a text is a code or label of a known ontology."""
+    tested = [value for value, _ in field.values.most_common(TESTED_VALUES)]
+    found = next((one for rule in _RULES if (one := rule(field, tested)) is not None), None)
+    if found is not None and (found.key != "keep" or not any(map(concepts, tested))):
+        return found
+    return ProposedTreatment("drop", None, f"{len(field.values):,} different values of unknown meaning")
+
+
+def is_person_id(field: SampledField) -> bool:
+    """Return whether a field is the id of a person: by its name, and with values that have no spaces."""
+    whole = " ".join(field.place.names)
+    is_id = names.IDENTIFIER_NAMES.fits(field.name) or (field.name == "reference" and len(field.place.names) > 1)
+    return bool(
+        names.PERSON_NAMES.fits(whole)
+        and (is_id or names.PERSON_NAMES.fits(field.name))
+        and not names.PRIVATE_NAMES.fits(field.name)
+        and not names.POSTCODE_NAMES.fits(field.name)
+        and not names.AGE_NAMES.fits(field.name)
+        and values.are_tokens(field.values)
+        and not names.CLINICAL_NAMES.fits(field.name)
+        and values.date_formats(list(field.values)[:TESTED_VALUES]) is None
+    )
+
+
+def _person(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    return ProposedTreatment("pseudonymize", None, "the name is that of a person's id") if is_person_id(field) else None
+
+
+def _postcode(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    if not names.POSTCODE_NAMES.fits(field.name) or not all(len(value) <= 10 for value in tested):
+        return None
+    return ProposedTreatment("generalize", {"characters": 3}, "the name is that of a postcode")
+
+
+def _dates(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    formats = values.date_formats(list(tested))
+    if formats is None or ("float" in field.kinds) or names.IDENTIFIER_NAMES.fits(field.name):
+        return None
+    form: dict[str, Any] = {"date": "year", "formats": list(formats)} if formats else {"date": "year"}
+    return ProposedTreatment("generalize", form, "the values are dates")
+
+
+def _age(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    if names.BIRTH_YEAR_NAMES.fits(field.name) and _all_numbers(tested, 1850, 2150):
+        return ProposedTreatment("generalize", {"width": 10}, "the name is that of a year of birth")
+    if not names.AGE_NAMES.fits(field.name):
+        return None
+    if _all_numbers(tested, 0, OLDEST):
+        return ProposedTreatment("generalize", {"width": 5, "top": 90}, "the name is that of an age")
+    return ProposedTreatment("keep", None, "the values are bands of ages") if values.are_bands(tested) else None
+
+
+def _all_numbers(tested: Collection[str], low: float, high: float) -> bool:
+    try:
+        return all(low <= float(value) <= high for value in tested)
+    except ValueError:
+        return False
+
+
+def _clinical(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    shape = values.code_shape(tested)
+    if shape is not None and not _identifies(field) and not names.HARMLESS_NAMES.fits(field.name):
+        why = f"the values look like codes of {shape}: name their ontology with --ontology to mask them"
+        return ProposedTreatment("drop", None, why, is_flagged=True)
+    if names.CLINICAL_NAMES.fits(field.name):
+        return ProposedTreatment(
+            "drop", None, "the name is that of a diagnosis, a procedure or a finding", is_flagged=True
+        )
+    return None
+
+
+def _private(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    private = any(names.PRIVATE_NAMES.fits(name) for name in field.place.names)
+    return ProposedTreatment("drop", None, "the name is that of a private field or a description") if private else None
+
+
+def _identifies(field: SampledField) -> bool:
+    """Return whether the values are different tokens: numbers of events, of cases, or of persons."""
+    named = names.IDENTIFIER_NAMES.fits(field.name) or names.CASE_NAMES.fits(field.name)
+    many = len(field.values) > LEAST_DIFFERENT
+    return values.are_tokens(field.values) and ((named and many) or (many and field.is_unique))
+
+
+def _identifier(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    if not _identifies(field) or "float" in field.kinds:
+        return None
+    return ProposedTreatment("pseudonymize", None, f"{len(field.values):,} different values: it identifies events")
+
+
+def _harmless(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    categories = field.is_number or values.are_categories(tested)
+    if values.are_sexes(tested) and not field.is_number and len(tested) > 1:
+        return ProposedTreatment("keep", None, "the values are sexes")
+    if (
+        not names.HARMLESS_NAMES.fits(field.name)
+        or not categories
+        or (not field.is_number and values.code_shape(tested))
+    ):
+        return None
+    return ProposedTreatment("keep", None, f"{len(field.values):,} different values of a field that tells no diagnosis")
+
+
+def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    if not names.DATE_NAMES.fits(field.name):
+        return None
+    why = "the name is that of a date, but its values are in no known format: give their formats to keep a part of them"
+    return ProposedTreatment("drop", None, why, is_flagged=True)
+
+
+def _free_text(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    if values.are_tokens(tested) or values.are_categories(tested):
+        return None
+    return ProposedTreatment("drop", None, f"{len(field.values):,} different texts: free text is never kept")
+
+
+_RULES: Final[tuple[Rule, ...]] = (
+    _person,
+    _postcode,
+    _dates,
+    _age,
+    _clinical,
+    _private,
+    _identifier,
+    _harmless,
+    _dated_name,
+    _free_text,
+)
+"""The rules in their order; the first that applies decides."""
+
+
+def noise_key(fields: Iterable[SampledField], events: int) -> tuple[str, str]:
+    """Return the noise key, and why: the person's id that all events have, and several of them share."""
+    named = [one for one in fields if one.events == events and not _in_list(one) and is_person_id(one)]
+    repeated = max(named, key=lambda one: (len(one.values) < events, -len(one.path)), default=None)
+    if repeated is None:
+        return "position", "no field is the id of a person that every event has; give the path of one if there is"
+    return repeated.path, "every event has it: equal codes of a person get the same mask"
+
+
+def _in_list(field: SampledField) -> bool:
+    return any(not isinstance(step, NameStep) for step in compile_path(field.path).steps)

@@ -1,0 +1,133 @@
+"""What the values of a field are, from their form: codes, dates, ages, categories or free text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from itertools import product
+from typing import Final
+
+from stream_masker.pipeline.dates import find_date
+
+LEAST_CODES: Final = 0.3
+"""The least share of a field's different values that look like codes of a kind. Below it, they do so by chance."""
+
+LEAST_DATES: Final = 0.9
+LONGEST_CATEGORY: Final = 24
+MOST_CATEGORIES: Final = 20
+_SEPARATORS: Final = re.compile(r"[;,|/\s~]+")
+_BAND: Final = re.compile(r"[\[(]?\d{1,3}\s*(?:-|–|bis|to|a)\s*\d{1,3}[\])]?|[<>≥≤]=?\s*\d{1,3}|\d{1,3}\+")
+_SEXES: Final = """
+m f w d x u o h v k male female other unknown männlich weiblich divers unbekannt homme femme hombre mujer man vrouw
+maschio femmina masculino feminino mann kvinne
+"""
+
+_SHAPES: Final = {
+    "LOINC": re.compile(r"\d{2,7}-\d"),
+    "OPS": re.compile(r"\d-\d{2}[0-9A-Z](?:\.[0-9A-Z]{1,3})?(?::?[RLB])?"),
+    "CCAM": re.compile(r"[A-Z]{4}\d{3}"),
+    "ATC": re.compile(r"[A-DGHJLMNPRSV]\d{2}[A-Z]{2}\d{2}"),
+    "DRG": re.compile(r"[A-Z]\d{2}[A-Z]"),
+    "HCPCS": re.compile(r"[A-V]\d{4}|\d{4}[FTU]"),
+    "ICD": re.compile(r"[A-TV-Z]\d[0-9AB](?:\.?[0-9A-Z]{1,4}|\.-)?[GVAZRLB†*+!#]{0,2}"),
+    "ICD-10-PCS": re.compile(r"(?=[0-9A-Z]*\d)[0-9BCDFGHX][0-9A-HJ-NP-Z]{6}"),
+}
+_NUMBERS: Final = {
+    "SNOMED CT": re.compile(r"[1-9]\d{5,17}"),
+    "CPT": re.compile(r"\d{5}"),
+    "ICD-9 or DRG": re.compile(r"\d{3}(?:\.\d{1,2})?|[VE]\d{2,3}(?:\.\d{1,2})?"),
+}
+"""Codes that are numbers; only a field whose values all look like them has such codes."""
+
+_DAYS: Final = (
+    *("%d.%m.%Y", "%d.%m.%y", "%d/%m/%Y", "%m/%d/%Y", "%d/%m/%y", "%m/%d/%y"),
+    *("%d-%m-%Y", "%m-%d-%Y", "%Y/%m/%d"),
+)
+_TIMES: Final = ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p", ", %H:%M")
+DATE_FORMATS: Final = (
+    *(day + time for day, time in product(_DAYS, _TIMES)),
+    *("%Y-%m-%d" + time for time in (" %H:%M", " %H:%M:%S", " %H:%M:%S.%f", " %H:%M:%S%z", " %H:%M:%S.%f%z")),
+    *("%Y%m%d" + time for time in ("", "%H%M", "%H%M%S", "%H%M%z", "%H%M%S%z", "%H%M%S.%f", "%H%M%S.%f%z")),
+)
+"""The formats of dates that are looked for, beside ISO 8601."""
+
+
+def code_shape(values: Collection[str]) -> str | None:
+    """Return the kind of codes that values look like, also several in one text; None if they do not."""
+    matches = {kind: sum(_all_match(shape, value) for value in values) for kind, shape in _SHAPES.items()}
+    best = max(matches, key=lambda kind: matches[kind])
+    if matches[best] >= LEAST_CODES * len(values):
+        return best
+    for kind, shape in _NUMBERS.items():
+        if all(shape.fullmatch(value.strip()) for value in values) and (kind != "SNOMED CT" or _checked(values)):
+            return kind
+    return None
+
+
+def _all_match(shape: re.Pattern[str], text: str) -> bool:
+    parts = [part for part in _SEPARATORS.split(text.strip().upper()) if part]
+    return bool(parts) and all(shape.fullmatch(part) for part in parts)
+
+
+def _checked(values: Iterable[str]) -> bool:
+    return all(_verhoeff(value.strip()) for value in values)
+
+
+def _verhoeff(digits: str) -> bool:
+    """Return whether the last digit is the check digit of Verhoeff, as in SNOMED CT."""
+    state = 0
+    for place, digit in enumerate(map(int, reversed(digits))):
+        state = _DIHEDRAL[state][_permuted(place % 8, digit)]
+    return state == 0
+
+
+_DIHEDRAL: Final = tuple(
+    tuple((i + j) % 5 + 5 * (j > 4) if i < 5 else (i - j) % 5 + 5 * (j < 5) for j in range(10)) for i in range(10)
+)
+_PERMUTATION: Final = (1, 5, 7, 6, 2, 8, 3, 0, 9, 4)
+
+
+def _permuted(times: int, digit: int) -> int:
+    for _ in range(times):
+        digit = _PERMUTATION[digit]
+    return digit
+
+
+def date_formats(values: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the formats of dates beside ISO 8601; None if less than ``LEAST_DATES`` of the values are dates."""
+    rest = [value for value in values if not _is_date(value, ())]
+    found: list[str] = []
+    while rest:
+        best = max(DATE_FORMATS, key=lambda form: sum(_is_date(value, (form,)) for value in rest))
+        left = [value for value in rest if not _is_date(value, (best,))]
+        if len(left) == len(rest):
+            break
+        rest, found = left, [*found, best]
+    return tuple(found) if values and len(rest) <= (1 - LEAST_DATES) * len(values) else None
+
+
+def _is_date(value: str, formats: Sequence[str]) -> bool:
+    found = find_date(value, formats)
+    return found is not None and 1850 <= found.date.year <= 2150
+
+
+def are_bands(values: Iterable[str]) -> bool:
+    """Return whether texts are bands of numbers, such as ``[60-70)`` or ``90+``."""
+    return all(_BAND.fullmatch(value.strip()) for value in values)
+
+
+def are_sexes(values: Collection[str]) -> bool:
+    """Return whether texts are words for the sex of a person."""
+    return all(value.strip().casefold() in _SEXES.split() for value in values)
+
+
+def are_categories(values: Collection[str]) -> bool:
+    """Return whether texts are few and short."""
+    return len(values) <= MOST_CATEGORIES and all(
+        len(value) <= LONGEST_CATEGORY and len(value.split()) <= 3 for value in values
+    )
+
+
+def are_tokens(values: Iterable[str]) -> bool:
+    """Return whether no text has a space: numbers and other identifiers."""
+    return not any(re.search(r"\s", value.strip()) for value in values)

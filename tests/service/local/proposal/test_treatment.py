@@ -1,0 +1,125 @@
+"""The treatment of fields by their names and values, in several languages."""
+
+from __future__ import annotations
+
+import pytest
+
+from stream_masker.service.local.proposal.sample import json_scalars, sampled_fields
+from stream_masker.service.local.proposal.treatment import noise_key, treatment
+
+
+def sampled(name, values):
+    return sampled_fields(json_scalars({name: value}) for value in values)
+
+
+def treated(name, values, concepts=()):
+    (field,) = sampled(name, values).values()
+    return treatment(field, lambda text: text in concepts)
+
+
+CODES = {
+    "icd_gm": ["E11.90G", "I10.00", "J18.9V"],
+    "x1": ["E11.90", "I10.-", "J18.9"],
+    "x2": ["E11.90; I10.00", "J18.9"],
+    "x3": ["5-470.11", "8-930", "1-632.0"],
+    "x4": ["C03CA01", "A10BA02"],
+    "x5": ["718-7", "2345-7", "4548-4"],
+    "x6": ["73211009", "44054006", "38341003"],
+    "x7": [73211009, 44054006, 38341003],
+    "x8": ["F62B", "E77I", "I47B"],
+    "x9": ["99213", "99214", "43239"],
+    "x10": ["250.83", "401", "V58.1"],
+    "x11": ["0DTJ4ZZ", "5A1955Z"],
+}
+
+
+@pytest.mark.parametrize(("name", "values"), CODES.items())
+def test_codes_are_dropped_and_flagged(name, values):
+    found = treated(name, values * 20)
+    assert found.key == "drop"
+    assert found.is_flagged
+
+
+NAMES = ["Hauptdiagnose", "Nebendiagnosen", "diagnostic_principal", "motivo_ingreso", "Befund", "Aufnahmegrund", "hiv"]
+NAMES += ["choroba", "Medikation", "dxGroup", "DRG", "proceduraal_oordeel", "maladie", "Fachabteilung", "allergies"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("values", [["a", "b"], [1, 2], [True, False]])
+def test_fields_with_telling_names_are_never_kept(name, values):
+    assert treated(name, values * 30).key == "drop"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["Pneumonie", "Herzinfarkt"],
+        ["a free text about a fall", "another one of some length"],
+        [f"{k} words of a text" for k in range(200)],
+        [0, 1],
+        [True, False],
+        ["yes", "no"],
+        [120.5, 80.25],
+    ],
+)
+def test_values_of_unknown_meaning_are_dropped(values):
+    assert treated("zzz", values * 2).key == "drop"
+
+
+AGES = ["age", "Alter", "âge", "edad", "idade", "età", "leeftijd", "ålder", "Patientenalter", "ageAtAdmission", "wiek"]
+
+
+@pytest.mark.parametrize("name", AGES)
+@pytest.mark.parametrize("values", [[7, 64, 91], ["7", "64", "91"]])
+def test_ages_are_generalized_in_any_language(name, values):
+    assert treated(name, values).value == {"width": 5, "top": 90}
+
+
+def test_bands_of_ages_are_kept_and_years_of_birth_are_generalized():
+    assert treated("age", ["[60-70)", "[70-80)"]).key == "keep"
+    assert treated("Geburtsjahr", [1948, 1971]).value == {"width": 10}
+
+
+@pytest.mark.parametrize(
+    ("values", "formats"),
+    [
+        (["2024-03-14", "2024-03-15T10:15:00Z"], None),
+        (["14.03.2024", "4.3.2024"], ["%d.%m.%Y"]),
+        (["03/14/2024", "12/31/2023"], ["%m/%d/%Y"]),
+        (["31/12/2023 10:15"], ["%d/%m/%Y %H:%M"]),
+        (["20240314", "20231231"], ["%Y%m%d"]),
+        ([20240314, 20231231], ["%Y%m%d"]),
+        (["2024-03-14 10:15:00.000"], ["%Y-%m-%d %H:%M:%S.%f"]),
+    ],
+)
+@pytest.mark.parametrize("name", ["admitted", "Aufnahme", "x"])
+def test_dates_are_generalized_whatever_their_name_and_format(name, values, formats):
+    assert treated(name, values).value == (
+        {"date": "year"} if formats is None else {"date": "year", "formats": formats}
+    )
+
+
+def test_dates_in_an_unknown_format_are_dropped_and_flagged():
+    found = treated("Geburtsdatum", ["4. März 1948", "5. Mai 1950"])
+    assert (found.key, found.is_flagged) == ("drop", True)
+
+
+@pytest.mark.parametrize(("name", "values"), [("Geschlecht", ["m", "w"]), ("x", ["F", "M"]), ("Verweildauer", [3, 4])])
+def test_harmless_fields_are_kept(name, values):
+    assert treated(name, values).key == "keep"
+
+
+@pytest.mark.parametrize("name", ["status", "Geschlecht"])
+def test_a_field_with_codes_or_labels_is_never_kept(name):
+    assert treated(name, ["open", "Asthma"], {"Asthma"}).key == "drop"
+    assert treated(name, ["E11.9", "I10"]).key == "drop"
+
+
+@pytest.mark.parametrize(
+    "name", ["patient_id", "PatientenID", "Pat-Nr", "PATNR", "paciente_id", "patient", "MRN", "KVNR"]
+)
+def test_the_id_of_a_person_is_pseudonymized_and_keys_the_noise(name):
+    fields = sampled(name, [f"p{k % 7}" for k in range(60)])
+    assert noise_key(fields.values(), 60)[0] == name
+    assert treated(name, [f"p{k % 7}" for k in range(60)]).key == "pseudonymize"
+    assert treated(name, ["Ada Example", "Alan Turing"]).key == "drop"

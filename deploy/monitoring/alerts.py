@@ -164,6 +164,13 @@ def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
             "Input waits and is not masked: a worker has no usable statistics, or no transaction is committed.",
         ),
         Alert(
+            "SecretsDiffer",
+            "critical",
+            "1m",
+            f"{found.most('held_because', reason='other_secret')} == 1",
+            "A worker has another masking secret than the published statistics are for, so it masks nothing.",
+        ),
+        Alert(
             "PartitionUnreadable",
             "critical",
             "1m",

@@ -17,7 +17,7 @@ from stream_masker.cli.options import config_option, for_population, topic_optio
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
-from stream_masker.service.configuration.secret import read_secret, topic_seal
+from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 from stream_masker.service.observability.population_context import named_text
 
 SAMPLE_EVENTS = 10_000
@@ -57,7 +57,7 @@ def check(config: Path, events: str, topic: str) -> None:
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
     names and values of librdkafka's properties.
-    Prints the ids of the keys of the internal topics, which are the same for all processes.
+    Prints the id of the secret and those of the keys of the internal topics, which are the same for all processes.
     Exits with 0 if the configuration is valid, otherwise with 2 and one line per problem. A missing secret is only a
     warning, because the machine that runs the check need not be the one that masks.
 
@@ -123,10 +123,10 @@ def _show_coverage(configuration: Configuration, events: str) -> None:
 
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:
-    """Yield the ids of the keys of the internal topics; print a warning for each secret that is missing."""
+    """Yield the ids of the secret and of the keys of the topics; print a warning for each secret that is missing."""
     problems = set()
     try:
-        read_secret(configuration)
+        yield f"secret: id {own_secret_id(configuration)}"
     except ConfigurationError as error:
         problems.add(str(error))
     try:

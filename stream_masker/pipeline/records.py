@@ -140,7 +140,7 @@ class Block:
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
     if all are counted; keys: of the noise keys of the counted records, None if their noise is by position; unchanged:
-    the number of counted records that have a value, none of which masking changed.
+    the number of counted records that have a value, none of which masking changed; secret_id: of the masking secret.
     """
 
     topic: str
@@ -157,6 +157,7 @@ class Block:
     stratum: Stratum | None = None
     keys: Sketch | None = None
     unchanged: int = 0
+    secret_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

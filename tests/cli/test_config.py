@@ -73,7 +73,8 @@ class TestCheck:
     def test_valid_configuration_is_described(self, config):
         result = run("check")
         assert (result.exit_code, result.stderr) == (0, "")
-        *attributes, topics, last = result.stdout.splitlines()
+        *attributes, secret, topics, last = result.stdout.splitlines()
+        assert re.fullmatch("secret: id [0-9a-f]{16}", secret)
         assert re.fullmatch("internal topics: encrypted, key [0-9a-f]{16}", topics)
         assert attributes == [
             "principal: p.code masked within 3 concepts",

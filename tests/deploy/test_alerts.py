@@ -33,6 +33,7 @@ WORKING: Series = {
     metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES}",
     metric("not_ready_because", JOB, component="transactions"): f"0x{MINUTES}",
     metric("held", JOB): f"0x{MINUTES}",
+    metric("held_because", JOB, reason="other_secret"): f"0x{MINUTES}",
     metric("records_in_total", JOB): f"0+60000x{MINUTES}",
     metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
     metric("records_rejected_total", JOB, reason="missing"): f"0+60x{MINUTES}",
@@ -77,6 +78,7 @@ FIRING: Mapping[str, list[Series]] = {
     ],
     "NoBroker": [{metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES - 5} 1x5"}],
     "NotReady": [{metric("not_ready_because", JOB, component="transactions"): f"1x{MINUTES}"}],
+    "SecretsDiffer": [{metric("held_because", JOB, BEHIND, reason="other_secret"): f"1x{MINUTES}"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"1x{MINUTES}"}],
     "StatisticsRefused": [{metric("statistics_refused_total", JOB): f"0+1x{MINUTES}"}],
     "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"1x{MINUTES}"}],
@@ -121,6 +123,7 @@ SILENT: Mapping[str, list[Series]] = {
     "NotReady": [
         {metric("not_ready_because", JOB, component=one): f"1x{MINUTES}"} for one in ("brokers", "statistics")
     ],
+    "SecretsDiffer": [{metric("held_because", JOB, BEHIND, reason="version_refused"): f"1x{MINUTES}"}],
     "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"0x{MINUTES - 3} 1 0 0"}],
     "StatisticsRefused": [{}],
     "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"2x{MINUTES}"}],

@@ -36,8 +36,8 @@ class FakeSession:
         self.published = 0
         self.samples: list[Any] = []
         self.assessed: list[tuple[int, int, int]] = []
-        self.settings_differ = self.begins_sampling = False
-        self.settings_published = self.sampling_published = 0
+        self.settings_differ = self.begins_sampling = self.secret_differs = False
+        self.settings_published = self.sampling_published = self.secret_published = 0
         self.crossed: tuple[str, ...] = ()
         self.withholds = False
         self.components: list[Any] = []
@@ -71,6 +71,10 @@ class FakeSession:
     def publish_settings(self) -> None:
         self.settings_differ = False
         self.settings_published += 1
+
+    def publish_secret(self) -> None:
+        self.secret_differs = False
+        self.secret_published += 1
 
     def publish_sampling(self) -> None:
         self.begins_sampling = False

@@ -232,6 +232,7 @@ class FakeActiveStatistics:
     published = 0
     refused: str | None = None
     refusals = 0
+    other_secret = False
 
     def __init__(self) -> None:
         self.masking = FakeMasking()

@@ -38,7 +38,8 @@ class Subject:
 
     All mappings have the same attributes in the same order. configuration: the hash in published versions; settings:
     the mutable part of that configuration, None if it is not published and each worker keeps its own; numeric: the
-    names of the numeric attributes.
+    names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
+    does not know it.
     """
 
     mechanism: str
@@ -48,6 +49,7 @@ class Subject:
     alpha: Mapping[str, float]
     settings: Mapping[str, Any] | None = None
     numeric: tuple[str, ...] = ()
+    secret_id: str | None = None
 
     @property
     def attributes(self) -> tuple[str, ...]:

@@ -86,6 +86,7 @@ class VersionPlanner:
         self._computed: Statistics | None = None
         self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
+        self._worker_secret_id: str | None = None
         self.settings = settings
         self._mechanism = mechanism
         if not self._is_usable(history.baseline):
@@ -174,11 +175,36 @@ class VersionPlanner:
         """
         latest = self.history.latest
         assert latest is not None, "sampling begins after the first version"
+        return self._again(latest, now, Sampling(self._next_level(window), span=window.span))
+
+    def _again(self, latest: StatisticsMessage, now: int, sampling: Sampling | None) -> Publish:
+        """Return the latest statistics as the next version, with their settings."""
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        sampling = Sampling(self._next_level(window), span=window.span)
         publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=sampling)
         kept = replace(publish.message, configuration=latest.configuration, settings=latest.settings)
         return replace(publish, message=kept)
+
+    @property
+    def secret_id(self) -> str | None:
+        """The id of the masking secret that workers must have: the subject's, that in force, or that of a worker."""
+        latest = self.history.latest
+        return self.subject.secret_id or (latest and latest.secret_id) or self._worker_secret_id
+
+    def on_worker(self, secret_id: str | None) -> None:
+        """Note the id of the secret with which a worker masks; the first one counts if no other is known."""
+        self._worker_secret_id = self._worker_secret_id or secret_id
+
+    @property
+    def secret_differs(self) -> bool:
+        """Whether the latest version does not have the id of the secret that workers must have."""
+        latest = self.history.latest
+        return latest is not None and latest.secret_id != self.secret_id
+
+    def on_secret(self, now: int) -> Publish:
+        """Return the latest statistics as the next version, with the id of the secret that workers must have."""
+        latest = self.history.latest
+        assert latest is not None, "there is a version if its secret differs"
+        return self._again(latest, now, latest.sampling)
 
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
         """Continue with other settings; ``mechanism``: a new one, with these settings."""
@@ -353,6 +379,7 @@ class VersionPlanner:
             snapshot=self._mechanism.snapshot_of(statistics),
             settings=self.subject.settings,
             styles=styles,
+            secret_id=self.secret_id,
         )
 
     def shown(self, statistics: Statistics) -> Statistics:

@@ -74,6 +74,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
         **_numeric(block, numeric),
         **stratum_section(block.stratum),
         **({} if block.keys is None else {"keys": block.keys}),
+        **({} if block.secret_id is None else {"secret_id": block.secret_id}),
     }
     return orjson.dumps(message, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -180,6 +181,7 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> B
         styles=_style_counts(attributes),
         stratum=read_stratum(reader),
         keys=_sketch(reader),
+        secret_id=reader.optional_text("secret_id"),
     )
 
 

@@ -67,6 +67,10 @@ class MessageReader:
             self.fail(key, "a string")
         return value
 
+    def optional_text(self, key: str) -> str | None:
+        """Return a string; None if it is missing."""
+        return None if self.data.get(key) is None else self.text(key)
+
     def choice(self, key: str, allowed: Sequence[str]) -> str:
         """One of the allowed strings."""
         if (value := self.text(key)) not in allowed:

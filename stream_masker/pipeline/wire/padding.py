@@ -24,7 +24,7 @@ from stream_masker.pipeline.wire.blocks import SIDES, Taxonomies
 MAX_PADDED_BYTES: Final = 65_536
 """The largest size to which blocks are padded, whatever they count."""
 
-_HEAD_BYTES: Final = 640
+_HEAD_BYTES: Final = 672
 """At least the bytes of a block's fields outside of its attributes and pairs, without names and reasons."""
 
 _ATTRIBUTE_BYTES: Final = 768

@@ -41,7 +41,8 @@ class StatisticsMessage:
     of the mechanism, for ``Mechanism.restore``; settings: the mutable part of the configuration with the hash
     ``configuration``, valid from this version on, None if each reader keeps its own; styles: the learned styles of
     attributes, from which a reader's configured ones may differ; sampling: which records are counted from now on, and
-    the errors of this version, None if all records are counted.
+    the errors of this version, None if all records are counted; secret_id: of the masking secret that workers
+    must have, None if it is not known yet, or for a file.
     """
 
     version: int
@@ -56,6 +57,7 @@ class StatisticsMessage:
     settings: Mapping[str, Any] | None = None
     styles: Mapping[str, Style] = field(default_factory=dict)
     sampling: Sampling | None = None
+    secret_id: str | None = None
 
     @property
     def key(self) -> bytes:
@@ -97,6 +99,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         **({} if message.settings is None else {"settings": dict(message.settings)}),
         **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
         **sampling_section(message.sampling),
+        **({} if message.secret_id is None else {"secret_id": message.secret_id}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -118,6 +121,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         settings=None if settings is None else settings.data,
         styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
         sampling=read_sampling(reader),
+        secret_id=reader.optional_text("secret_id"),
     )
 
 

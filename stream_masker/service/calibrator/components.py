@@ -21,7 +21,7 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.configuration.secret import read_topic_secrets, topic_seal
+from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 
 
@@ -52,7 +52,7 @@ def build_components(configuration: Configuration, page: LivePage | None = None)
     topics = configuration.topics
     return CalibratorComponents(
         configuration=configuration,
-        subject=build_subject(configuration),
+        subject=replace(build_subject(configuration), secret_id=required_secret_id(configuration)),
         settings=build_settings(configuration),
         publication=publication_settings(configuration),
         risk_limits=build_risk_limits(configuration),
@@ -66,7 +66,8 @@ def build_components(configuration: Configuration, page: LivePage | None = None)
 
 def reconfigure(components: CalibratorComponents, configuration: Configuration) -> CalibratorComponents:
     """Return the components for a configuration that differs only in its settings. Raises ConfigurationError."""
-    subject, new_mechanism = build_subject(configuration), partial(build_mechanism, configuration)
+    subject = replace(build_subject(configuration), secret_id=components.subject.secret_id)
+    new_mechanism = partial(build_mechanism, configuration)
     components.page.configure(configuration)
     return replace(components, configuration=configuration, subject=subject, new_mechanism=new_mechanism)
 

@@ -260,6 +260,8 @@ class CalibratorEngine:
         if self._tick_due:
             self._tick_due = False
             self._session.tick(time.time())
+        if self._session.secret_differs:
+            self._computing.submit(self._session.publish_secret).result()
         if self._session.settings_differ:
             with self._charged():
                 self._computing.submit(self._session.publish_settings).result()

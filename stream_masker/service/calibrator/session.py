@@ -135,6 +135,7 @@ class CalibrationSession:
             opened = self._components.blocks.open(key, value)
             block = decode_block(opened, subject.taxonomies, subject.numeric)
             window = self._window_log.on_block(offset, timestamp, block)
+            self._planner.on_worker(block.secret_id)
         except SealError as error:
             self._metrics.add("messages_refused_total", topic="calibration", cause=error.cause)
             self._metrics.add("blocks_read_total", outcome="refused")
@@ -249,6 +250,19 @@ class CalibrationSession:
         self._withheld_settings = self._components.subject.configuration
         with self._measured():
             self._publish(self._planner.on_settings(now_milliseconds()))
+
+    @property
+    def secret_differs(self) -> bool:
+        """Whether the latest version does not have the id of the masking secret that workers must have."""
+        return self._planner.secret_differs
+
+    def publish_secret(self) -> None:
+        """Publish the latest statistics again, with the id of the masking secret that workers must have."""
+        with self._measured():
+            publish = self._planner.on_secret(now_milliseconds())
+            self._unassessed = None if self._unassessed is None else publish
+            self._send(publish)
+        log.info("workers must have the secret with the id %s from now on", publish.message.secret_id)
 
     def publish_sample(self, sample: SampleCounts) -> None:
         """Publish the first version, from a sample, if there is still none.

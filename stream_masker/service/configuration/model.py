@@ -99,6 +99,13 @@ class Configuration(Section):
         default=None,
         description="The source of the secret from which noise and pseudonyms are derived. Required for masking.",
     )
+    secret_id: str | SkipJsonSchema[None] = Field(
+        default=None,
+        pattern="^[0-9a-f]{16}$",
+        description="The id of `secret`, as `stream-masker config check` prints it. A process with another secret does "
+        "not start. A calibrator without `secret` needs it to tell workers which secret to use. Default: that of the "
+        "calibrator's `secret`; without one, that of the first worker.",
+    )
     linkage: Literal["topic", "shared"] = Field(
         default="topic",
         description="Noise and pseudonyms are independent for each input topic (`topic`), so that producers of another "

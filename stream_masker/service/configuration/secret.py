@@ -15,6 +15,7 @@ import stat
 import subprocess
 import threading
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from stream_masker.core.random.keys import checked_secret
@@ -27,6 +28,12 @@ MIN_SECRET_BYTES = 16
 """The minimum length of a secret: 128 bits."""
 
 log = logging.getLogger(__name__)
+
+SECRET_ID_BYTES = 8
+
+SECRET_ID_COST = 2**14
+"""The cost of an id of a secret (scrypt, RFC 7914): 16 MiB and about 50 ms. A guess of the secret is checked with one
+BLAKE2b by a pseudonym whose original is known, so the id must be slower than that by orders of magnitude."""
 
 COMMAND_SECONDS = 30.0
 """The maximum duration of a command that provides a secret."""
@@ -49,6 +56,39 @@ def read_secret(configuration: Configuration, environ: Mapping[str, str] = os.en
     if configuration.secret is None:
         raise ConfigurationError("secret: required for masking: use a mapping with file, env or exec")
     return _read(configuration, configuration.secret, "secret", environ)
+
+
+@lru_cache(maxsize=8)
+def secret_id(secret: bytes) -> str:
+    """Return the id of a masking secret, 16 hexadecimal digits, by which processes find out that theirs differ.
+
+    The id is computed by scrypt: it confirms a guess of the secret, but far more slowly than a masked record does.
+    """
+    salt, memory = b"stream-masker secret id", 2 * 128 * 8 * SECRET_ID_COST
+    return hashlib.scrypt(secret, salt=salt, n=SECRET_ID_COST, r=8, p=1, maxmem=memory, dklen=SECRET_ID_BYTES).hex()
+
+
+def own_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> str:
+    """Return the id of the masking secret of this process.
+
+    Raises ConfigurationError like ``read_secret``, and if ``secret_id`` is another one.
+    """
+    found, expected = secret_id(read_secret(configuration, environ)), configuration.secret_id
+    if expected not in (None, found):
+        raise ConfigurationError(f"secret_id: is {expected}, but the secret has the id {found}")
+    return found
+
+
+def required_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> str | None:
+    """Return the id of the masking secret that workers must have; None if a process without it does not know the id.
+
+    Raises ConfigurationError if this process has a secret that ``secret_id`` does not name.
+    """
+    try:
+        read_secret(configuration, environ)
+    except ConfigurationError:
+        return configuration.secret_id
+    return own_secret_id(configuration, environ)
 
 
 def masking_secret(configuration: Configuration, topic: str) -> bytes:

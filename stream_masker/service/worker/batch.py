@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import compress, groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
@@ -307,7 +307,8 @@ class OutputTopics:
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
     this number. ``seal``: of the calibration topic. ``taxonomies``: by attribute, in the attributes' order.
-    ``configuration``: its hash. ``numeric``: the names of the numeric attributes.
+    ``configuration``: its hash. ``numeric``: the names of the numeric attributes. ``secret_id``: of the masking
+    secret.
     """
 
     input: str
@@ -319,6 +320,7 @@ class OutputTopics:
     taxonomies: Mapping[str, Taxonomy]
     configuration: str
     numeric: Sequence[str] = ()
+    secret_id: str | None = None
 
 
 class TransactionWriter:
@@ -369,7 +371,8 @@ class TransactionWriter:
         self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
         self._written.causes.update((str(one.reason), one.field) for one in rejected)
 
-    def _write_block(self, outputs: OutputTopics, block: Block) -> None:
+    def _write_block(self, outputs: OutputTopics, counted: Block) -> None:
+        block = replace(counted, secret_id=outputs.secret_id)
         value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
         key = block_key(block)
         padded = padded_size(block, outputs.taxonomies, outputs.numeric)

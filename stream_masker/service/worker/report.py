@@ -46,6 +46,9 @@ class HoldReason(StrEnum):
     MESSAGES_REFUSED = "messages_refused"
     """Messages of the statistics topic are not authentic."""
 
+    OTHER_SECRET = "other_secret"  # noqa: S105 - a label
+    """The published version is for another masking secret."""
+
     FORMAT_UNAVAILABLE = "format_unavailable"
     """The schema registry cannot be reached or refuses access, or lacks the schema to write with."""
 
@@ -175,6 +178,8 @@ def why_held(
     """Return why there are no active statistics; ``unauthentic``: why a message of the topic was refused."""
     if not consumer.at_end:
         return HoldReason.READING, "no statistics yet: reading the statistics topic"
+    if active.other_secret:
+        return HoldReason.OTHER_SECRET, f"another masking secret: {active.refused}"
     if active.refused is not None:
         return HoldReason.VERSION_REFUSED, f"no statistics yet: {active.refused}"
     if unauthentic is not None:

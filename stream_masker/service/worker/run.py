@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.secret import topic_seal, warn_about_plain_topics
+from stream_masker.service.configuration.secret import own_secret_id, topic_seal, warn_about_plain_topics
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import watched_brokers
@@ -164,7 +164,7 @@ def _components(
     report: WorkerReport,
 ) -> WorkerComponents:
     topics = configuration.topics
-    active_statistics = ActiveStatistics(masking)
+    active_statistics = ActiveStatistics(masking, own_secret_id(configuration))
     inputs = _inputs(configuration, found, active_statistics)
     refused, ids = RefusedRecords.of(configuration.kafka.properties), transactional_ids(configuration)
     source, may_hold = _source(configuration, inputs, consumer, connect, active_statistics, liveness)
@@ -306,6 +306,7 @@ def _outputs(
         taxonomies=masking.taxonomies,
         configuration=configuration.hash,
         numeric=masking.mechanism.numeric_attributes,
+        secret_id=own_secret_id(configuration),
     )
 
 

@@ -183,12 +183,17 @@ class ActiveStatistics:
     """The statistics that the worker masks with: the newest published version that fits its configuration.
 
     A version that does not fit is refused, and the earlier one stays active. ``version`` is 0 while there is none. A
-    version may change settings: ``masking`` is then replaced by a new object, built before anything else changes.
+    version for another masking secret (``other_secret``) ends the earlier one too: two workers with different secrets
+    would give a person two pseudonyms. A version may change settings: ``masking`` is then replaced by a new object,
+    built before anything else changes.
     """
 
-    def __init__(self, masking: Masking) -> None:
-        """``masking``: built from the configuration of this process, without statistics."""
+    def __init__(self, masking: Masking, secret_id: str | None = None) -> None:
+        """``masking``: built from the configuration of this process, without statistics. ``secret_id``: of its secret,
+        None if versions for other secrets are accepted too."""
         self._own = masking
+        self._secret_id = secret_id
+        self.other_secret = False
         self.masking = masking
         self.version = 0
         self._least = 0
@@ -215,6 +220,8 @@ class ActiveStatistics:
                 return False
             if self._accept(candidate, self._least or next_older):
                 return True
+            if self.other_secret:
+                return False
         return False
 
     def _accept(self, candidate: PublishedVersion, newest: int) -> bool:
@@ -247,11 +254,20 @@ class ActiveStatistics:
             raise StatisticsError("the versions of the key, of the message and of its snapshot differ")
         if is_jump(message.version, newest, message.baseline):
             raise StatisticsError(f"it is more than {MAX_VERSION_JUMP:,} versions above version {newest}")
+        self._check_secret(message)
         name = self._own.mechanism.name
         if message.mechanism != name:
             raise StatisticsError(f"it is of the mechanism {message.mechanism}, not {name}")
         if names := _differing(message.taxonomies, fingerprints(self._own.taxonomies)):
             raise StatisticsError(f"it was computed over another taxonomy of {', '.join(names)}")
+
+    def _check_secret(self, message: StatisticsMessage) -> None:
+        """End the version in force if this one is for another masking secret. Raises StatisticsError then."""
+        own, other = self._secret_id, message.secret_id
+        self.other_secret = None not in (own, other) and own != other
+        if self.other_secret:
+            self.version = 0
+            raise StatisticsError(f"it is for the masking secret with the id {other}, and this process has {own}")
 
     def _remark(self, message: StatisticsMessage) -> str:
         """Return a remark for the log if the version was computed under another configuration or changes settings."""

@@ -256,6 +256,13 @@ def test_session_with_other_settings_publishes_the_configured_ones(bench: Engine
     assert (bench.session.settings_published, bench.session.components) == (1, [])
 
 
+def test_session_with_another_secret_publishes_the_required_one(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.session.secret_differs = True
+    bench.wait(lambda: bench.session.secret_published)
+    assert (bench.session.secret_published, bench.session.settings_published) == (1, 0)
+
+
 def test_refused_file_is_counted_and_reported(bench: EngineBench) -> None:
     bench.become_active()
 

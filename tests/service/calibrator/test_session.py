@@ -204,3 +204,44 @@ def test_stream_that_fills_the_window_too_early_is_sampled_at_once(bench: Sessio
 
 def at(one: Block, milliseconds: int) -> Block:
     return replace(one, timestamp=1_000_000 + milliseconds)
+
+
+WORKERS, GIVEN = "0123456789abcdef", "fedcba9876543210"
+
+
+def of_worker(first: int, secret_id: str | None) -> Block:
+    return replace(block(first), secret_id=secret_id)
+
+
+def test_the_secret_of_the_first_worker_is_published_at_once(bench: SessionBench) -> None:
+    bench.session.publish_sample(sample([0, 1, 2, 3, 4, 5, 6]))
+    assert not bench.session.secret_differs
+    bench.deliver(4, of_worker(0, None))
+    assert not bench.session.secret_differs
+    bench.deliver(5, of_worker(10, WORKERS))
+    bench.deliver(6, of_worker(20, GIVEN))
+    assert bench.session.secret_differs
+    bench.session.publish_secret()
+    first, second = (published.message for published in bench.publisher.published)
+    assert (first.secret_id, second.secret_id, second.version) == (None, WORKERS, 2)
+    assert second.snapshot["statistics"] == {**first.snapshot["statistics"], "version": 2}
+    assert not bench.session.secret_differs
+
+
+def test_the_secret_in_force_stays_although_a_worker_has_another(bench: SessionBench) -> None:
+    bench.deliver(4, of_worker(0, WORKERS))
+    bench.session.publish_next()
+    for offset in range(5, 8):
+        bench.deliver(offset, of_worker(10 * (offset - 4), GIVEN))
+    bench.session.publish_next()
+    assert [published.message.secret_id for published in bench.publisher.published] == [WORKERS, WORKERS]
+
+
+def test_the_secret_that_the_calibrator_knows_replaces_the_one_in_force(bench: SessionBench) -> None:
+    bench.deliver(4, of_worker(0, WORKERS))
+    bench.session.publish_next()
+    components = bench.components
+    bench.session.reconfigure(replace(components, subject=replace(components.subject, secret_id=GIVEN)))
+    assert bench.session.secret_differs
+    bench.session.publish_secret()
+    assert bench.publisher.published[-1].message.secret_id == GIVEN

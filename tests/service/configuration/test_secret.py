@@ -15,8 +15,11 @@ from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration import secret as secret_module
 from stream_masker.service.configuration.secret import (
+    own_secret_id,
     read_secret,
     read_topic_secrets,
+    required_secret_id,
+    secret_id,
     topic_seal,
     warn_about_plain_topics,
 )
@@ -51,6 +54,33 @@ def test_secret_can_be_any_bytes(from_file):
 def test_secret_from_the_environment(parse):
     configuration = parse(secret={"env": "NAME"})
     assert read_secret(configuration, {"NAME": SECRET.decode() + "\n"}) == SECRET
+
+
+def test_the_id_of_a_secret_is_stable_and_slow_to_compute(monkeypatch):
+    """A guess needs 16 MiB; one of a masked record needs a single BLAKE2b."""
+    calls = []
+    scrypt = secret_module.hashlib.scrypt
+    monkeypatch.setattr(secret_module.hashlib, "scrypt", lambda *a, **k: calls.append(k) or scrypt(*a, **k))
+    secret_id.cache_clear()
+    assert (secret_id(SECRET), secret_id(SECRET), len(calls)) == ("560a7547e10ea0fc", "560a7547e10ea0fc", 1)
+    assert 128 * calls[0]["n"] * calls[0]["r"] >= 16 * 2**20
+    assert secret_id(SECRET + b"!") != secret_id(SECRET)
+
+
+def test_a_process_with_another_secret_than_its_configuration_names_does_not_start(data, tmp_path):
+    written_files(tmp_path, secret=SECRET)
+    source = {"secret": {"file": "secret"}}
+    other = parse_configuration(data(**source, secret_id="0" * 16), folder=tmp_path)
+    for read in (own_secret_id, required_secret_id):
+        with pytest.raises(ConfigurationError, match=f"^secret_id: is {'0' * 16}, but the secret has the id 560a7547"):
+            read(other)
+    same = parse_configuration(data(**source, secret_id=secret_id(SECRET)), folder=tmp_path)
+    assert own_secret_id(same) == required_secret_id(same) == secret_id(SECRET)
+
+
+def test_a_process_without_the_secret_requires_the_configured_id(parse):
+    assert required_secret_id(parse()) is None
+    assert required_secret_id(parse(secret={"file": "nowhere"}, secret_id="a" * 16)) == "a" * 16
 
 
 @pytest.mark.parametrize("raw", [b"", b"\n", b"0123456789abcde", b"0123456789abcde\n"])

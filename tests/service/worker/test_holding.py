@@ -33,6 +33,14 @@ def test_refused_statistics_are_the_reason_while_no_version_is_active(bench: Ben
     assert bench.metric("statistics_refused_total") == 1
 
 
+def test_another_masking_secret_is_a_reason_of_its_own(bench: Bench) -> None:
+    bench.health.reason("start", None)
+    bench.active.refused, bench.active.other_secret = "version 3 was refused: it is for another one", True
+    bench.worker.turn()
+    assert bench.health.reasons == ("another masking secret: version 3 was refused: it is for another one",)
+    assert holding(bench) == {HoldReason.OTHER_SECRET}
+
+
 def test_refused_statistics_are_a_note_while_another_version_is_active(bench: Bench) -> None:
     bench.health.reason("start", None)
     bench.active.version, bench.active.refused, bench.active.refusals = 2, "version 3 was refused", 1

@@ -106,6 +106,39 @@ def active(mechanism: FakeMechanism) -> ActiveStatistics:
     return ActiveStatistics(FakeMasking(mechanism))
 
 
+OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
+
+
+@pytest.fixture
+def own(mechanism: FakeMechanism) -> ActiveStatistics:
+    """The statistics of a worker whose secret has the id ``OWN``."""
+    return ActiveStatistics(FakeMasking(mechanism), OWN)
+
+
+def test_a_version_for_another_secret_ends_the_one_in_force(own: ActiveStatistics) -> None:
+    assert own.consider(published(message(1, secret_id=OWN)))
+    assert not own.consider(published(message(2, secret_id=ANOTHER)))
+    assert (own.version, own.other_secret, own.refusals) == (0, True, 1)
+    assert own.refused is not None
+    assert own.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
+
+
+def test_no_older_version_is_taken_instead_of_one_for_another_secret(own: ActiveStatistics) -> None:
+    assert not own.consider(published(message(1, secret_id=OWN), message(2, secret_id=ANOTHER)))
+    assert own.version == 0
+
+
+def test_masking_goes_on_with_a_version_for_the_own_secret(own: ActiveStatistics) -> None:
+    own.consider(published(message(1, secret_id=ANOTHER)))
+    assert own.consider(published(message(2, secret_id=OWN)))
+    assert (own.version, own.other_secret, own.refused) == (2, False, None)
+
+
+def test_a_version_of_an_older_release_is_accepted(own: ActiveStatistics) -> None:
+    assert own.consider(published(message(1)))
+    assert own.version == 1
+
+
 def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
     assert active.consider(published(message(1), message(3), message(2)))
     assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])

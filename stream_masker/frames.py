@@ -6,6 +6,7 @@ import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from inspect import signature
 from typing import Any, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -16,7 +17,9 @@ from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candi
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
+from stream_masker.core.random.keys import checked_seed
 from stream_masker.core.table import DataFrame, WrappedTable, as_records
+from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
 from stream_masker.summary import MaskingReport, chances_plot, three_sentences
@@ -78,6 +81,10 @@ def mask_frame(
     return masker.fit_transform(frame)
 
 
+OWN_PARAMETERS = ("taxonomies", "numeric", "window", "seed")
+"""The parameters of a mechanism that are not options of ``mask_frame``."""
+
+
 class FrameMasker:
     """Masking of tables in the manner of scikit-learn: ``fit`` learns statistics, ``transform`` masks with them.
 
@@ -104,6 +111,7 @@ class FrameMasker:
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
         _check_arguments(attributes, keep, numeric, key)
+        checked_seed(seed)
         self._given = {
             "attributes": attributes,
             "keep": keep,
@@ -193,10 +201,13 @@ class FrameMasker:
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
         numeric, options = self._numeric, self._options
         chosen = self._mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
-        masker = mechanism_type(chosen)(
+        kind = mechanism_type(chosen)
+        completed = _completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
+        require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], chosen)
+        masker = kind(
             taxonomies,
             **({"numeric": numeric} if numeric else {}),
-            **_completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric)),
+            **completed,
             window=max(1, rows.table.size),
             seed=self._seed,
         )
@@ -261,8 +272,14 @@ def _check_arguments(
     attributes: Mapping[str, Vocabulary], keep: Sequence[str], numeric: Mapping[str, Numeric] | None, key: str | None
 ) -> None:
     """Raise ParameterError for arguments of another kind; the message says what is allowed."""
+    require_mapping("attributes", attributes, "{'principal': 'icd10cm'}")
+    if numeric is not None:
+        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
+    if key is not None:
+        require_type("key", key, str)
     if isinstance(keep, str):
         raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
+    require_texts("keep", keep)
 
 
 def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str]) -> None:
@@ -279,7 +296,8 @@ def _concepts(name: str, given: Vocabulary, unknown: UnknownPolicy) -> ConceptMa
         return ConceptMap(given, unknown=unknown)
     if not isinstance(given, str | Ontology):
         raise ParameterError(
-            f"the concepts of {name!r} are of type {type(given).__name__}: use a Taxonomy, Ontology or name"
+            f"the concepts of {name!r} are of type {type(given).__name__}: use an Ontology, a Taxonomy or a name, such "
+            "as 'icd10cm'"
         )
     ontology = Ontology.load(given) if isinstance(given, str) else given
     return ConceptMap(ontology.taxonomy(), unknown=unknown, ontology=ontology)

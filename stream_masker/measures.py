@@ -61,6 +61,8 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
 
 
 def _encoded(mechanism: WindowedMechanism[Any], original: Records, masked: Records) -> tuple[Batch, Batch]:
+    if not isinstance(mechanism, WindowedMechanism):
+        raise ParameterError(f"mechanism is of type {type(mechanism).__name__}: use the mechanism that masked them")
     before, after = mechanism.encode(_sequence(original)), mechanism.encode(_sequence(masked))
     if before.size != after.size:
         raise ParameterError(f"there are {before.size} original records and {after.size} masked ones: give the same")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from math import isnan
 from typing import Any, Protocol, Self
 
@@ -45,12 +46,18 @@ class WrappedTable:
             raise ParameterError(
                 "a table needs narwhals: pip install narwhals, or '.[frames]' in a clone of stream-masker"
             ) from None
+        names = getattr(frame, "columns", ())
+        if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
+            raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")
         try:
             wrapped = narwhals.from_native(frame, eager_only=True)
+            list(wrapped.columns)
         except TypeError:
             raise ParameterError(
                 f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
             ) from None
+        except narwhals.exceptions.DuplicateError:
+            raise ParameterError("two columns of the frame have the same name: rename one of them") from None
         return cls(narwhals, narwhals.maybe_reset_index(wrapped), narwhals.maybe_get_index(wrapped))
 
     @property
@@ -158,14 +165,40 @@ def _is_nan(value: object) -> bool:
     return isinstance(value, float) and isnan(value)
 
 
-def as_records(records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str]) -> Sequence[Mapping[str, Any]]:
+def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
+    """Raise ParameterError if names of attributes seem to be misspelt.
+
+    That is so if there are fields, but no attribute; or if a field that is no attribute resembles a missing one.
+    ``whose``: what has the fields, for the message.
+    """
+    missing = [name for name in names if name not in given]
+    unknown = sorted(str(name) for name in given if name not in names)
+    if not missing or not unknown:
+        return
+    folded = {name.casefold(): name for name in unknown}
+    if len(missing) == len(names) or any(get_close_matches(name.casefold(), folded, cutoff=0.8) for name in missing):
+        has = "has" if whose.startswith("no") else "has no"
+        raise ParameterError(
+            f"{whose} {has} {missing[0]!r}, but {', '.join(map(repr, unknown[:5]))}: the attributes are "
+            f"{', '.join(map(repr, names))}; give None for an absent value"
+        )
+
+
+def as_records(
+    records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str], *, required: Sequence[str] = ()
+) -> Sequence[Mapping[str, Any]]:
     """Return records as a sequence; of a table the columns of these names, where missing cells are None.
 
-    Raises like ``WrappedTable.of``.
+    Raises like ``WrappedTable.of``, and ParameterError for a table that lacks some of the ``required`` columns but has
+    columns of unknown names.
     """
+    if isinstance(records, Mapping | str) or not (hasattr(records, "columns") or isinstance(records, Iterable)):
+        raise ParameterError(f"records is of type {type(records).__name__}: use a list of records, or a table")
     if not hasattr(records, "columns"):
         return records if isinstance(records, Sequence) else list(records)
     table = WrappedTable.of(records)
+    if not set(required) <= set(table.columns):
+        check_fields("the table", table.columns, names)
     columns = {name: [_plain(value) for value in table.values(name)] for name in names if name in table.columns}
     return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from difflib import get_close_matches
+
 import numpy as np
 
 from stream_masker.errors import ParameterError
@@ -16,7 +19,45 @@ def require_one_of(name: str, given: object, allowed: tuple[str, ...]) -> None:
 def require_type(description: str, given: object, wanted: type) -> None:
     """Raise ParameterError unless ``given`` is an instance of ``wanted``."""
     if not isinstance(given, wanted):
-        raise ParameterError(f"{description} is a {type(given).__name__}: use a {wanted.__name__}")
+        raise ParameterError(f"{description} is of type {type(given).__name__}: use a {wanted.__name__}")
+
+
+def require_mapping(name: str, given: object, example: str) -> None:
+    """Raise ParameterError unless ``given`` is a mapping from texts; ``example``: one that is allowed."""
+    if not isinstance(given, Mapping):
+        raise ParameterError(f"{name} is of type {type(given).__name__}: use a mapping, such as {example}")
+    for key in given:
+        if not isinstance(key, str):
+            raise ParameterError(f"{name} has the key {key!r}: use names as texts, such as {example}")
+
+
+def require_texts(name: str, given: object) -> None:
+    """Raise ParameterError unless ``given`` is a sequence of texts and not a text itself."""
+    if isinstance(given, str) or not isinstance(given, Collection):
+        raise ParameterError(f"{name} is of type {type(given).__name__}: use a list of texts")
+    for text in given:
+        if not isinstance(text, str):
+            raise ParameterError(f"{name} has the element {text!r}: use texts")
+
+
+def require_known(names: Collection[str], allowed: Collection[str], whose: str) -> None:
+    """Raise ParameterError for a parameter that does not exist; ``whose``: what has the allowed ones."""
+    for name in names:
+        if name not in allowed:
+            close = get_close_matches(name, allowed, n=1)
+            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(allowed)}"
+            raise ParameterError(f"{whose} has no parameter {name!r}: {advice}")
+
+
+def require_keys(keys: object, size: int) -> None:
+    """Raise ParameterError unless there is one key of bytes for each of ``size`` records."""
+    if isinstance(keys, bytes | str) or not isinstance(keys, Sequence):
+        raise ParameterError(f"keys is of type {type(keys).__name__}: use a list with the bytes of each record's key")
+    for index, key in enumerate(keys):
+        if not isinstance(key, bytes | bytearray | memoryview):
+            raise ParameterError(f"keys[{index}] is of type {type(key).__name__}: use bytes, as text.encode() gives")
+    if len(keys) != size:
+        raise ParameterError(f"there are {len(keys)} keys for {size} records")
 
 
 def number_between(name: str, given: object, low: float, high: float) -> float:

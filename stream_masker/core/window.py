@@ -77,14 +77,18 @@ class SlidingWindow:
         return live[kept]
 
 
-def _check_limits(records: int | None, age: float | None) -> None:
-    if records is not None and records < 1:
-        raise ParameterError(f"a window of {records} records is not allowed: use 1 or more, or None for no limit")
-    if age is not None and not age > 0:
+def _check_limits(records: object, age: object) -> None:
+    if records is not None and (isinstance(records, bool) or not isinstance(records, int) or records < 1):
+        raise ParameterError(
+            f"a window of {records!r} records is not allowed: use a whole number of 1 or more, or None for no limit"
+        )
+    if age is not None and (not isinstance(age, int | float | np.number) or not age > 0):
         raise ParameterError(f"a window age of {age} s is not allowed: use more than 0, or None for no limit")
 
 
 def _seconds(time: float | None, age: float | None) -> float:
+    if time is not None and not isinstance(time, int | float):
+        raise ParameterError(f"time is of type {type(time).__name__}: use seconds as a number")
     if age is None:
         return 0.0
     if time is None or not math.isfinite(time):

@@ -114,7 +114,7 @@ def records_of(tau: Taxonomy, codes: np.ndarray, number: int) -> tuple[list[dict
 
 def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> SemanticNoise:
     """Return a mechanism calibrated on a batch."""
-    noise = SemanticNoise(dict.fromkeys(NAMES, tau), reference=reference, rounding=rounding, seed=b"benchmark")
+    noise = SemanticNoise(dict.fromkeys(NAMES, tau), reference=reference, rounding=rounding, seed=b"benchmark.......")
     noise.learn_many(records_of(tau, codes, 0)[0])
     noise.calibrate()
     return noise

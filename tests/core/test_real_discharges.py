@@ -85,7 +85,7 @@ def determined_and_certain(made, counts):
 
 @pytest.mark.parametrize("name", sorted(name for name, one in MECHANISMS.items() if not one.needs_group))
 def test_no_method_determines_a_changed_code_by_default(name, some_counts, distance):
-    made = MECHANISMS[name](dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), seed=b"sixteen bytes..")
+    made = MECHANISMS[name](dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), seed=b"sixteen bytes...")
     assert [determined for determined, _ in determined_and_certain(made, some_counts)] == [0.0, 0.0]
 
 
@@ -103,7 +103,7 @@ def test_large_groups_protect_less(name, parameters, small, large, counts, dista
     """The table of docs/security.md."""
     taxonomies = dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy)
     for records, expected in ((50, small), (1_000, large)):
-        made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes..", **parameters)
+        made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes...", **parameters)
         found = made.with_statistics(made.compute(counts, version=1), counts).risk()
         assert found.vulnerability["diag_1"] == pytest.approx(expected, abs=0.01)
 
@@ -123,14 +123,14 @@ def test_large_groups_protect_less(name, parameters, small, large, counts, dista
 def test_several_masks_of_a_person_tell_more(name, parameters, small, large, records, counts, distance):
     """The table of docs/security.md. Scheduled: its large groups; the test above shows what these disclose at once."""
     taxonomies = dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy)
-    made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes..", **parameters)
+    made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes...", **parameters)
     made = made.with_statistics(made.compute(counts, version=1), counts)
     found = [made.repeated_risk(repeats=n, draws=4_000).given_value["diag_1"] for n in (1, 5, 16)]
     assert found == pytest.approx(small if records == 50 else large, abs=0.02)
 
 
 def test_certain_guesses_of_codes_that_stay_are_not_determined(counts, distance):
-    made = Pram(dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), retention=0.9, seed=b"sixteen bytes..")
+    made = Pram(dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy), retention=0.9, seed=b"sixteen bytes...")
     for determined, certain in determined_and_certain(made, counts):
         assert determined == 0.0
         assert certain == pytest.approx(1.0, abs=0.01)

@@ -41,7 +41,7 @@ def original():
 @cache
 def measured(name, **parameters):
     tau, batch = original()
-    made = mechanism(name)({"a": tau, "b": tau}, seed=b"s", **parameters)
+    made = mechanism(name)({"a": tau, "b": tau}, seed=b"s...............", **parameters)
     sizes = [len(tau)] * 2
     before = made.compute(count_batch(batch, sizes), version=1)
     made.restore(made.snapshot_of(before))

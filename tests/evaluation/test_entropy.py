@@ -83,7 +83,7 @@ def test_the_posterior_follows_from_bayes_theorem():
 
 def masked_bank(kind=Vicus, **parameters):
     taxonomies = flat_taxonomies(BANK)
-    mechanism = kind(taxonomies, seed=b"s", **parameters)
+    mechanism = kind(taxonomies, seed=b"s...............", **parameters)
     mechanism.learn_many(BANK)
     mechanism.calibrate()
     batch = batch_of(BANK, taxonomies)

@@ -52,7 +52,16 @@ def file():
 def made(kind, k1, k2):
     records, taxonomies, _ = file()
     mechanism = kind(
-        taxonomies, threshold=0.6, c1=0.6, c2=0.4, k1=k1, k2=k2, parts=4, part_size=2, window=len(records), seed=b"s"
+        taxonomies,
+        threshold=0.6,
+        c1=0.6,
+        c2=0.4,
+        k1=k1,
+        k2=k2,
+        parts=4,
+        part_size=2,
+        window=len(records),
+        seed=b"s...............",
     )
     mechanism.learn_many(records)
     mechanism.calibrate()

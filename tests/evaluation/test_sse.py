@@ -33,7 +33,7 @@ def test_sse_is_the_sum_of_squared_distances():
 def test_there_is_a_row_for_each_k():
     rng = np.random.default_rng(2)
     batch = Batch(40, (column(*rng.integers(1, 6, 40)),), numeric=rng.random((40, 1)) * 9e6)
-    rows = list(sse_rows(batch, {"x": TAU}, {"charge": Numeric()}, secret=b"s", ks=(2, 8)))
+    rows = list(sse_rows(batch, {"x": TAU}, {"charge": Numeric()}, secret=b"sixteen bytes or more", ks=(2, 8)))
     assert [(row.k, row.variant) for row in rows] == [(2, "classic"), (2, "semantic"), (8, "classic"), (8, "semantic")]
     assert all(row.anonymity >= row.k for row in rows)
 
@@ -68,7 +68,9 @@ def by_k(rows, name):
 def test_marginality_has_a_smaller_error_for_a_single_diagnosis(chapter):
     """2013, tables 4 and 5: less than 3/4 of the classic error for k ≥ 4 (printed: 67% to 24%)."""
     tau, codes, _ = chapter
-    rows = list(sse_rows(Batch(len(codes), (Column(codes),)), {"code": tau}, secret=b"s", ks=(2, 4, 12, 20)))
+    rows = list(
+        sse_rows(Batch(len(codes), (Column(codes),)), {"code": tau}, secret=b"sixteen bytes or more", ks=(2, 4, 12, 20))
+    )
     classic, semantic = by_k(rows, "code")
     assert all(row.anonymity >= row.k for row in rows)
     assert semantic[0] <= classic[0]
@@ -80,7 +82,7 @@ def test_with_numbers_it_has_a_smaller_error_for_the_diagnosis_and_the_same_for_
     """2013, tables 2 and 3, with equation 7 as printed: numeric errors are almost equal, others smaller."""
     tau, codes, numbers = chapter
     batch = Batch(len(codes), (Column(codes),), numeric=numbers)
-    rows = list(sse_rows(batch, {"code": tau}, KINDS, secret=b"s", ks=(4, 12)))
+    rows = list(sse_rows(batch, {"code": tau}, KINDS, secret=b"sixteen bytes or more", ks=(4, 12)))
     classic, semantic = by_k(rows, "code")
     assert all(s < c for s, c in zip(semantic, classic, strict=True))
     for name in KINDS:
@@ -91,7 +93,19 @@ def test_balanced_weights_reduce_the_error_of_the_diagnosis(chapter):
     tau, codes, numbers = chapter
     batch = Batch(len(codes), (Column(codes),), numeric=numbers)
     paper, balanced = (
-        next(iter(sse_rows(batch, {"code": tau}, KINDS, secret=b"s", ks=(5,), variants=("semantic",), scaling=scaling)))
+        next(
+            iter(
+                sse_rows(
+                    batch,
+                    {"code": tau},
+                    KINDS,
+                    secret=b"sixteen bytes or more",
+                    ks=(5,),
+                    variants=("semantic",),
+                    scaling=scaling,
+                )
+            )
+        )
         for scaling in ("paper", "balanced")
     )
     assert balanced.sse["code"] < paper.sse["code"] / 5

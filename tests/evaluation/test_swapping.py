@@ -17,7 +17,7 @@ from stream_masker.evaluation.swapping import METHODS, NO_INTERVAL, swapping_row
 
 pytestmark = pytest.mark.scheduled
 
-SECRETS = [b"the first secret", b"the second one"]
+SECRETS = [b"the first secret", b"the second secret"]
 KS = (2, 10, 100)
 PAIR = ("a", "b")
 

@@ -142,7 +142,7 @@ def test_sums_do_not_depend_on_their_order(numbers, random):
 
 def mechanism(tau, **parameters):
     numeric = {"x": Numeric(minimum=0, maximum=60, integer=True), "y": Numeric()}
-    return Microaggregation({"a": tau, "b": tau}, numeric=numeric, seed=b"seed", **{"k": 3} | parameters)
+    return Microaggregation({"a": tau, "b": tau}, numeric=numeric, seed=b"seed............", **{"k": 3} | parameters)
 
 
 @settings(deadline=None, max_examples=40)

@@ -38,7 +38,7 @@ class DischargeBench:
             unit=None if unit is None else compile_path(unit),
         )
         parameters = parameters or {"alpha": 0.3, "reference": "pair", "rounding": "ceil"}
-        self.mechanism = mechanism(dict.fromkeys(NAMES, self.tau), seed=b"seed", **parameters)
+        self.mechanism = mechanism(dict.fromkeys(NAMES, self.tau), seed=b"seed............", **parameters)
         self.masker = RecordMasker(self.plan, self.mechanism, b"secret")
         self.sample = self.masker.count(self.values)
         statistics = self.mechanism.compute(self.sample.counts, version=1)

@@ -12,6 +12,7 @@ from stream_masker.core.distance.measures import (
     LogTaxonomic,
     WuPalmer,
     distance_by_name,
+    require_distance,
 )
 
-__all__ = ["DISTANCES", "ConceptsLike", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name"]
+__all__ = ["DISTANCES", "ConceptsLike", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name", "require_distance"]

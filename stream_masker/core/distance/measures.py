@@ -28,6 +28,14 @@ PAIRS_FOR_INDEX = 0.25
 """The pair index is built when at least this many pairs are requested at once, as a share of the concepts."""
 
 
+def require_distance(name: str, given: object) -> None:
+    """Raise ParameterError unless ``given`` is a distance."""
+    if not isinstance(given, Distance):
+        raise ParameterError(
+            f"{name} is of type {type(given).__name__}: use a distance, such as WuPalmer(ontology.taxonomy())"
+        )
+
+
 class Distance(ABC):
     """A semantic distance sd: τ × τ → [0, 1]; symmetric, and 0 for equal concepts. Immutable.
 
@@ -38,7 +46,14 @@ class Distance(ABC):
     kind: ClassVar[int]
 
     def __init__(self, taxonomy: Taxonomy) -> None:
-        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root."""
+        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root.
+
+        Raises ParameterError for anything else.
+        """
+        if not isinstance(taxonomy, Taxonomy):
+            raise ParameterError(
+                f"taxonomy is of type {type(taxonomy).__name__}: use a Taxonomy, such as ontology.taxonomy()"
+            )
         self.taxonomy = taxonomy
 
     def __call__(self, c1: str, c2: str) -> float:

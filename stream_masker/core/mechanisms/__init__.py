@@ -78,8 +78,10 @@ __all__ = [
 ]
 
 
-def mechanism(name: str) -> Callable[..., WindowedMechanism[Any]]:
+def mechanism(name: object) -> Callable[..., WindowedMechanism[Any]]:
     """Return the class of the mechanism with that name. Raises ParameterError if there is none."""
-    if name not in MECHANISMS:
+    if name in MECHANISMS.values() or isinstance(name, WindowedMechanism):
+        raise ParameterError("mechanism is a class or an object: use its name, such as 'semantic_noise'")
+    if not isinstance(name, str) or name not in MECHANISMS:
         raise ParameterError(f"mechanism={name!r} is not allowed: use {' or '.join(MECHANISMS)}")
     return MECHANISMS[name]

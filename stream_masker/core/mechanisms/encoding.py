@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain, pairwise, repeat
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain, islice, pairwise, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,21 +11,40 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.table import check_fields
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 NO_CONCEPT = ""
 """The id that replaces an absent value in a lookup. No concept has an empty id, so the lookup yields ``ABSENT``."""
 
+NAMED_RECORDS = 100
+"""The number of records whose names are compared first: nearly always they have all attributes."""
 
-def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy]) -> Batch:
+
+def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, others: Collection[str] = ()) -> Batch:
     """Encode records as a batch. Fields that are not attributes are ignored; a missing attribute is absent.
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
-    for a value that is not a concept id, a list of them, or None, and for an attribute with lists in some records and
-    single ids in others.
+    for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
+    single ids in others, and for names of attributes that seem to be misspelt (``core.table.check_fields``).
+
+    ``others``: the names of attributes without a taxonomy.
     """
+    _check_names(records, taxonomies, others)
     columns = tuple(encode_column(name, _values_of(name, records), tau) for name, tau in taxonomies.items())
     return Batch(len(records), columns)
+
+
+def _check_names(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], others: Collection[str]) -> None:
+    for index, record in enumerate(records):
+        if not isinstance(record, Mapping):
+            raise ParameterError(
+                f"record {index} is of type {type(record).__name__}: use a mapping from attributes to concept ids"
+            )
+    missing = taxonomies.keys() - set().union(*islice(records, NAMED_RECORDS))
+    if missing and records:
+        given = set().union(*records)
+        check_fields("no record" if len(records) > 1 else "the record", given, [*taxonomies, *others])
 
 
 def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
@@ -90,7 +109,7 @@ def _encoding_error(name: str, index: int, value: object) -> ParameterError | Un
         return UnknownConceptError(message, position=index)
     return ParameterError(
         f"attribute {name!r} of record {index} is neither a concept id, a list of them, nor None: "
-        f"it holds a {type(value).__name__}"
+        f"it is of type {type(value).__name__}"
     )
 
 

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
 from numbers import Real
 from typing import Any, TypeAlias
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_type
+from stream_masker.core.validation import require_known, require_mapping, require_type
 from stream_masker.errors import ParameterError
 
 REFERENCES = ("mean", "pair", "root")
@@ -39,8 +40,23 @@ def checked_attributes(
     if not taxonomies and not numeric:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
     for name, tau in taxonomies.items():
-        require_type(f"the taxonomy of {name!r}", tau, Taxonomy)
+        if not isinstance(tau, Taxonomy):
+            raise ParameterError(
+                f"the taxonomy of {name!r} is of type {type(tau).__name__}: use a Taxonomy, as in {EXAMPLE_TAXONOMIES}"
+            )
     return tuple(taxonomies)
+
+
+EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
+
+
+def check_arguments(mechanism: type[Any], positional: Sequence[object], parameters: Mapping[str, object]) -> None:
+    """Raise ParameterError for arguments of another kind, and for parameters that a mechanism does not have."""
+    require_known(parameters, signature(mechanism).parameters, mechanism.__name__)
+    for taxonomies in (*positional[:1], *(parameters[name] for name in ("taxonomies",) if name in parameters)):
+        require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
+    if parameters.get("numeric") is not None:
+        require_mapping("numeric", parameters["numeric"], "{'age': Numeric(integer=True)}")
 
 
 def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:
@@ -101,6 +117,8 @@ def _reject_pairs(pairs: AttributePairs | None) -> None:
 def _checked_pairs(
     pairs: AttributePairs | None, taxonomies: Mapping[str, Taxonomy], correlated: bool
 ) -> AttributePairs:
+    if pairs is not None and any(isinstance(pair, str) for pair in pairs):
+        raise ParameterError(f"pairs={pairs!r} is not allowed: use pairs of names, such as pairs=[('first', 'second')]")
     attributes = tuple(taxonomies)
     groups = [attributes] if pairs is None else [tuple(pair) for pair in pairs]
     counts = Counter(name for pair in groups for name in pair)

@@ -24,7 +24,7 @@ from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.distinct import KeyHasher
-from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret
+from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret, checked_seed
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
@@ -37,7 +37,7 @@ from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.units import key_slots
 from stream_masker.core.table import DataFrame, as_records
-from stream_masker.core.validation import whole_number
+from stream_masker.core.validation import require_keys, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -77,6 +77,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
         """Remember the given parameters, for ``repr``."""
+        if taxonomies or parameters:
+            options.check_arguments(cls, taxonomies, parameters)
         self = super().__new__(cls)
         self._given = {name: value for name, value in parameters.items() if name not in ("taxonomies", "seed")}
         return self
@@ -121,7 +123,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
         self._rollup_depth = rollup_depth
-        self._seed = checked_secret(seed)
+        self._seed = checked_secret(checked_seed(seed))
         self._hasher = KeyHasher(seed)
         self._statistics: Statistics | None = None
         self._counts: Counts | None = None
@@ -155,13 +157,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         that is neither None nor a number that the attribute allows.
         """
         records = self._as_records(records)
-        batch = encoding.encode(records, self._taxonomies)
+        batch = encoding.encode(records, self._taxonomies, others=self._numeric)
         return (
             replace(batch, numeric=numeric_encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
         )
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
-        return as_records(records, (*self._attributes, *self._numeric))
+        return as_records(records, (*self._attributes, *self._numeric), required=self._attributes)
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
@@ -179,8 +181,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         time: float | None = None,
     ) -> None:
         batch = self.encode(self._as_records(records))
-        if keys is not None and len(keys) != batch.size:
-            raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
+        if keys is not None:
+            require_keys(keys, batch.size)
         slots = None if keys is None else key_slots(self._hasher.hashes(keys))
         self._window.add(replace(batch, slots=slots), time)
 
@@ -306,6 +308,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         Raises StatisticsError, and changes nothing, if its mechanism, format, attributes or taxonomies differ, or if
         its statistics cannot be used for masking.
         """
+        require_mapping("snapshot", snapshot, "what snapshot() returns")
         statistics = Statistics.from_dict(snapshot.get("statistics", {}))
         expected = self.snapshot_of(statistics)
         for name in ("mechanism", "format", "taxonomies"):
@@ -368,6 +371,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise ParameterError(f"there are {len(keys)} keys for {batch.size} records")
 
     def _mask_many(self, records: Sequence[Record], batch: Batch, keys: Sequence[bytes]) -> list[dict[str, Value]]:
+        require_keys(keys, batch.size)
         masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._seed, keys)))
         for name, column in zip(self._attributes, batch.columns, strict=True):
             if column.is_array:
@@ -376,7 +380,16 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
 
 def _distance(choice: DistanceChoice, taxonomy: Taxonomy) -> Distance:
-    return distance_by_name(choice, taxonomy) if isinstance(choice, str) else choice(taxonomy)
+    if isinstance(choice, str):
+        return distance_by_name(choice, taxonomy)
+    _check_distance(choice)
+    return choice(taxonomy)
+
+
+def _check_distance(choice: object) -> None:
+    """Raise ParameterError for an object that is no class of distances."""
+    if isinstance(choice, Distance) or not callable(choice):
+        raise ParameterError(f"distance is of type {type(choice).__name__}: use wu_palmer, log_taxonomic, or a class")
 
 
 def _leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:

@@ -85,6 +85,10 @@ class ConceptMap:
         """
         if unknown not in get_args(UnknownPolicy):
             raise ParameterError(f"unknown={unknown!r} is not allowed: use {', '.join(get_args(UnknownPolicy))}")
+        if not isinstance(taxonomy, Taxonomy):
+            raise ParameterError(
+                f"taxonomy is of type {type(taxonomy).__name__}: use a Taxonomy, such as ontology.taxonomy()"
+            )
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _mapped_positions(mapping or {}, taxonomy)
@@ -93,6 +97,8 @@ class ConceptMap:
 
     def find(self, value: str) -> Match:
         """Return the concept of a value; cached."""
+        if not isinstance(value, str):
+            raise ParameterError(f"value is of type {type(value).__name__}: use a text")
         match = self._cache.get(value)
         return self._find(value) if match is None else match
 

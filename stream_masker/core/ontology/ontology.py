@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -43,6 +43,8 @@ class Ontology:
 
         Raises OntologyError, or the subclass that describes the problem.
         """
+        if not isinstance(source, str | Path):
+            raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
         return cls(load_data(source))
 
     @classmethod
@@ -58,7 +60,7 @@ class Ontology:
         twice), CycleError, SeveralRootsError.
         """
         parents: dict[str, list[str]] = {}
-        for child, parent in edges:
+        for child, parent in _checked_links(edges):
             parents.setdefault(parent, [])
             parents.setdefault(child, []).append(parent)
         return cls.from_parents(parents, labels, synonyms)
@@ -172,3 +174,13 @@ def _subtaxonomy(tau: Taxonomy, position: int) -> Taxonomy:
         tau.ids.take(kept), tau.labels.take(kept), index[children[inside]], index[tau.parents[inside]]
     )
     return taxonomy
+
+
+def _checked_links(edges: object) -> Iterator[tuple[str, str]]:
+    """Yield the links. Raises ParameterError for one that is not a pair of texts."""
+    if isinstance(edges, str | dict) or not isinstance(edges, Iterable):
+        raise ParameterError(f"edges is of type {type(edges).__name__}: use a list of (child, parent), both texts")
+    for index, link in enumerate(edges):
+        if isinstance(link, str) or len(link) != 2 or not all(isinstance(concept, str) for concept in link):
+            raise ParameterError(f"edges[{index}]={link!r} is not allowed: use (child, parent), both texts")
+        yield link[0], link[1]

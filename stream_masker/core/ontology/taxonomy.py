@@ -15,7 +15,7 @@ from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.lookup import TextLookup
 from stream_masker.core.ontology.text_table import TextTable, encoded
-from stream_masker.errors import UnknownConceptError
+from stream_masker.errors import ParameterError, UnknownConceptError
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +196,8 @@ class Taxonomy:
 
         Raises UnknownConceptError, with the index of the first unknown id, if the taxonomy does not hold all of them.
         """
+        if isinstance(values, str):
+            raise ParameterError("the concepts are one text: use a list of concept ids, such as ['I10']")
         positions = self._lookup.find_all(values if isinstance(values, list) else list(values))
         if positions.size and positions.min() < 0:
             index = int(np.argmax(positions < 0))

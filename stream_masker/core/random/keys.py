@@ -145,6 +145,20 @@ def checked_secret(secret: bytes) -> bytes:
     return secret if len(secret) <= hashlib.blake2b.MAX_KEY_SIZE else hashlib.blake2b(secret).digest()
 
 
+MIN_SEED_BYTES = 16
+"""The minimum length of the secret of a mechanism: 128 bits, as a configuration demands."""
+
+
+def checked_seed(seed: object) -> bytes:
+    """Return the seed of a mechanism. Raises ParameterError unless it is at least ``MIN_SEED_BYTES`` bytes."""
+    if not isinstance(seed, bytes) or len(seed) < MIN_SEED_BYTES:
+        given = f"{len(seed)} bytes" if isinstance(seed, bytes) else f"of type {type(seed).__name__}"
+        raise ParameterError(
+            f"seed is {given}: use at least {MIN_SEED_BYTES} secret bytes, such as secrets.token_bytes(32)"
+        )
+    return seed
+
+
 def length_prefixed(data: bytes) -> bytes:
     return len(data).to_bytes(4, "little") + data
 

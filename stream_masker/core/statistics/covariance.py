@@ -20,7 +20,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import ConceptsLike, Distance
+from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
@@ -150,6 +150,8 @@ class PairTable:
 
 
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> SparseCounts:
+    require_distance("d_a", d_a)
+    require_distance("d_b", d_b)
     first, second = d_a.encode(a), d_b.encode(b)
     if len(first) != len(second):
         raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")

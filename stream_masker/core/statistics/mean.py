@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.distance import ConceptsLike, Distance
+from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.statistics.counts import SparseCounts, count_keys
 from stream_masker.core.statistics.marginal import Marginal
@@ -22,7 +22,8 @@ def semantic_mean(values: ConceptsLike, d: Distance) -> str:
     depth, then of smallest id. Raises StatisticsError if there are no values, and UnknownConceptError for a value
     outside the taxonomy.
     """
-    return d.taxonomy.ids[mean_from_counts(value_counts(values, d), d)]
+    mean = mean_from_counts(value_counts(values, d), d)
+    return d.taxonomy.ids[mean]
 
 
 def semantic_variance(values: ConceptsLike, d: Distance) -> float:
@@ -32,6 +33,7 @@ def semantic_variance(values: ConceptsLike, d: Distance) -> float:
 
 def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
     """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
+    require_distance("the distance", d)
     return count_keys(d.encode(values).astype(np.int64))
 
 

@@ -68,7 +68,7 @@ def test_each_value_is_epsilon_locally_private(tau, epsilon):
 
 
 def made(tau=TREE, **parameters):
-    mechanism = Exponential({"a": tau, "b": tau}, seed=b"a seed", **parameters)
+    mechanism = Exponential({"a": tau, "b": tau}, seed=b"a seed..........", **parameters)
     mechanism.learn_many([{"a": "c1", "b": "c2"}, {"a": "c3", "b": "c4"}])
     mechanism.calibrate()
     return mechanism
@@ -96,7 +96,7 @@ def test_epsilon_can_differ_by_attribute():
 
 def test_masked_values_do_not_depend_on_the_window():
     codes = np.arange(len(TREE), dtype=np.int32)
-    other = Exponential({"a": TREE, "b": TREE}, seed=b"a seed")
+    other = Exponential({"a": TREE, "b": TREE}, seed=b"a seed..........")
     other.learn_many([{"a": "c20", "b": "c21"}] * 3)
     other.calibrate()
     np.testing.assert_array_equal(
@@ -107,7 +107,7 @@ def test_masked_values_do_not_depend_on_the_window():
 @pytest.mark.parametrize("tau", [TREE, GRAPH], ids=["tree", "graph"])
 def test_masks_do_not_change_when_the_window_slides(tau):
     rng = np.random.default_rng(3)
-    mechanism = Exponential({"a": tau, "b": tau}, epsilon=3.0, window=100, seed=b"a seed")
+    mechanism = Exponential({"a": tau, "b": tau}, epsilon=3.0, window=100, seed=b"a seed..........")
     codes = np.repeat(np.arange(len(tau), dtype=np.int32), 20)
     masks, means = [], []
     for first in range(0, len(tau) - 5, 5):
@@ -152,4 +152,4 @@ def test_a_taxonomy_with_a_single_concept():
 )
 def test_errors_name_the_allowed_parameters(given, allowed):
     with pytest.raises(ParameterError, match=allowed):
-        Exponential({"a": TREE, "b": TREE}, seed=b"s", **given)
+        Exponential({"a": TREE, "b": TREE}, seed=b"s...............", **given)

@@ -15,7 +15,7 @@ from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.distances import LogTaxonomic
 from stream_masker.errors import AnonymityError, ParameterError, StatisticsError
 
-SEED = b"seed"
+SEED = b"seed............"
 RNG = np.random.default_rng(12)
 TAU = Ontology.from_edges([(f"c{k}", f"c{RNG.integers(0, k)}") for k in range(1, 60)]).taxonomy()
 FLAT = Ontology.from_edges([(f"v{k}", "any") for k in range(12)]).taxonomy()

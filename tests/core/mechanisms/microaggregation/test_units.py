@@ -33,7 +33,7 @@ def batches(seed, size, people, least=0):
 
 @pytest.fixture(scope="module")
 def mechanism():
-    made = Microaggregation({"a": TAU, "b": TAU}, numeric={"x": Numeric()}, k=K, seed=b"seed")
+    made = Microaggregation({"a": TAU, "b": TAU}, numeric={"x": Numeric()}, k=K, seed=b"seed............")
     made._window.add(batches(0, 300, 300))
     made.calibrate()
     return made

@@ -43,7 +43,7 @@ def mechanism(tau, reference="pair", rounding="calibrated", candidates="all", di
         rounding=rounding,
         candidates=candidates,
         distribution=distribution,
-        seed=b"seed",
+        seed=b"seed............",
         **{"alpha": 0.5, **parameters},
     )
     rng = np.random.default_rng(2)
@@ -147,7 +147,7 @@ def test_real_discharges_have_the_risk_that_the_design_states():
         reference="pair",
         rounding="calibrated",
         window=len(records),
-        seed=b"seed",
+        seed=b"seed............",
     )
     noise.learn_many(records)
     noise.calibrate()

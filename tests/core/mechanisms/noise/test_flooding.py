@@ -12,7 +12,7 @@ from stream_masker.errors import StatisticsError
 
 def noise_of(counts: Counts, rounding: str) -> SemanticNoise:
     """Return the noise with the statistics of these counts in force. Raises StatisticsError if they are refused."""
-    noise = SemanticNoise({"code": TREE}, alpha=0.3, rounding=rounding, correlated=False, seed=b"seed")
+    noise = SemanticNoise({"code": TREE}, alpha=0.3, rounding=rounding, correlated=False, seed=b"seed............")
     return noise.with_statistics(noise.compute(counts, version=1), counts)
 
 

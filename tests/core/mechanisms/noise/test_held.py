@@ -34,7 +34,7 @@ def batch(start, size=SIZE, codes=STREAM):
 
 
 def made(**parameters):
-    return SemanticNoise({"a": TAU, "b": TAU}, numeric={"x": Numeric()}, seed=b"sixteen bytes..", **parameters)
+    return SemanticNoise({"a": TAU, "b": TAU}, numeric={"x": Numeric()}, seed=b"sixteen bytes...", **parameters)
 
 
 def advance(noise, counted, version):

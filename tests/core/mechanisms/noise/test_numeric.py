@@ -16,7 +16,7 @@ RNG = np.random.default_rng(4)
 TAU = Ontology.from_edges([(f"c{k}", f"c{RNG.integers(0, k)}") for k in range(1, 30)]).taxonomy()
 SIZE = 20_000
 ATTRIBUTES = {"age": Numeric(), "charge": Numeric(), "stay": Numeric()}
-SEED = b"seed"
+SEED = b"sixteen bytes or more"
 
 
 def table(n=SIZE):

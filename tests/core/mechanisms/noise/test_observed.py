@@ -38,7 +38,7 @@ def batch(first, second):
 
 
 def made(tau, **parameters):
-    return SemanticNoise({"a": tau, "b": tau}, candidates="observed", seed=b"sixteen bytes..", **parameters)
+    return SemanticNoise({"a": tau, "b": tau}, candidates="observed", seed=b"sixteen bytes...", **parameters)
 
 
 def advance(noise, counted, version=1):
@@ -109,7 +109,7 @@ def test_frequencies_are_held_with_the_moments():
 
 
 def test_statistics_without_frequencies_are_rejected():
-    plain = SemanticNoise({"a": TREE, "b": TREE}, seed=b"sixteen bytes..")
+    plain = SemanticNoise({"a": TREE, "b": TREE}, seed=b"sixteen bytes...")
     advance(plain, batch(codes(TREE), codes(TREE)))
     noise = made(TREE)
     with pytest.raises(StatisticsError, match="the model has no frequencies"):
@@ -130,4 +130,4 @@ def test_total_variation():
 
 def test_other_candidates_are_rejected():
     with pytest.raises(ParameterError, match="use all or leaves or observed"):
-        SemanticNoise({"a": TREE}, candidates="seen", seed=b"sixteen bytes..")
+        SemanticNoise({"a": TREE}, candidates="seen", seed=b"sixteen bytes...")

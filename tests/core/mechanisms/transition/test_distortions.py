@@ -15,7 +15,7 @@ KEYS = [b"%d" % k for k in range(N)]
 
 
 def made(kind, window=WINDOW):
-    mechanism = kind(TAXONOMIES, seed=b"a seed")
+    mechanism = kind(TAXONOMIES, seed=b"a seed..........")
     mechanism.learn_many(window)
     mechanism.calibrate()
     return mechanism

@@ -21,7 +21,7 @@ KEYS = [b"%d" % k for k in range(N)]
 
 
 def made(window=WINDOW, **parameters):
-    mechanism = Pram(TAXONOMIES, seed=b"a seed", **parameters)
+    mechanism = Pram(TAXONOMIES, seed=b"a seed..........", **parameters)
     mechanism.learn_many(window)
     mechanism.calibrate()
     return mechanism
@@ -100,10 +100,10 @@ def test_a_large_matrix_is_restored_to_the_last_bit():
     rows = rng.dirichlet(np.ones(300), 300)
     named = {v: dict(zip(values, row.tolist(), strict=True)) for v, row in zip(values, rows, strict=True)}
     taxonomies = {"a": flat(values)}
-    mechanism = Pram(taxonomies, matrices={"a": named}, invariant=True, seed=b"s")
+    mechanism = Pram(taxonomies, matrices={"a": named}, invariant=True, seed=b"s...............")
     mechanism.learn_many([{"a": str(v)} for v in rng.choice(values, 2000)])
     mechanism.calibrate()
-    other = Pram(taxonomies, matrices={"a": named}, invariant=True, seed=b"s")
+    other = Pram(taxonomies, matrices={"a": named}, invariant=True, seed=b"s...............")
     other.restore(mechanism.snapshot())
     np.testing.assert_array_equal(other.transition_matrix("a")[1], mechanism.transition_matrix("a")[1])
 
@@ -127,7 +127,7 @@ def test_a_large_matrix_is_restored_to_the_last_bit():
 )
 def test_a_matrix_that_is_not_stochastic_is_rejected_at_construction(matrix, message):
     with pytest.raises(ParameterError, match=message):
-        Pram(TAXONOMIES, matrices={"a": matrix}, seed=b"s")
+        Pram(TAXONOMIES, matrices={"a": matrix}, seed=b"s...............")
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_matrix_that_is_not_stochastic_is_rejected_at_construction(matrix, mes
 )
 def test_errors_name_the_allowed_parameters(given, allowed):
     with pytest.raises(ParameterError, match=allowed):
-        Pram(TAXONOMIES, seed=b"s", **given)
+        Pram(TAXONOMIES, seed=b"s...............", **given)
 
 
 def test_a_matrix_without_any_value_of_the_window_is_rejected():
@@ -167,11 +167,11 @@ def test_a_damaged_matrix_is_rejected(matrix):
     snapshot = mechanism.snapshot()
     snapshot["statistics"]["model"]["a"]["matrix"] = pack_array(matrix.astype(np.float64))
     with pytest.raises(StatisticsError):
-        Pram(TAXONOMIES, matrices={"a": MATRIX}, invariant=True, seed=b"s").restore(snapshot)
+        Pram(TAXONOMIES, matrices={"a": MATRIX}, invariant=True, seed=b"s...............").restore(snapshot)
 
 
 def test_a_snapshot_of_another_matrix_is_rejected():
     snapshot = made().snapshot()
     other = {"u": {"v": 1.0}, "v": {"u": 1.0}}
     with pytest.raises(StatisticsError, match="other values"):
-        Pram(TAXONOMIES, matrices={"a": other}, seed=b"s").restore(snapshot)
+        Pram(TAXONOMIES, matrices={"a": other}, seed=b"s...............").restore(snapshot)

@@ -59,7 +59,7 @@ def channel(made) -> dict[int, np.ndarray]:
 def test_few_masks_change_when_the_window_slides(method):
     """At most some times the total variation of the two channels, which is the least that any method can reach."""
     name, parameters, most = METHODS[method]
-    made = mechanism(name)({"a": TAU, "b": TAU}, seed=b"sixteen bytes..", **parameters)
+    made = mechanism(name)({"a": TAU, "b": TAU}, seed=b"sixteen bytes...", **parameters)
     codes = STREAM[:WINDOW, 0]
     masks, channels = [], []
     for version, start in enumerate((0, SLIDE), 1):
@@ -74,7 +74,7 @@ def test_few_masks_change_when_the_window_slides(method):
 
 def test_a_constant_mask_over_versions_is_often_another_value():
     """What retention keeps is constant. If other masks were not, constancy would show what was kept."""
-    made = mechanism("pram")({"a": TAU, "b": TAU}, retention=0.5, seed=b"sixteen bytes..")
+    made = mechanism("pram")({"a": TAU, "b": TAU}, retention=0.5, seed=b"sixteen bytes...")
     codes = STREAM[:WINDOW, 0]
     masks = []
     for version in range(16):

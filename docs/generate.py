@@ -147,6 +147,11 @@ def command_summary() -> str:
     return table(("command", "what it does"), rows)
 
 
+def exit_codes() -> str:
+    """Return the exit codes of all commands."""
+    return table(("exit code", "meaning"), [(str(code), meaning) for code, meaning in code.EXIT_CODES.items()])
+
+
 def command_reference() -> str:
     """Return the help of every command."""
     return "\n".join(_command(path, command) for path, command in _commands())
@@ -286,6 +291,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "chart-values": chart_values,
     "command-reference": command_reference,
     "command-summary": command_summary,
+    "exit-codes": exit_codes,
     "configuration-example": configuration_example,
     "configuration-keys": configuration_keys,
     "drift": message("drift"),

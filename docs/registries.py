@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from stream_masker import Ontology, SemanticTransport, WuPalmer
-from stream_masker.cli import COMMANDS
+from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import jensen_shannon
 from stream_masker.core.linkage import record_linkage
@@ -57,6 +57,7 @@ from stream_masker.statistics import (
 
 __all__ = [
     "COMMANDS",
+    "EXIT_CODES",
     "MECHANISMS",
     "AttributeUtility",
     "Distance",

@@ -28,6 +28,10 @@ class ServiceError(StreamMaskerError):
     """An external resource (a broker, a file, a port) is not available or fails."""
 
 
+class ClosedOutputError(ServiceError):
+    """The reader of an output has closed it, as ``head`` does when it has enough."""
+
+
 class StatisticsError(StreamMaskerError):
     """Statistics are missing, belong to another format or mechanism, or cannot be computed from the given data."""
 
@@ -92,6 +96,11 @@ class MissingFileError(OntologyError):
 
 class CompiledOntologyError(OntologyError):
     """A file is not a compiled ontology of this format, or is truncated or damaged."""
+
+
+def installation_of(extra: str) -> str:
+    """Return how to install an extra. No index of packages has this one, so that its name there is anybody's."""
+    return f"pip install '.[{extra}]' in the clone of stream-masker"
 
 
 def name_some(names: tuple[str, ...], most: int = 5) -> str:

@@ -12,12 +12,20 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from difflib import get_close_matches
 from typing import Any, cast
 
 import click
 
 from stream_masker import __version__
-from stream_masker.errors import ConfigurationError, OntologyError, ParameterError, ServiceError, StreamMaskerError
+from stream_masker.errors import (
+    ClosedOutputError,
+    ConfigurationError,
+    OntologyError,
+    ParameterError,
+    ServiceError,
+    StreamMaskerError,
+)
 from stream_masker.service.runtime.protection import protect_process
 
 COMMANDS = {
@@ -44,7 +52,17 @@ COMMANDS = {
 USAGE_ERRORS = (ConfigurationError, ParameterError, OntologyError)
 """Usage errors, which end with exit code 2. Other errors end with 1."""
 
-INTERRUPTED_EXIT_CODE = 130
+INTERRUPTED_EXIT_CODE, CLOSED_EXIT_CODE = 130, 141
+
+EXIT_CODES = {
+    0: "done, or stopped in order after SIGTERM or SIGINT",
+    1: "an error, such as a topic or file that is missing, or more rejections than limits.rejected_share",
+    2: "a mistake in the command line, the configuration, a parameter or an ontology",
+    3: "recommend: no method is within the limits",
+    INTERRUPTED_EXIT_CODE: "interrupted with Ctrl-C",
+    CLOSED_EXIT_CODE: "the reader of the output has closed it, as in `stream-masker ... | head`; without a message",
+}
+"""The exit codes of all commands, and their meaning."""
 
 
 WRITE_ERRORS = {errno.ENOSPC, errno.EPIPE, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EROFS}
@@ -59,7 +77,24 @@ class CommandFailure(click.ClickException):
         self.exit_code = 2 if isinstance(error, USAGE_ERRORS) else 1
 
 
-class CommandGroup(click.Group):
+class SuggestingGroup(click.Group):
+    """A command group that names the command that may have been meant."""
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError:
+            names = self.list_commands(ctx)
+            if args[0] in names or args[0].startswith("-"):
+                raise
+            close = get_close_matches(args[0], names, n=1)
+            advice = f"did you mean {close[0]!r}?" if close else f"use {', '.join(names)}"
+            raise click.UsageError(f"No such command {args[0]!r}; {advice}", ctx) from None
+
+
+class CommandGroup(SuggestingGroup):
     """The command group of ``COMMANDS``; prints stream-masker errors as messages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -90,7 +125,10 @@ class CommandGroup(click.Group):
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
-            CommandFailure(unwritten_output(error)).show()
+            unwritten = unwritten_output(error)
+            if isinstance(unwritten, ClosedOutputError):
+                sys.exit(CLOSED_EXIT_CODE)
+            CommandFailure(unwritten).show()
             sys.exit(1)
 
 
@@ -99,11 +137,17 @@ def errors_reported() -> Iterator[None]:
     """Convert stream-masker errors to click's, which print a message and exit; Ctrl-C exits with 130 silently."""
     try:
         yield
+    except ClosedOutputError:
+        discard_unwritten_output()
+        raise click.exceptions.Exit(CLOSED_EXIT_CODE) from None
     except StreamMaskerError as error:
         discard_unwritten_output()
         raise CommandFailure(error) from None
     except OSError as error:
-        raise CommandFailure(unwritten_output(error)) from None
+        unwritten = unwritten_output(error)
+        if isinstance(unwritten, ClosedOutputError):
+            raise click.exceptions.Exit(CLOSED_EXIT_CODE) from None
+        raise CommandFailure(unwritten) from None
     except Exception as error:  # noqa: BLE001 - raised again unless it is of a Kafka client
         raise CommandFailure(kafka_failure(error)) from None
     except KeyboardInterrupt:
@@ -127,8 +171,8 @@ def unwritten_output(error: OSError) -> ServiceError:
     if error.errno not in WRITE_ERRORS:
         raise error
     discard_unwritten_output()
-    why = "its reader has closed it" if error.errno == errno.EPIPE else error.strerror
-    return ServiceError(f"{error.filename or 'standard output'} cannot be written: {why}")
+    kind = ClosedOutputError if error.errno == errno.EPIPE else ServiceError
+    return kind(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
 
 
 def discard_unwritten_output() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import secrets
 import shlex
-import sys
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -13,7 +12,8 @@ from typing import Any
 
 import click
 
-from stream_masker.cli.options import config_option, for_population, topic_option
+from stream_masker.cli import SuggestingGroup
+from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
@@ -30,7 +30,7 @@ UNLISTED_KEPT = (
 )
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def command() -> None:
     """Propose, check and show the configuration.
 
@@ -44,6 +44,7 @@ def command() -> None:
 
 
 @command.command()
+@quiet_option
 @config_option
 @click.option(
     "--events",
@@ -77,7 +78,7 @@ def check(config: Path, events: str, topic: str) -> None:
 
     configuration = load_configuration(config)
     check_properties(confluent_properties(configuration))
-    with shown_activity(sys.stderr) as show:
+    with shown_activity(information()) as show:
         show("loading the ontologies")
         for name, population in configuration.by_population.items():
             for line in _population_lines(population):
@@ -116,7 +117,7 @@ def _show_coverage(configuration: Configuration, events: str) -> None:
 
     plan = build_plan(configuration)
     masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32))
-    with shown_activity(sys.stderr) as show, open_lines(events, configuration.event_files) as (lines, _):
+    with shown_activity(information()) as show, open_lines(events, configuration.event_files) as (lines, _):
         show(f"reading {Path(events).name}")
         for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
             click.echo(line)
@@ -145,6 +146,7 @@ def _internal_topics(key_ids: list[str]) -> str:
 
 
 @command.command()
+@quiet_option
 @click.argument("name", default="configuration", metavar="[NAME]")
 def schema(name: str) -> None:
     """Print a JSON Schema.
@@ -165,6 +167,7 @@ def schema(name: str) -> None:
 
 
 @command.command()
+@quiet_option
 @config_option
 def show(config: Path) -> None:
     """Print the complete configuration.
@@ -179,6 +182,7 @@ def show(config: Path) -> None:
 
 
 @command.command()
+@quiet_option
 @click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
 @click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
 @click.option(
@@ -254,13 +258,13 @@ def init(
         sample = topic_sample(kafka, topic, SAMPLE_EVENTS, {"url": registry, **access} if registry else None)
     else:
         sample = simulated_sample(SAMPLE_EVENTS // 10)
-    with shown_activity(sys.stderr) as show:
+    with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
         proposal = proposed_configuration(sample.events, ontologies, sample.sections)
     write_text(output, proposal, private=False)
     if output != "-":
         check = f"stream-masker config check --config {output} --events {shlex.quote(events) if events else 'FILE'}"
-        click.echo(f"wrote {output}; check it with `{check}`", err=True)
+        tell(f"wrote {output}; check it with `{check}`")
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

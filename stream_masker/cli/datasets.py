@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from itertools import count
 from pathlib import Path
 
 import click
 
+from stream_masker.cli.options import information, tell_if_waiting
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.candidates import Candidate
@@ -32,7 +32,8 @@ ALL_NAMES = "all"
 def read_dataset(configuration: Configuration, source: str, records: int) -> DataSet:
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
-    with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
+    tell_if_waiting(source)
+    with shown_activity(information()) as show, open_lines(source, configuration.event_files) as (lines, _):
         show("loading the ontologies")
         masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
         show(f"reading {Path(source).name}")

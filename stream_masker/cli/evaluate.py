@@ -15,7 +15,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, for_population, topic_option
+from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
@@ -26,6 +26,7 @@ from stream_masker.service.observability.progress import task_progress
 
 
 @click.command()
+@quiet_option
 @config_option
 @mechanisms_option
 @click.option(
@@ -106,7 +107,7 @@ def command(
         configured=[configured_candidate(configuration)],
         repeats=repeats,
     )
-    with task_progress("measured", total=len(tasks), stream=click.get_text_stream("stderr")) as done:
+    with task_progress("measured", total=len(tasks), stream=information()) as done:
         evaluation = run_tasks(data, tasks, processes=min(processes, len(tasks)), done=done)
     _write(evaluation, output, json_file, csv_file)
 
@@ -116,4 +117,4 @@ def _write(evaluation: Evaluation, output: Path, json_file: str, csv_file: str) 
     outputs.write_text(json_file, report_json(evaluation))
     outputs.write_text(csv_file, report_csv(evaluation))
     rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
-    click.echo(f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}", err=True)
+    tell(f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}")

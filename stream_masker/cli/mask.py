@@ -9,7 +9,17 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, topic_option
+from stream_masker.cli.options import (
+    config_option,
+    for_topic,
+    information,
+    json_option,
+    quiet_option,
+    summarise,
+    tell,
+    tell_if_waiting,
+    topic_option,
+)
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -26,6 +36,8 @@ from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
 
 @click.command()
+@quiet_option
+@json_option
 @config_option
 @click.option(
     "--statistics",
@@ -100,7 +112,7 @@ def command(
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
-        show = files.enter_context(shown_activity(sys.stderr))
+        show = files.enter_context(shown_activity(information()))
         show("loading the ontologies")
         masking = local.FileMasking(configuration)
         if masking.needs_run_id and not run_id:
@@ -109,6 +121,7 @@ def command(
             _explain(masking, configuration, explain, source, run_id)
             return
         show("reading and calibrating")
+        tell_if_waiting(source)
         lines, table = files.enter_context(open_lines(source, configuration.event_files))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
@@ -129,8 +142,8 @@ def command(
             report=lambda totals: show(f"masking, {totals.records:,} records so far"),
         )
     _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
-    click.echo(totals.unchanged_shares, err=True)
-    click.echo(mechanism_line(configuration), err=True)
+    tell(totals.unchanged_shares)
+    tell(mechanism_line(configuration))
     for warning in totals.warnings:
         click.secho(warning, err=True, fg="yellow", bold=True)
     totals.check_share(configuration.limits.rejected_share)
@@ -151,10 +164,12 @@ def _standard_error() -> WriteLine:
 def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: str) -> None:
     rate = totals.records / max(seconds, 1e-9)
     again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
-    click.echo(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", err=True)
+    figures = {**totals.to_dict(), "version": version, "seconds": round(seconds, 3), "run_id": run_id}
+    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", figures, err=True)
 
 
 @click.command()
+@quiet_option
 @config_option
 @click.option(
     "-o",
@@ -182,7 +197,8 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"--output": output})
-    with shown_activity(sys.stderr) as show, open_lines(source, configuration.event_files) as (lines, _):
+    tell_if_waiting(source)
+    with shown_activity(information()) as show, open_lines(source, configuration.event_files) as (lines, _):
         show("loading the ontologies")
         masking = local.FileMasking(configuration)
         show("reading and calibrating")
@@ -192,14 +208,14 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     if output or not publish:
         with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
-    click.echo(mechanism_line(configuration), err=True)
+    tell(mechanism_line(configuration))
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
     version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
-    click.echo(f"published as statistics version {version} on {configuration.topics.statistics}", err=True)
+    tell(f"published as statistics version {version} on {configuration.topics.statistics}")
 
 
 def _read_snapshot(path: Path) -> bytes:

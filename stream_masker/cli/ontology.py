@@ -10,6 +10,8 @@ from typing import BinaryIO
 import click
 import numpy as np
 
+from stream_masker.cli import SuggestingGroup
+from stream_masker.cli.options import quiet_option, tell
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
@@ -26,7 +28,7 @@ root_option = click.option(
 )
 
 
-@click.group()
+@click.group(cls=SuggestingGroup)
 def command() -> None:
     """Inspect an ontology: its concepts, their distances, and the mapping of values to concepts.
 
@@ -45,6 +47,7 @@ def command() -> None:
 
 
 @command.command("compile")
+@quiet_option
 @click.argument("source")
 @click.option(
     "-o",
@@ -71,6 +74,7 @@ def compile_source(source: str, output: Path | None) -> None:
 
 
 @command.command()
+@quiet_option
 @click.argument("source")
 @click.argument("concept", required=False)
 @click.option("--tree", is_flag=True, help="Print the concepts below CONCEPT, by default below the root, as a tree.")
@@ -161,6 +165,7 @@ def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
 
 
 @command.command()
+@quiet_option
 @click.argument("source")
 @click.argument("a")
 @click.argument("b")
@@ -203,6 +208,7 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 
 
 @command.command("map")
+@quiet_option
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option(
@@ -260,7 +266,7 @@ def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, sugges
         click.echo("\t".join(map(str, columns)))
         found[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
-    click.echo(f"{found.total()} values{': ' if counts else ''}{counts}", err=True)
+    tell(f"{found.total()} values{': ' if counts else ''}{counts}")
 
 
 def _outcome(concepts: ConceptMap, match: Match, status: str) -> str:

@@ -1,8 +1,13 @@
-"""Options shared by several commands."""
+"""Options shared by several commands, and what they do: which configuration, and what is said beside the output."""
 
 from __future__ import annotations
 
+import io
+import json
+import sys
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any, TextIO
 
 import click
 
@@ -42,3 +47,56 @@ def for_population(configuration: Configuration, topic: str) -> Configuration:
     Raises ConfigurationError if there are several, or for a name that is no input topic.
     """
     return configuration.for_topic(topic) if topic else configuration.single_population
+
+
+def _remember(context: click.Context, option: click.Parameter, given: bool) -> None:
+    context.meta[f"{__name__}.{option.name}"] = given
+
+
+def _is_given(name: str) -> bool:
+    context = click.get_current_context(silent=True)
+    return context is not None and bool(context.meta.get(f"{__name__}.{name}"))
+
+
+quiet_option = click.option(
+    "-q",
+    "--quiet",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Write no progress and no summary: only the output, warnings and errors.",
+)
+"""``--quiet``, for ``information``, ``tell`` and ``summarise``."""
+
+json_option = click.option(
+    "--json", "as_json", is_flag=True, expose_value=False, callback=_remember, help="Write the summary as JSON."
+)
+"""``--json``, for ``summarise``."""
+
+
+def information() -> TextIO:
+    """Return the stream for progress: standard error, or one that leads nowhere with ``--quiet``."""
+    return io.StringIO() if _is_given("quiet") or sys.stderr is None else sys.stderr
+
+
+def tell(text: str) -> None:
+    """Write a line to standard error, unless ``--quiet`` is given."""
+    if not _is_given("quiet"):
+        click.echo(text, err=True)
+
+
+def summarise(text: str, figures: Mapping[str, Any], *, err: bool = False) -> None:
+    """Write a summary: as text, as one line of JSON with ``--json``, or not at all with ``--quiet`` alone.
+
+    ``err``: to standard error, because the records are on standard output.
+    """
+    if _is_given("as_json"):
+        click.echo(json.dumps(figures), err=err)
+    elif not _is_given("quiet"):
+        click.echo(text, err=err)
+
+
+def tell_if_waiting(source: str) -> None:
+    """Say that a command reads from the terminal, which otherwise looks as if it did nothing."""
+    if source == "-" and sys.stdin is not None and sys.stdin.isatty():
+        tell("reading events from the terminal: paste them and press Ctrl-D, or name a file")

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, information, quiet_option, tell
 from stream_masker.core.cache_folder import cache_folder
 
 
 @click.command()
+@quiet_option
 @config_option
 def command(config: Path) -> None:
     """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.
@@ -23,7 +24,7 @@ def command(config: Path) -> None:
     Example:
       stream-masker prepare --config discharges.yaml
     """
-    click.echo("loading the service", err=True)
+    tell("loading the service")
     warm_up_with_progress(config)
 
 
@@ -36,7 +37,7 @@ def warm_up_with_progress(config: Path) -> None:
 
     configure_logs("warning")
     start = time.perf_counter()
-    with step_progress("compiling", stream=click.get_text_stream("stderr")) as show:
+    with step_progress("compiling", stream=information()) as show:
         populations = load_configuration(config).by_population.values()
         ready = [
             f"{one.name} over {', '.join(one.attributes)}" for one in (warm_up(each, show) for each in populations)

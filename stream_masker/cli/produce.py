@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, topic_option
+from stream_masker.cli.options import (
+    config_option,
+    for_topic,
+    information,
+    json_option,
+    quiet_option,
+    summarise,
+    topic_option,
+)
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.produce import produce
 from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
+@quiet_option
+@json_option
 @config_option
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")
@@ -37,6 +47,6 @@ def command(
     """
     configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
-    summary = produce(configuration, file, stream=sys.stderr, rate=rate, limit=limit, strict=strict)
-    click.echo(summary)
+    summary = produce(configuration, file, stream=information(), rate=rate, limit=limit, strict=strict)
+    summarise(str(summary), asdict(summary))
     ctx.exit(0 if summary.complete else 1)

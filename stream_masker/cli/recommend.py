@@ -16,7 +16,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, for_population, topic_option
+from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
@@ -43,6 +43,7 @@ FRACTION = click.FloatRange(0, 1)
 
 
 @click.command()
+@quiet_option
 @config_option
 @click.option("--max-vulnerability", type=FRACTION, help="Greatest share of values that an attacker guesses right.")
 @click.option("--max-rmse", type=FRACTION, help="Greatest RMSE, the root mean square distance of masked values.")
@@ -114,7 +115,7 @@ def command(
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
     outputs.write_text(str(output), _rewritten(raw, found, configuration.population), private=False)
-    click.echo(f"the configuration is {output}, the plot is {report}", err=True)
+    tell(f"the configuration is {output}, the plot is {report}")
 
 
 def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Configuration) -> bool:
@@ -130,7 +131,7 @@ def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Confi
 
 def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processes: int) -> Evaluation:
     tasks = [Task("candidate", (candidate, repeats)) for candidate in chosen]
-    with task_progress("measured", total=len(tasks), stream=click.get_text_stream("stderr")) as done:
+    with task_progress("measured", total=len(tasks), stream=information()) as done:
         return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
 
 

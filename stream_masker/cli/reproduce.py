@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import click
 
+from stream_masker.cli.options import information, quiet_option
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
 from stream_masker.service.files import outputs
@@ -14,6 +14,7 @@ from stream_masker.service.observability.activity import shown_activity
 
 
 @click.command()
+@quiet_option
 @click.option("--data", type=click.Path(path_type=Path), metavar="FILE", help="The mushroom data set (CSV), for 2012.")
 @click.option(
     "-o", "--output", default="", metavar="FILE", help="File for an HTML page; default: Markdown on the screen."
@@ -34,7 +35,7 @@ def command(data: Path | None, output: str, paper: str) -> None:
       stream-masker reproduce 2012 --data agaricus-lepiota.data
       stream-masker reproduce 2019 --output 2019.html
     """
-    with shown_activity(sys.stderr) as show:
+    with shown_activity(information()) as show:
         show(f"computing the tables of {paper}")
         sections = reproduction(paper, data)
     if output:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import sys
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, topic_option
+from stream_masker.cli.options import (
+    config_option,
+    for_topic,
+    information,
+    json_option,
+    quiet_option,
+    summarise,
+    topic_option,
+)
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
 from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
+@quiet_option
+@json_option
 @config_option
 @click.option(
     "--records", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Number of events."
@@ -72,8 +82,8 @@ def command(
         records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed
     )
     if out is not None:
-        simulate_to_file(configuration, simulation, out, stream=sys.stderr)
+        simulate_to_file(configuration, simulation, out, stream=information())
         return
-    summary = simulate(configuration, simulation, stream=sys.stderr)
-    click.echo(summary)
+    summary = simulate(configuration, simulation, stream=information())
+    summarise(str(summary), asdict(summary))
     ctx.exit(0 if summary.complete else 1)

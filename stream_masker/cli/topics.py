@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import config_option, json_option, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
@@ -43,6 +43,7 @@ def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole,
 
 
 @click.command()
+@json_option
 @config_option
 @click.option(
     "--partitions",
@@ -108,8 +109,8 @@ def command(
             dry_run=dry_run,
         )
     ]
-    for line in lines:
-        click.echo(line)
+    figures = [{"topic": line.name, "status": str(line.status), "detail": line.detail} for line in lines]
+    summarise("\n".join(map(str, lines)), {"topics": figures})
     wrong = sum(line.status is TopicStatus.WRONG for line in lines)
     if wrong:
         raise ServiceError(f"{wrong} of {len(lines)} topics do not meet the requirements")

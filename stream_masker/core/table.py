@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
-from stream_masker.errors import ParameterError, warn_caller
+from stream_masker.errors import ParameterError, installation_of, warn_caller
 
 UNNAMED_INDEX = "index"
 """The name of a pandas index without a name, as pandas' ``reset_index`` has it."""
@@ -43,9 +43,7 @@ class WrappedTable:
         try:
             narwhals = importlib.import_module("narwhals.stable.v2")
         except ModuleNotFoundError:
-            raise ParameterError(
-                "a table needs narwhals: pip install narwhals, or '.[frames]' in a clone of stream-masker"
-            ) from None
+            raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
         names = getattr(frame, "columns", ())
         if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
             raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")

@@ -8,11 +8,14 @@ import re
 import subprocess
 import sys
 from collections import defaultdict
+from types import SimpleNamespace
 
 import orjson
 import pytest
 import yaml
 from support.file_commands import CODES, LINES, event, read, run, without_activity, write
+
+from stream_masker.cli.options import tell_if_waiting
 
 
 def test_every_line_is_masked_or_rejected(tmp_path, config):
@@ -50,6 +53,32 @@ def test_snapshot_masks_like_its_window(tmp_path, config):
     run("mask", "-c", config, "--statistics", snapshot, source, two)
     assert one.read_bytes() == two.read_bytes()
     assert orjson.loads(snapshot.read_bytes())["source"] == "file"
+
+
+def test_quiet_says_nothing_and_json_says_it_in_one_line(tmp_path, config):
+    source, target = write(tmp_path / "in.jsonl", LINES[:60]), tmp_path / "out.jsonl"
+    assert without_activity(run("mask", "-c", config, "--quiet", source, target).stderr) == []
+    said = run("mask", "-c", config, "--quiet", "--json", source, target).stderr
+    summary = orjson.loads(said)
+    assert (summary["masked"], summary["rejected"], summary["causes"], summary["version"]) == (60, 0, [], 1)
+    assert set(summary["unchanged"]) == {"a", "b"}
+
+
+@pytest.mark.parametrize("option", ["OUT", "--rejected"])
+def test_the_folder_of_an_output_is_checked_before_anything_is_read(tmp_path, config, option):
+    missing = tmp_path / "missing" / "file.jsonl"
+    arguments = ["--rejected", missing, "in.jsonl"] if option == "--rejected" else ["in.jsonl", missing]
+    done = run("mask", "-c", config, *arguments, code=1)
+    assert done.stderr == f"Error: {option} {missing}: the folder {missing.parent} does not exist\n"
+
+
+def test_a_command_says_that_it_reads_from_the_terminal(monkeypatch, capsys):
+    tell_if_waiting("-")
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(isatty=lambda: True))
+    tell_if_waiting("events.jsonl")
+    tell_if_waiting("-")
+    assert capsys.readouterr().err == "reading events from the terminal: paste them and press Ctrl-D, or name a file\n"
 
 
 @pytest.fixture
@@ -231,7 +260,7 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
     (tmp_path / "torn.jsonl.gz").write_bytes(gzip.compress(b"\n".join(LINES))[:-20])
     if "no/such/folder" in arguments:
         write(tmp_path / "few.jsonl", LINES)
-        message = "no/such/folder cannot be written"
+        message = "OUT no/such/folder: the folder "
     done = run(*arguments, code=code)
     assert message in done.stderr
     assert "Traceback" not in done.output

@@ -24,7 +24,7 @@ from typing import Any, BinaryIO, Protocol, cast
 
 import cramjam
 
-from stream_masker.errors import ServiceError
+from stream_masker.errors import ClosedOutputError, ServiceError
 
 STANDARD_STREAM = "-"
 COMPRESSED_SUFFIXES = (".gz", ".zst")
@@ -97,7 +97,7 @@ def write_errors(name: str) -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise ServiceError(f"{name} cannot be written: its reader has closed it") from None
+        raise ClosedOutputError(f"{name} cannot be written: its reader has closed it") from None
     except OSError as error:
         raise ServiceError(f"{name} cannot be written: {error.strerror or type(error).__name__}") from None
 
@@ -202,11 +202,27 @@ def write_text(name: str, text: str, *, private: bool = True) -> None:
         stream.write(text.encode())
 
 
+def check_folders(outputs: Mapping[str, str]) -> None:
+    """Raise ServiceError if the folder of an output does not exist or cannot be written, before anything is done.
+
+    ``outputs``: what a file is, such as ``OUT``, to its name, as for ``refuse_same_file``.
+    """
+    for what, name in outputs.items():
+        folder = Path(name).resolve().parent
+        if name in ("", STANDARD_STREAM) or Path(name).exists():
+            continue
+        if not folder.is_dir():
+            raise ServiceError(f"{what} {name}: the folder {folder} does not exist")
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise ServiceError(f"{what} {name}: the folder {folder} cannot be written")
+
+
 def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
-    """Raise ServiceError if an output is the same file as an input or another output.
+    """Raise ServiceError if an output is the same file as an input or another output, or has no folder.
 
     Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` the standard stream.
     """
+    check_folders(outputs)
     files = [(what, name, _identity(name, 0)) for what, name in inputs.items()]
     written = [(what, name, _identity(name, 1)) for what, name in outputs.items()]
     pairs = [(one, other) for one in files for other in written] + list(combinations(written, 2))

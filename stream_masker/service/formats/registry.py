@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from stream_masker.errors import ConfigurationError
+from stream_masker.errors import ConfigurationError, installation_of
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
@@ -38,7 +38,7 @@ def connect_registry(configuration: Configuration) -> Any:
         from confluent_kafka.schema_registry import SchemaRegistryClient
     except ImportError as error:
         raise ConfigurationError(
-            f"format: the schema registry needs {error.name}: pip install 'stream-masker[registry]'"
+            f"format: the schema registry needs {error.name}: {installation_of('registry')}"
         ) from None
     try:
         return SchemaRegistryClient.new_client(client_properties(configuration))

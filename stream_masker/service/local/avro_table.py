@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from stream_masker.errors import ServiceError
+from stream_masker.errors import ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
@@ -84,5 +84,5 @@ def open_avro(file: InputFile) -> Iterator[AvroTable]:
     try:
         import fastavro
     except ModuleNotFoundError:
-        raise ServiceError("Avro needs fastavro: pip install 'stream-masker[registry]'") from None
+        raise ServiceError(f"Avro needs fastavro: {installation_of('registry')}") from None
     yield AvroTable(fastavro, file)

@@ -94,6 +94,16 @@ class FileTotals:
                 "codes: use a greater alpha, or another mechanism"
             )
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON-serialisable data."""
+        return {
+            "masked": self.masked,
+            "rejected": self.rejected.total(),
+            "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
+            "unchanged": {name: one.unchanged / max(one.values, 1) for name, one in self.distortions.items()},
+            "unchanged_records": self.unchanged / max(self.counted, 1),
+        }
+
     def check_share(self, limit: float) -> None:
         """Raise ServiceError if more than this share of the records was rejected, with the most frequent causes."""
         if self.rejected.total() > limit * self.records:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path as File
 from typing import Any
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.event_files import ProduceSection, ProtobufSection
@@ -91,7 +91,7 @@ def open_protobuf(file: InputFile, settings: ProduceSection) -> Iterator[Protobu
     try:
         from google.protobuf.message_factory import GetMessageClass
     except ModuleNotFoundError:
-        raise ServiceError("Protobuf needs protobuf: pip install 'stream-masker[registry]'") from None
+        raise ServiceError(f"Protobuf needs protobuf: {installation_of('registry')}") from None
     yield ProtobufTable(GetMessageClass(_message_type(settings.protobuf)), file)
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Plan
@@ -295,7 +295,7 @@ def _open_parquet(source: InputFile, settings: ProduceSection) -> Iterator[Parqu
     try:
         arrow, parquet = importlib.import_module("pyarrow"), importlib.import_module("pyarrow.parquet")
     except ModuleNotFoundError:
-        raise ServiceError("Parquet needs pyarrow: pip install 'stream-masker[parquet]'") from None
+        raise ServiceError(f"Parquet needs pyarrow: {installation_of('parquet')}") from None
     try:
         opened: AbstractContextManager[Any] = parquet.ParquetFile(_seekable(source))
     except (OSError, arrow.ArrowException) as error:

@@ -7,7 +7,7 @@ import json
 import orjson
 import pytest
 
-pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 'stream-masker[registry]'")
+pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install '.[registry]'")
 
 from fastavro import parse_schema
 from schema_registry import avro_values, json_values, mock_client, register

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from call_counts import calls
 
-fastavro = pytest.importorskip("fastavro", reason="pip install 'stream-masker[registry]'")
+fastavro = pytest.importorskip("fastavro", reason="pip install '.[registry]'")
 
 from fastavro import _write_py  # noqa: E402 - the same in Python, whose calls can be counted
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import orjson
 import pytest
 
-pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 'stream-masker[registry]'")
+pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install '.[registry]'")
 
 from confluent_kafka.schema_registry import (
     Rule,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-pytest.importorskip("confluent_kafka.schema_registry.protobuf", reason="pip install 'stream-masker[registry]'")
+pytest.importorskip("confluent_kafka.schema_registry.protobuf", reason="pip install '.[registry]'")
 
 from confluent_kafka.schema_registry.protobuf import ProtobufDeserializer, ProtobufSerializer
 from confluent_kafka.serialization import SerializationContext

@@ -14,7 +14,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install 'stream-masker[registry]'")
+pytest.importorskip("confluent_kafka.schema_registry.avro", reason="pip install '.[registry]'")
 
 from confluent_kafka.schema_registry import SchemaRegistryClient
 from kafka_broker import KafkaUnavailableError, cache_folder, find

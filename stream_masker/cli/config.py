@@ -111,15 +111,18 @@ def _population_lines(configuration: Configuration) -> Iterator[str]:
 def _show_coverage(configuration: Configuration, events: str) -> None:
     from stream_masker.pipeline.masker import RecordMasker
     from stream_masker.service.configuration.build import build_mechanism, build_plan
+    from stream_masker.service.formats.wire_format import file_format
     from stream_masker.service.local.coverage import coverage_report
-    from stream_masker.service.local.tables import open_lines
+    from stream_masker.service.local.records import open_records
     from stream_masker.service.observability.activity import shown_activity
 
     plan = build_plan(configuration)
-    masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32))
-    with shown_activity(information()) as show, open_lines(events, configuration.event_files) as (lines, _):
+    of_records = file_format(configuration)
+    masker = RecordMasker(plan, build_mechanism(configuration), secrets.token_bytes(32), record_format=of_records)
+    with shown_activity(information()) as show, open_records(configuration, events) as (lines, _):
         show(f"reading {Path(events).name}")
-        for line in coverage_report(plan, masker, (value for _, value in islice(lines, SAMPLE_EVENTS))):
+        values = (value for _, value in islice(lines, SAMPLE_EVENTS))
+        for line in coverage_report(plan, masker, values, of_records):
             click.echo(line)
 
 

@@ -23,7 +23,8 @@ from stream_masker.service.configuration.build import (
     numeric_range,
 )
 from stream_masker.service.configuration.secret import read_secret
-from stream_masker.service.local.tables import open_lines
+from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.local.records import open_records
 from stream_masker.service.observability.activity import shown_activity
 
 ALL_NAMES = "all"
@@ -33,9 +34,14 @@ def read_dataset(configuration: Configuration, source: str, records: int) -> Dat
     """Read the events of a file, or a sample of this size. Raises ServiceError if none of them can be used."""
     secret = read_secret(configuration)
     tell_if_waiting(source)
-    with shown_activity(information()) as show, open_lines(source, configuration.event_files) as (lines, _):
+    with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
         show("loading the ontologies")
-        masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, secret), secret)
+        masker = RecordMasker(
+            build_plan(configuration),
+            build_mechanism(configuration, secret),
+            secret,
+            record_format=file_format(configuration),
+        )
         show(f"reading {Path(source).name}")
         numbers_read = count()
         whole = joined(list(masker.encode(line for (_, line), _ in zip(lines, numbers_read, strict=False))))

@@ -29,7 +29,8 @@ from stream_masker.service.files.lines import WriteLine
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
-from stream_masker.service.local.tables import open_lines, open_writer
+from stream_masker.service.local.records import open_records
+from stream_masker.service.local.tables import open_writer
 from stream_masker.service.observability.activity import shown_activity
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
@@ -122,7 +123,7 @@ def command(
             return
         show("reading and calibrating")
         tell_if_waiting(source)
-        lines, table = files.enter_context(open_lines(source, configuration.event_files))
+        lines, table = files.enter_context(open_records(configuration, source))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))
         else:
@@ -150,7 +151,7 @@ def command(
 
 
 def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
-    with open_lines(source, configuration.event_files) as (lines, _):
+    with open_records(configuration, source) as (lines, _):
         for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
             click.echo(line)
 
@@ -198,7 +199,7 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"--output": output})
     tell_if_waiting(source)
-    with shown_activity(information()) as show, open_lines(source, configuration.event_files) as (lines, _):
+    with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
         show("loading the ontologies")
         masking = local.FileMasking(configuration)
         show("reading and calibrating")

@@ -222,15 +222,15 @@ def field_policy(configuration: Configuration) -> FieldPolicy:
     fields = configuration.fields
     return FieldPolicy(
         unlisted=fields.unlisted,
-        keep=(*type_paths(configuration), *_paths(configuration, fields.keep)),
-        drop=_paths(configuration, fields.drop),
+        keep=(*type_paths(configuration), *_paths(configuration, fields.keep, whole=True)),
+        drop=_paths(configuration, fields.drop, whole=True),
         pseudonymize=_paths(configuration, fields.pseudonymize),
         transforms=build_transforms(configuration),
     )
 
 
-def _paths(configuration: Configuration, texts: tuple[str, ...]) -> tuple[Path, ...]:
-    return tuple(field_path(configuration, text) for text in texts)
+def _paths(configuration: Configuration, texts: tuple[str, ...], *, whole: bool = False) -> tuple[Path, ...]:
+    return tuple(field_path(configuration, text, whole=whole) for text in texts)
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:

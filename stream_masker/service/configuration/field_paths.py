@@ -21,6 +21,7 @@ POSITION = "position"
 """The ``noise_key`` that is not a path: it stands for topic, partition and offset."""
 
 FIELD_LISTS = ("keep", "drop", "pseudonymize", "references", "encrypt")
+WHOLE = ("keep", "drop")
 FIELD_MAPPINGS = ("pseudonyms", "generalize", "shift", "constant")
 
 
@@ -54,7 +55,7 @@ def _path_readers(configuration: Configuration) -> Iterator[tuple[ConfigurationL
             yield ("attributes", name, *rest), read
     for kind in FIELD_LISTS:
         for i, text in enumerate(getattr(configuration.fields, kind)):
-            yield ("fields", kind, i), partial(field_path, configuration, text)
+            yield ("fields", kind, i), partial(field_path, configuration, text, whole=kind in WHOLE)
     for kind in FIELD_MAPPINGS:
         for text in getattr(configuration.fields, kind):
             yield ("fields", kind, text), partial(field_path, configuration, text)

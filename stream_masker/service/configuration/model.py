@@ -73,10 +73,11 @@ class Configuration(Section):
         min_length=1, description="The attributes to mask, by name; at least one nominal. Their order is significant."
     )
     fields: FieldsSection
-    records: Literal["json", "fhir"] = Field(
+    records: Literal["json", "fhir", "hl7v2"] = Field(
         default="json",
-        description="What a record is: a JSON object (`json`), or a FHIR R4 resource or a Bundle (`fhir`). FHIR "
-        "paths start with `Bundle` or a type of resources, such as `Encounter.status`.",
+        description="What a record is: a JSON object (`json`), a FHIR R4 resource or a Bundle (`fhir`), or an HL7 v2 "
+        "message (`hl7v2`). FHIR paths start with `Bundle` or a type of resources, such as `Encounter.status`; HL7 v2 "
+        "paths with a segment, such as `DG1[*].3.1`.",
     )
     message: MessageSection = Field(default=MessageSection())
     format: FormatSection = Field(default=FormatSection())

@@ -54,7 +54,7 @@ class EventFile:
         self._settings = settings
         self._key = key_getter(settings.key)
         if file.kind == "csv":
-            text = io.TextIOWrapper(file.stream, encoding="utf-8-sig", errors="surrogateescape", newline="")
+            text = io.TextIOWrapper(file.stream, encoding=file.encoding, errors="surrogateescape", newline="")
             self._reader = csv.reader(text, strict=True, delimiter=file.delimiter)
             with read_errors(self.name):
                 self.header = _header(self._reader, self.name)
@@ -116,11 +116,12 @@ class EventRows:
         return self._build(cells)
 
 
-def key_getter(path: str | None) -> GetKey:
+def key_getter(path: Path | str | None) -> GetKey:
     """Return a function that reads an event's message key; None if the event has no value there, or without a path."""
     if path is None:
         return lambda _: None
-    steps = [_plain(step, path) for step in compile_path(path).steps]
+    path = compile_path(path) if isinstance(path, str) else path
+    steps = [_plain(step, path.text) for step in path.steps]
 
     def get(event: JsonValue) -> bytes | None:
         for step in steps:

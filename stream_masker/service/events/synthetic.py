@@ -203,6 +203,10 @@ def _check_writable(configuration: Configuration) -> None:
             "records: synthetic events are no FHIR resources: publish Bundles, such as those of Synthea, with "
             "stream-masker produce, or generate events without `records: fhir`"
         )
+    if configuration.records == "hl7v2":
+        raise ConfigurationError(
+            "records: synthetic events are no HL7 v2 messages: publish messages with stream-masker produce"
+        )
     for name, attribute in configuration.attributes.items():
         if any(isinstance(step, FilterStep) for step in compile_path(attribute.path).steps):
             raise ConfigurationError(

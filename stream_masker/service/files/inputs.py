@@ -1,18 +1,20 @@
 """Input files of events: what a file is, seen from its content, and its bytes without compression.
 
 Gzip and zstd are recognised by their first bytes, and so are Parquet, Avro and files of other kinds, which are named in
-the error. A Protobuf file has no such bytes; its suffix says what it is. A text is a JSON array, JSON lines or a table
+the error. A Protobuf file has no such bytes; its suffix says what it is. A text is JSON, HL7 v2 messages or a table
 with delimiters (CSV). The suffix decides only about texts that could be both.
 """
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
+import logging
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,22 +24,28 @@ import cramjam
 import orjson
 
 from stream_masker.errors import ServiceError
+from stream_masker.service.files.hl7 import is_framed, starts_hl7
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
 
-FileKind: TypeAlias = Literal["lines", "array", "csv", "parquet", "avro", "protobuf"]
+log = logging.getLogger(__name__)
 
-READABLE = "JSON lines, a JSON array, CSV, Parquet, Avro or Protobuf, also compressed with gzip or zstd"
+FileKind: TypeAlias = Literal["lines", "array", "document", "csv", "parquet", "avro", "protobuf", "hl7"]
+
+READABLE = "JSON, JSON lines, CSV, Parquet, Avro, Protobuf or HL7 v2, also compressed with gzip or zstd"
 DELIMITERS = ",;\t|"
 PROTOBUF_SUFFIXES = (".pb", ".binpb")
 
 _HEAD_BYTES = 1 << 16
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _GZIP, _ZSTD, _PARQUET, _AVRO = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1", b"Obj\x01"
+_JSON_LINE = re.compile(r"^[^\S\n]*[{\[]", re.MULTILINE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _BINARY = {".parquet": "Parquet", ".avro": "Avro"}
+EXCEL = "an Excel workbook, of which each sheet can be saved as CSV"
+_EXCEL_SUFFIXES = (".xlsx", ".xlsm", ".xls")
 _OTHER_KINDS = {
-    b"PK\x03\x04": "a zip archive or an Excel workbook",
-    b"\xd0\xcf\x11\xe0": "an Excel workbook",
+    b"PK\x03\x04": "a zip archive",
+    b"\xd0\xcf\x11\xe0": EXCEL,
     b"BZh": "compressed with bzip2",
     b"\xfd7zXZ": "compressed with xz",
     b"ORC": "an ORC file",
@@ -54,7 +62,8 @@ _OTHER_KINDS = {
 class InputFile:
     """An open file: its name for messages, its kind, its bytes without compression, and the file on disk.
 
-    delimiter: of the cells of a CSV file.
+    delimiter: of the cells of a CSV file; encoding: of its text; is_framed: whether HL7 v2 messages have the frames of
+    MLLP.
     """
 
     name: str
@@ -63,6 +72,8 @@ class InputFile:
     raw: BinaryIO
     size: int
     delimiter: str = ","
+    encoding: str = "utf-8-sig"
+    is_framed: bool = False
 
     @property
     def position(self) -> int:
@@ -87,7 +98,40 @@ def open_input(name: str) -> Iterator[InputFile]:
         if head.startswith(_BYTE_ORDER_MARK) and kind != "protobuf":
             stream.read(len(_BYTE_ORDER_MARK))
         delimiter = delimiter_of(_text(head)) if kind == "csv" else ","
-        yield InputFile(shown, kind, cast(BinaryIO, stream), raw, size, delimiter)
+        encoding = encoding_of(raw, head, shown) if kind == "csv" else "utf-8-sig"
+        yield InputFile(shown, kind, cast(BinaryIO, stream), raw, size, delimiter, encoding, is_framed(head))
+
+
+def encoding_of(raw: BinaryIO, head: bytes, name: str) -> str:
+    """Return the encoding of a table: UTF-8, or Windows-1252 if the file is not UTF-8, which a warning says.
+
+    Of a compressed file or a pipe, only the start is looked at.
+    """
+    if _is_utf8([head]) and (head[:2] == _GZIP or not raw.seekable() or _is_utf8(_whole(raw))):
+        return "utf-8-sig"
+    log.warning("%s is not UTF-8: it is read as Windows-1252, and what is written is UTF-8", name)
+    return "cp1252"
+
+
+def _whole(raw: BinaryIO) -> Iterator[bytes]:
+    """Yield the bytes of a file on disk, and go back to where it was; nothing of a compressed one."""
+    position = raw.tell()
+    raw.seek(0)
+    start = raw.read(4)
+    if not start.startswith((_GZIP, _ZSTD)):
+        yield start
+        yield from iter(lambda: raw.read(_HEAD_BYTES), b"")
+    raw.seek(position)
+
+
+def _is_utf8(parts: Iterable[bytes]) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for part in parts:
+            decoder.decode(part)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 @contextmanager
@@ -159,27 +203,42 @@ def kind_of(head: bytes, name: str) -> FileKind:
     suffix = Path(uncompressed_name(name)).suffix.lower()
     if suffix in PROTOBUF_SUFFIXES:
         return "protobuf"
-    if head.startswith(_PARQUET):
-        return "parquet"
-    if head.startswith(_AVRO):
-        return "avro"
+    magic: tuple[tuple[bool, FileKind], ...] = (
+        (head.startswith(_PARQUET), "parquet"),
+        (head.startswith(_AVRO), "avro"),
+        (starts_hl7(head), "hl7"),
+    )
+    if (named := next((kind for starts, kind in magic if starts), None)) is not None:
+        return named
     text = _text(head)
     _check_readable(head, text, name)
     if suffix in _BINARY:
         kind = _BINARY[suffix]
         raise ServiceError(f"{name} cannot be read as {kind}: it does not start like a file of this kind")
+    found = _json_kind(text)
+    if found is None and (suffix in {".csv", ".tsv"} or _is_table(text)):
+        return "csv"
+    if not text:
+        return "lines"
+    if found is None:
+        raise ServiceError(f"{name} is text without columns, and no line of it is a JSON object: use {READABLE}")
+    return found
+
+
+def _json_kind(text: str) -> FileKind | None:
+    """Return the kind of JSON that a text starts with; None if it does not look like JSON."""
     if re.match(r"\[\s*(\{|\]\s*$|$)", text):
         return "array"
-    if any(line.startswith("{") for line in text.splitlines()):
-        return "lines"
-    return "csv" if suffix in {".csv", ".tsv"} or _is_table(text) else "lines"
+    if text.startswith("{") and _is_open_document(text):
+        return "document"
+    return "lines" if _JSON_LINE.search(text) else None
 
 
 def _check_readable(head: bytes, text: str, name: str) -> None:
     kind = next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), None)
-    if kind is None and text.startswith("{") and _is_open_document(text):
-        kind = "a JSON document over several lines"
-    if kind is None and _CONTROL.search(head) and not re.search(r"^[^\S\n]*[{\[]", text, re.MULTILINE):
+    if kind is not None and name.lower().endswith(_EXCEL_SUFFIXES):
+        kind = EXCEL
+    if kind is None and _CONTROL.search(head) and not _JSON_LINE.search(text):
         kind = "binary data of an unknown kind (the name of a Protobuf file ends in .pb or .binpb)"
     if kind is not None:
         raise ServiceError(f"{name} is {kind}: use {READABLE}")

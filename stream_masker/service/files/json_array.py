@@ -1,4 +1,4 @@
-"""The elements of a JSON array as they stand in the file, without line breaks."""
+"""JSON documents and the elements of JSON arrays as they stand in the file, without line breaks."""
 
 from __future__ import annotations
 
@@ -33,6 +33,15 @@ def array_elements(text: bytes, name: str) -> Iterator[bytes]:
             depth -= 1
         if depth == 1 and mark in b",[":
             start = token.end()
+
+
+def document_line(text: bytes, name: str) -> bytes:
+    """Return a JSON document as one line. Raises ServiceError if the text is not one document."""
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ServiceError(f"{name} is not one complete JSON document") from None
+    return text.translate(_LINE_BREAKS).strip()
 
 
 def _element(text: bytes) -> Iterator[bytes]:

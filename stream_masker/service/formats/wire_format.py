@@ -7,6 +7,7 @@ from typing import NamedTuple
 import orjson
 
 from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.hl7v2.messages import Hl7Format
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.formats.confluent import ConfluentFormat, OutputSubject, SchemaLookup
 from stream_masker.service.formats.registry import connect_registry
@@ -19,11 +20,16 @@ def wire_format(configuration: Configuration) -> RecordFormat | None:
     """
     section = configuration.format
     if section.value == "json":
-        return None
+        return file_format(configuration)
     schemas = SchemaLookup(connect_registry(configuration), section.registry.url)
     subject = OutputSubject(section.subject, configuration.topics.output) if section.write == "latest" else None
     limit = configuration.limits.record_bytes
     return ConfluentFormat(schemas, subject=subject, keys=section.key == "confluent", limit=limit)
+
+
+def file_format(configuration: Configuration) -> RecordFormat | None:
+    """Return the format of the records in files; None for JSON, also that of the rows of tables."""
+    return Hl7Format() if configuration.records == "hl7v2" else None
 
 
 class EventEncoder(NamedTuple):

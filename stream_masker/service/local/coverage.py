@@ -13,6 +13,7 @@ from itertools import chain
 
 import orjson
 
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.fields import Action, PolicyNodes, action_of, field_treatment, policy_trie
 from stream_masker.pipeline.masker import RecordMasker
@@ -163,8 +164,12 @@ def emptied_text(path: str, count: int) -> str:
     )
 
 
-def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) -> Iterator[str]:
+def coverage_report(
+    plan: Plan, masker: RecordMasker, lines: Iterable[bytes], record_format: RecordFormat | None = None
+) -> Iterator[str]:
     """Yield the report about events: a line for each path, then the rejections with reasons and paths.
+
+    ``record_format``: the format of the lines and of ``masker``; None for JSON.
 
     Rejections because of a record's alpha are not among them.
     """
@@ -173,8 +178,8 @@ def coverage_report(plan: Plan, masker: RecordMasker, lines: Iterable[bytes]) ->
     for line in lines:
         values.append(line)
         try:
-            event = orjson.loads(line)
-        except orjson.JSONDecodeError:
+            event = orjson.loads(line if record_format is None else record_format.decode(line)[0])
+        except (orjson.JSONDecodeError, RecordRejectedError):
             continue
         if isinstance(event, dict) and (opened := _opened(event, plan)) is not None:
             coverage.add(opened)

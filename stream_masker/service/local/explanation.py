@@ -21,6 +21,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ServiceError, StreamMaskerError
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.codec.reference.matching import matching_slots
 from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.masker import RecordMasker
@@ -53,13 +54,15 @@ class RecordingMechanism:
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """Explains masks under the statistics in force. counts: those of the window, None if they are not known."""
+    """Explains masks under the statistics in force. counts: those of the window, None if they are not known;
+    record_format: that of the events, None for JSON."""
 
     plan: Plan
     mechanism: WindowedMechanism[Any]
     secret: bytes
     styles: dict[str, Style]
     counts: Counts | None
+    record_format: RecordFormat | None = None
 
     def explain(self, line: NumberedLine, *, source: str, version: int, run_id: str = "") -> Iterator[str]:
         """Yield the lines of the explanation of an event. Raises ServiceError for mechanisms that mask groups.
@@ -70,7 +73,7 @@ class Explainer:
             raise ServiceError(f"{self.mechanism.name} masks groups of records, which cannot be explained one by one")
         number, value = line
         recorder = RecordingMechanism(self.mechanism)
-        masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret)
+        masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret, record_format=self.record_format)
         masker.set_styles(self.styles)
         masker.set_identities({source: run_id})
         result = masker.mask(source, 0, [InputRecord(number, value)], statistics_version=version)
@@ -81,13 +84,14 @@ class Explainer:
             return
         if recorder.last is not None:
             yield from self._attributes(value, *recorder.last)
-        yield f"  written: {(result.values[0] or b'').decode()}"
+        yield f"  written: {(result.values[0] or b'').decode(errors='replace')}"
 
     def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
         for j, attribute in enumerate(self.plan.attributes):
             own, new = batch.columns[j].codes, masked.columns[j].codes
-            texts = _texts(value, self.plan, attribute, len(own))
+            document = value if self.record_format is None else self.record_format.decode(value)[0]
+            texts = _texts(document, self.plan, attribute, len(own))
             for k in range(len(own)):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {texts[k]}"

@@ -26,6 +26,7 @@ from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_sta
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
@@ -135,7 +136,7 @@ class FileMasking:
     def __init__(self, configuration: Configuration) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
-        self._masking = Masking(configuration)
+        self._masking = Masking(configuration, format_of=file_format)
 
     @property
     def needs_run_id(self) -> bool:
@@ -207,6 +208,7 @@ class FileMasking:
             masking_secret(self._configuration, self._configuration.topics.single),
             dict(message.styles),
             counts,
+            file_format(self._configuration),
         )
         yield from explainer.explain(found, source=source, version=version, run_id=run_id)
 

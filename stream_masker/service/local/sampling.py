@@ -14,15 +14,20 @@ from confluent_kafka import OFFSET_BEGINNING, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.events.simulate import SimulationOptions
+from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.connections import connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
 from stream_masker.service.local.tables import open_lines
+
+DATED_EVENTS = 1000
+"""The events in which numbers that are dates are looked for."""
 
 SILENT_SECONDS = 5.0
 """A sample of a topic ends when nothing has arrived for this time."""
@@ -56,13 +61,19 @@ class EventSample:
 
 
 def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
-    """Return the first events of a file. Columns of a CSV file whose cells are all numbers are numbers in the events.
+    """Return the first events of a file, or of each file of a folder.
+
+    Columns of a CSV file whose cells are all numbers are numbers in the events.
 
     ``protobuf``: the section ``produce.protobuf``, for a Protobuf file. Raises like ``open_lines``.
     """
     section: dict[str, Any] = {"protobuf": dict(protobuf)} if protobuf else {}
-    with open_lines(name, ProduceSection.model_validate(section)) as (lines, table):
-        events = [line for _, line in islice(lines, size)]
+    names = input_files(name)
+    with open_lines(names[0], ProduceSection.model_validate(section)) as (lines, table):
+        events = [line for _, line in islice(lines, -(-size // len(names)))]
+    for other in names[1:]:
+        with open_lines(other, ProduceSection.model_validate(section)) as (lines, _):
+            events += [line for _, line in islice(lines, -(-size // len(names)))]
     numbers = _numeric_columns(events) if table is not None and table.kind == "csv" else []
     if numbers:
         section["numbers"] = numbers
@@ -72,12 +83,19 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
 
 
 def _numeric_columns(events: list[bytes]) -> list[str]:
-    """Return the columns whose texts are all numbers without a leading zero; a number with one is a code."""
+    """Return the columns whose texts are all numbers without a leading zero, which codes may have, and no dates."""
     found: dict[str, bool] = {}
     for line in events:
         for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():
             found[name] = found.get(name, True) and _is_number(cell)
-    return [name for name, numeric in found.items() if numeric]
+    numeric = [name for name, all_numbers in found.items() if all_numbers]
+    return [name for name in numeric if not _are_dates(events, name)]
+
+
+def _are_dates(events: list[bytes], name: str) -> bool:
+    """Return whether the numbers of a column are dates such as 20240131, or codes of eight digits in this form."""
+    cells = [cell for line in events[:DATED_EVENTS] if (cell := orjson.loads(line).get(name)) is not None]
+    return all(find_date(cell, ("%Y%m%d",)) is not None for cell in cells)
 
 
 def _is_number(cell: Any) -> bool:

@@ -6,10 +6,10 @@ import csv
 import importlib
 import io
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path as File
-from typing import Any, Protocol
+from typing import Any, BinaryIO, Protocol
 
 import orjson
 
@@ -21,10 +21,12 @@ from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
+from stream_masker.service.files.folders import input_files
 from stream_masker.service.files.inputs import PROTOBUF_SUFFIXES, InputFile, open_input
 from stream_masker.service.files.lines import NumberedLine, WriteLine, numbered_lines
-from stream_masker.service.files.outputs import open_output, uncompressed_name
+from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, uncompressed_name
 from stream_masker.service.local.avro_table import open_avro
+from stream_masker.service.local.hl7_table import Hl7Messages, hl7_events
 from stream_masker.service.local.protobuf_table import open_protobuf
 
 _SUFFIXES = {
@@ -33,6 +35,9 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".avro": "avro",
     **dict.fromkeys(PROTOBUF_SUFFIXES, "protobuf"),
+    ".hl7": "hl7",
+    **dict.fromkeys(("", ".jsonl", ".ndjson"), ""),
+    ".json": "document",
 }
 BAD_ROW = b"not a row"
 """The line of a malformed row, which the masker rejects."""
@@ -70,6 +75,11 @@ def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[N
     ``stream-masker produce``. Raises ServiceError if the file cannot be read, ConfigurationError if the settings do
     not fit the columns.
     """
+    names = input_files(name)
+    if names != [name]:
+        with ExitStack() as stack:
+            yield _joined([stack.enter_context(open_input(one)) for one in names], name)
+        return
     with open_input(name) as file:
         opened = _opened_table(file, settings)
         if opened is None:
@@ -79,11 +89,25 @@ def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[N
             yield table.lines(), table
 
 
+def _joined(files: Sequence[InputFile], name: str) -> tuple[Iterator[NumberedLine], TableSource | None]:
+    """Return the events of a folder's files, numbered together."""
+    kinds = {file.kind for file in files}
+    if kinds == {"hl7"}:
+        messages = Hl7Messages(files)
+        return messages.lines(), messages
+    if kinds - {"lines", "array", "document"}:
+        raise ServiceError(f"the folder {name} has files of several kinds: give a folder of JSON or of HL7 v2 alone")
+    events = (line for file in files for _, line in numbered_lines(file))
+    return enumerate(events, start=1), None
+
+
 def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextManager[TableSource] | None:
     if file.kind == "csv":
         return _open_csv(file, settings)
     if file.kind == "avro":
         return open_avro(file)
+    if file.kind == "hl7":
+        return nullcontext(Hl7Messages([file]))
     if file.kind == "protobuf":
         return open_protobuf(file, settings)
     return _open_parquet(file, settings) if file.kind == "parquet" else None
@@ -93,6 +117,9 @@ def _opened_table(file: InputFile, settings: ProduceSection) -> AbstractContextM
 def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile, Iterable[FileEvent | MalformedLine]]]:
     """Open a file of events; give the file, and its events with their message keys. Raises like ``open_lines``."""
     with open_input(name) as file:
+        if file.kind == "hl7":
+            yield file, hl7_events(file, settings.key)
+            return
         opened = _opened_table(file, settings) if file.kind in ("avro", "parquet", "protobuf") else None
         if opened is None:
             yield file, EventFile(file, settings=settings)
@@ -103,27 +130,65 @@ def open_events(name: str, settings: ProduceSection) -> Iterator[tuple[InputFile
 
 
 def written_kind(name: str) -> str:
-    """Return the kind of table that a name says: ``csv``, ``parquet``, ``avro``, ``protobuf``, or nothing for JSON."""
-    return _SUFFIXES.get(File(uncompressed_name(name)).suffix, "")
+    """Return the kind of file that a name says: a kind of table, ``hl7``, ``document``, or nothing for JSON lines.
+
+    Raises ServiceError for another suffix.
+    """
+    suffix = File(uncompressed_name(name)).suffix.lower()
+    if suffix not in _SUFFIXES and not _is_device(name):
+        known = ", ".join(sorted(filter(None, _SUFFIXES)))
+        raise ServiceError(f"{name}: files that end in {suffix} are not written: use {known} (also with .gz or .zst)")
+    return _SUFFIXES.get(suffix, "")
+
+
+def _is_device(name: str) -> bool:
+    return name == STANDARD_STREAM or (File(name).exists() and not File(name).is_file())
 
 
 @contextmanager
 def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes) -> Iterator[WriteLine]:
-    """Open a file for masked lines: a table if its name is that of one, otherwise JSON lines.
+    """Open a file for masked lines: what its name says.
 
-    A table has the columns of ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be
-    written, or if the input is not a table of this kind.
+    HL7 v2 messages are written as they stood in the input, also to standard output. A table has the columns of
+    ``table`` that the field policy does not drop. Raises ServiceError if the file cannot be written, or if the input
+    is not of this kind.
     """
     kind = written_kind(name)
-    if not kind:
-        with open_output(name) as stream:
-            yield stream.write
+    is_hl7 = table is not None and table.kind == "hl7"
+    if is_hl7 and _is_device(name):
+        kind = "hl7"
+    if is_hl7 != (kind == "hl7"):
+        remedy = "a name that ends in .hl7" if is_hl7 else "a .jsonl file"
+        raise ServiceError(f"{name}: HL7 v2 messages are written from HL7 v2 messages: use {remedy}")
+    if kind in ("", "document"):
+        with open_output(name) as stream, _documents(stream) if kind else nullcontext(stream.write) as write:
+            yield write
         return
     if table is None or table.kind != kind:
         raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
     columns = _written_columns(table, plan, secret)
     with open_output(name) as stream, table.writer(stream, columns, plan) as write:
         yield write
+
+
+@contextmanager
+def _documents(stream: BinaryIO) -> Iterator[WriteLine]:
+    """Give a function that writes lines as one JSON document: a single event as it is, several as an array."""
+    first: list[bytes] = []
+    count = 0
+
+    def write(line: bytes) -> None:
+        nonlocal count
+        count += 1
+        if count == 1:
+            first.append(line)
+            return
+        if count == 2:
+            stream.write(b"[" + first[0].rstrip())
+        stream.write(b",\n" + line.rstrip())
+
+    yield write
+    stream.write(first[0] if count == 1 else b"]\n" if count else b"[]\n")
 
 
 @dataclass(frozen=True, slots=True)

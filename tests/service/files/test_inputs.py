@@ -58,12 +58,12 @@ def test_tables_are_recognised_with_their_delimiter(tmp_path, packed, delimiter,
     [
         (
             b"PK\x03\x04....",
-            "is a zip archive or an Excel workbook: use JSON lines, a JSON array, CSV, Parquet",
+            "is a zip archive: use JSON, JSON lines, CSV, Parquet, Avro, Protobuf or HL7 v2",
         ),
         (b"BZh91AY", "is compressed with bzip2"),
         (b"<Bundle/>", "is XML or HTML"),
         ("id;a".encode("utf-16"), "is text in UTF-16"),
-        (json.dumps(EVENTS[0], indent=2).encode(), "is a JSON document over several lines"),
+        (b"no event\nnor this\n", "is text without columns, and no line of it is a JSON object"),
     ],
 )
 def test_other_kinds_are_named(tmp_path, content, message):
@@ -99,9 +99,17 @@ def test_standard_input_is_recognised_too(monkeypatch):
 
 
 def test_a_text_that_is_nothing_else_is_lines():
-    assert kind_of(b"no event\nnor this\n", "a.jsonl") == "lines"
     assert kind_of(b"", "a.jsonl") == "lines"
     assert kind_of(b'not json, at all\n{"id": 1, "a": 2}\n', "a.jsonl") == "lines"
+
+
+@pytest.mark.parametrize("packed", ["", "gzip", "zstd"])
+def test_a_document_over_several_lines_is_one_event(tmp_path, packed):
+    (tmp_path / "a.json").write_bytes(pack(json.dumps(EVENTS[0], indent=2).encode(), packed))
+    with open_input(str(tmp_path / "a.json")) as file:
+        ((number, line),) = numbered_lines(file)
+    assert (number, orjson.loads(line)) == (1, EVENTS[0])
+    assert b"\n" not in line
 
 
 values = st.recursive(

@@ -1,4 +1,4 @@
-"""Reading of configured paths, which start with a type of resources if messages are FHIR."""
+"""Reading of configured paths, which start with a type of resources if messages are FHIR, with a segment in HL7 v2."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ from collections.abc import Iterator
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fhir.messages import BUNDLE, TYPE_PATH, FhirTypes, fhir_path, type_of_path
+from stream_masker.pipeline.hl7v2.paths import hl7_path, kept_paths
 from stream_masker.pipeline.paths import NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Place
 from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.model import Configuration
 
 
-def field_path(configuration: Configuration, text: str) -> Path:
-    """Return the path of a field or an attribute. Raises ConfigurationError."""
+def field_path(configuration: Configuration, text: str, *, whole: bool = False) -> Path:
+    """Return the path of a field or an attribute. Raises ConfigurationError.
+
+    ``whole``: whether it may be that of a whole segment or field of an HL7 v2 message, which is kept or dropped.
+    """
     path = compile_path(text)
+    if configuration.records == "hl7v2":
+        return hl7_path(path, whole=whole)
     return fhir_path(path) if configuration.records == "fhir" else path
 
 
 def key_path(configuration: Configuration, text: str) -> Path:
     """Return the path of a key, such as ``noise_key``, which has one value in a record. Raises ConfigurationError."""
     path = compile_path(text)
+    if configuration.records == "hl7v2":
+        return hl7_path(path, first=True)
     return fhir_path(path, first=True) if configuration.records == "fhir" else path
 
 
@@ -37,7 +45,7 @@ def label_path(configuration: Configuration, attribute: AttributeSection, code: 
     """Return the path of the labels of the codes at a path; None for no labels. Raises ConfigurationError."""
     if attribute.label is None:
         return None
-    if not attribute.label.startswith("."):
+    if not attribute.label.startswith(".") or configuration.records == "hl7v2":
         return field_path(configuration, attribute.label)
     beside = compile_path(f"code{attribute.label}").steps[1:]
     if any(not isinstance(step, NameStep) for step in beside):
@@ -54,7 +62,9 @@ def fhir_types(configuration: Configuration) -> FhirTypes | None:
 
 
 def type_paths(configuration: Configuration) -> tuple[Path, ...]:
-    """Return the paths of the types of a message and its resources, which are kept; none if messages are not FHIR."""
+    """Return the paths that are kept so that a message is valid: the types of FHIR resources, the header of HL7 v2."""
+    if configuration.records == "hl7v2":
+        return tuple(kept_paths([text[:3] for text in _path_texts(configuration)]))
     types = fhir_types(configuration)
     if types is None:
         return ()
@@ -63,7 +73,7 @@ def type_paths(configuration: Configuration) -> tuple[Path, ...]:
 
 def _path_texts(configuration: Configuration) -> Iterator[str]:
     for attribute in configuration.nominal.values():
-        yield from (attribute.path, *attribute.also)
+        yield from (attribute.path, *attribute.also, *attribute.copies)
     fields = configuration.fields
     yield from (*fields.keep, *fields.drop, *fields.pseudonymize, *fields.references, *fields.encrypt)
     yield from (*fields.pseudonyms, *fields.generalize, *fields.shift, *fields.constant)

@@ -8,6 +8,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import date_pattern_problem
 from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.fhir.references import ReferencePseudonym
+from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
 from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.transforms import (
     Constant,
@@ -29,6 +30,9 @@ from stream_masker.service.configuration.fields.sections import (
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import read_encryption_secret
 
+CONTROL_ID_DIGITS = 20
+"""The length of the pseudonym of a control id, which HL7 v2 limits to 20 characters."""
+
 
 def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, FieldTransform]]:
     """Return the transform of each path, by the key below ``fields``; keys without paths are left out.
@@ -49,11 +53,20 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
         "encrypt": dict.fromkeys(fields.encrypt, encrypted),
     }
+    if configuration.records == "hl7v2" and not _names_control_id(configuration):
+        built["pseudonyms"][CONTROL_ID] = FormattedPseudonym("", CONTROL_ID_DIGITS)
     return {
         key: {field_path(configuration, path): one for path, one in paths.items()}
         for key, paths in built.items()
         if paths
     }
+
+
+def _names_control_id(configuration: Configuration) -> bool:
+    """Return whether the configuration says what happens to the control id of HL7 v2 messages."""
+    fields = configuration.fields
+    texts = (*fields.keep, *fields.pseudonymize, *fields.pseudonyms, *fields.constant, *fields.encrypt)
+    return any(text.replace("[*]", "").startswith(CONTROL_ID) for text in texts)
 
 
 def _generalized(section: GeneralizeSection) -> FieldTransform:
@@ -85,6 +98,10 @@ def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
 def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     """Yield the problems of transforms: a shift without a key, a date format, and encryption without a secret."""
     yield from _format_problems(configuration)
+    if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
+        yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
+    if configuration.records == "hl7v2" and configuration.format.value != "json":
+        yield ("format", "value"), "HL7 v2 messages have no schema: leave it out with records: hl7v2"
     if configuration.noise_key == POSITION:
         for path, section in configuration.fields.shift.items():
             if section.key is None:

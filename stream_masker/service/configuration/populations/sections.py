@@ -71,7 +71,7 @@ class PopulationSection(Section):
     fields: FieldsSection | SkipJsonSchema[None] = Field(
         default=None, description="The treatment of all other fields, as in `fields`."
     )
-    records: Literal["json", "fhir"] | SkipJsonSchema[None] = Field(default=None, description="As `records`.")
+    records: Literal["json", "fhir", "hl7v2"] | SkipJsonSchema[None] = Field(default=None, description="As `records`.")
     message: MessageSection | SkipJsonSchema[None] = Field(default=None, description="As `message`.")
     format: FormatSection | SkipJsonSchema[None] = Field(default=None, description="As `format`.")
     mechanism: MechanismSettings | SkipJsonSchema[None] = Field(

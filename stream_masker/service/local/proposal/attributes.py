@@ -18,6 +18,8 @@ LEAST_MATCH: Final = 0.8
 LEAST_DISTINCT: Final = 3
 MATCHED_VALUES: Final = 300
 MOST_UNIQUE: Final = 50
+SHORTEST_NUMBER: Final = 3
+"""Numbers with fewer digits are counts and flags, also where an ontology has chapters of such names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,8 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     found = []
     for one in fields:
         unique = one.is_unique and len(one.values) > MOST_UNIQUE
+        if all(value.isdigit() and len(value) < SHORTEST_NUMBER for value in one.values):
+            continue
         if one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT or unique:
             continue
         best = max((_coded(one, name, own) for name, own in concepts.items()), key=lambda coded: coded.share)
@@ -115,7 +119,7 @@ def _why(one: CodedField) -> str:
 def _attribute_name(one: SampledField, taken: Collection[str]) -> str:
     """Return a name from the path: its last names that are not ``code`` or ``coding``."""
     names = one.place.names
-    telling = [name for name in names if name not in {"code", "coding", "value"}] or names
+    telling = [name for name in names if name not in {"code", "coding", "value"} and not name.isdigit()] or names
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", telling[-1]).strip("_")[:90] or "attribute"
     name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
     numbered = (name if k == 1 else f"{name}_{k}" for k in range(1, 1000))

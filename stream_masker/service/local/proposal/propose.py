@@ -17,9 +17,13 @@ from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.fhir.messages import PATIENT_KEY
 from stream_masker.pipeline.fhir.references import R4_TYPES
+from stream_masker.pipeline.hl7v2.messages import Hl7Format
+from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.service.files.hl7 import starts_hl7
 from stream_masker.service.local.proposal import fhir
 from stream_masker.service.local.proposal.attributes import ProposedAttributes, coded_fields, proposed_attributes
 from stream_masker.service.local.proposal.document import field_sections, proposal_text
+from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
 from stream_masker.service.local.proposal.names import CLINICAL_NAMES
 from stream_masker.service.local.proposal.rehearsal import rehearsed
 from stream_masker.service.local.proposal.sample import (
@@ -43,12 +47,16 @@ DEFAULT_MIN_RECORDS: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class EventKind:
-    """A kind of events: the value of ``records``, and how an event's scalars are found and treated."""
+    """A kind of events: the value of ``records``, and how an event's scalars are found and treated.
+
+    joined: whether all codes of an ontology are one attribute; may_be_coded: whether a field may be an attribute.
+    """
 
     records: str
     scalars: Callable[[dict[str, Any]], Scalars]
-    treat: Callable[[SampledField, Callable[[str], bool]], tuple[str, ProposedTreatment]]
+    treat: Callable[[SampledField, Callable[[str], bool]], tuple[str, ProposedTreatment] | None]
     joined: bool = False
+    may_be_coded: Callable[[SampledField], bool] = lambda _: True
 
 
 def _plain_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment]:
@@ -56,6 +64,7 @@ def _plain_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tu
 
 
 JSON_EVENTS: Final = EventKind("json", json_scalars, _plain_treatment)
+HL7_EVENTS: Final = EventKind("hl7v2", hl7_scalars, hl7_treatment, may_be_coded=may_be_coded)
 FHIR_EVENTS: Final = EventKind("fhir", fhir_scalars, fhir.treated, joined=True)
 
 
@@ -67,15 +76,17 @@ def proposed_configuration(
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
     ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
-    Raises ServiceError if no event is JSON, or no field has codes of an ontology.
+    Raises ServiceError if no event is a JSON object or an HL7 v2 message, or no field has codes of an ontology.
     """
     events = [(line, event) for line in lines if (event := _parsed(line)) is not None]
     if not events:
         raise ServiceError("the sample has no event that is a JSON object")
-    kind = _kind_of([event for _, event in events])
+    kind = _kind_of([line for line, _ in events], [event for _, event in events])
     fields = sampled_fields(kind.scalars(event) for _, event in events)
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
-    attributes = proposed_attributes(coded_fields(fields.values(), concepts), joined=kind.joined)
+    attributes = proposed_attributes(
+        coded_fields(filter(kind.may_be_coded, fields.values()), concepts), joined=kind.joined
+    )
     if not attributes:
         raise ServiceError(_no_codes(len(events), fields.values(), ontologies))
     treatments = _treatments(kind, fields.values(), attributes, concepts)
@@ -93,6 +104,8 @@ def _text(
 ) -> str:
     used = {one.settings["ontology"] for one in attributes.values()}
     key, why = noise_key(_unmasked(fields.values(), attributes), len(lines))
+    if kind is HL7_EVENTS:
+        key, why = hl7_noise_key(fields, len(lines))
     if kind is FHIR_EVENTS:
         key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
     data: dict[str, Any] = {
@@ -104,6 +117,11 @@ def _text(
         "noise_key": key,
     }
     reasons = {"noise_key": why}
+    if len(attributes) > 1 and (
+        kind is not JSON_EVENTS or sum("[*" in one.settings["path"] for one in attributes.values()) > 1
+    ):
+        data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
+        reasons["mechanism"] = "several lists of codes are masked each on its own"
     data, totals = rehearsed(data, lines)
     if totals.masked < DEFAULT_MIN_RECORDS:
         data["calibration"] = {"min_records": max(1, totals.masked)}
@@ -113,14 +131,16 @@ def _text(
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        event = orjson.loads(line)
-    except orjson.JSONDecodeError:
+        event = orjson.loads(Hl7Format().decode(line)[0] if starts_hl7(line) else line)
+    except (orjson.JSONDecodeError, RecordRejectedError):
         return None
     return event if isinstance(event, dict) else None
 
 
-def _kind_of(events: Sequence[dict[str, Any]]) -> EventKind:
+def _kind_of(lines: Sequence[bytes], events: Sequence[dict[str, Any]]) -> EventKind:
     """Return the kind of most events."""
+    if 2 * sum(map(starts_hl7, lines)) > len(lines):
+        return HL7_EVENTS
     resources = sum(event.get("resourceType") in R4_TYPES for event in events)
     return FHIR_EVENTS if 2 * resources > len(events) else JSON_EVENTS
 
@@ -151,7 +171,11 @@ def _treatments(
     beside = {one.container for one in fields if one.path in masked} - {()}
     found: dict[str, ProposedTreatment] = {}
     for one in _unmasked(fields, attributes):
-        path, own = (one.path, BESIDE_CODE) if one.container in beside else kind.treat(one, is_concept)
+        if (treated := kind.treat(one, is_concept)) is None:
+            continue
+        path, own = treated
+        if one.container in beside and not own.is_standard:
+            path, own = one.path, BESIDE_CODE
         found[path] = own if path not in found or own.key == "drop" else found[path]
     return found
 

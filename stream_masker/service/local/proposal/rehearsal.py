@@ -14,6 +14,7 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
+from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.local.files import FileTotals
 
 UNKNOWN_POLICIES = ("ancestor", "suppress")
@@ -53,7 +54,7 @@ def _masked(configuration: Configuration, values: Sequence[bytes]) -> FileTotals
     """Mask the values by their own statistics; without statistics, only count those that can be read."""
     plan, secret = build_plan(configuration), secrets.token_bytes(32)
     mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
-    masker = RecordMasker(plan, mechanism, secret, compiled=False)
+    masker = RecordMasker(plan, mechanism, secret, compiled=False, record_format=file_format(configuration))
     counted = masker.count(values)
     totals = FileTotals(masked=len(values) - sum(counted.causes.values()), rejected=Counter(counted.causes))
     try:

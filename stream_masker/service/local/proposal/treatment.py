@@ -13,7 +13,7 @@ from stream_masker.pipeline.paths import NameStep, compile_path
 from stream_masker.service.local.proposal import names, values
 from stream_masker.service.local.proposal.sample import SampledField
 
-TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "drop"]
+TreatmentKey: TypeAlias = Literal["keep", "pseudonymize", "references", "generalize", "constant", "drop"]
 
 TESTED_VALUES: Final = 1000
 LEAST_DIFFERENT: Final = 50
@@ -24,12 +24,16 @@ OLDEST: Final = 125
 
 @dataclass(frozen=True, slots=True)
 class ProposedTreatment:
-    """The key below ``fields``, its value for the path, why, and whether a person must look at the field."""
+    """The key below ``fields``, its value for the path, why, and whether a person must look at the field.
+
+    is_standard: whether a standard defines the field, also if it is beside a code.
+    """
 
     key: TreatmentKey
     value: Any
     why: str
     is_flagged: bool = False
+    is_standard: bool = False
 
 
 BESIDE_CODE: Final = ProposedTreatment("drop", None, "it stands beside a code and may tell it")

@@ -1,0 +1,123 @@
+"""Files as hospitals have them: encodings, Bundles, folders, workbooks, and names of outputs."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import yaml
+from support.file_commands import CODES, LINES, read, run, write
+
+
+def german(tmp_path, config, encoding):
+    content = yaml.safe_load(config.read_text()) | {"fields": {"keep": ["id", "wort"], "unlisted": "drop"}}
+    config.write_text(yaml.safe_dump(content))
+    rows = [f"{k};{CODES[k % 8]};{CODES[k * 3 % 8]};{'Größe' if k > 20 else 'x'}" for k in range(60)]
+    (tmp_path / "in.csv").write_bytes("\n".join(["id;a;b;wort", *rows]).encode(encoding))
+    return run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv")
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1"])
+def test_a_table_in_windows_1252_is_read_and_a_warning_says_so(tmp_path, config, encoding, caplog):
+    done = german(tmp_path, config, encoding)
+    assert "masked 60, rejected 0" in done.stderr
+    assert "in.csv is not UTF-8: it is read as Windows-1252, and what is written is UTF-8" in done.stderr + caplog.text
+    assert (tmp_path / "out.csv").read_text(encoding="utf-8").count("Größe") == 39
+
+
+def test_a_table_in_utf_8_has_no_warning(tmp_path, config, caplog):
+    assert "Windows" not in german(tmp_path, config, "utf-8").stderr + caplog.text
+
+
+BUNDLE = {
+    "resourceType": "Bundle",
+    "type": "collection",
+    "entry": [
+        {"resource": {"resourceType": "Patient", "id": "p1", "gender": "female"}},
+        {"resource": {"resourceType": "Condition", "id": "c1", "code": {"coding": [{"system": "s", "code": "A1"}]}}},
+    ],
+}
+
+
+def of_fhir(config):
+    """Write a configuration for FHIR."""
+    content = yaml.safe_load(config.read_text()) | {
+        "records": "fhir",
+        "attributes": {"c": {"path": "Condition.code.coding[*?system=s].code", "ontology": "tree", "missing": "keep"}},
+        "fields": {"keep": ["Patient.gender", "Bundle.type"], "unlisted": "drop"},
+        "noise_key": "position",
+        "calibration": {"min_records": 1},
+        "mechanism": {"name": "semantic_noise"},
+    }
+    config.write_text(yaml.safe_dump(content))
+
+
+def bundles(folder, count):
+    for k in range(count):
+        one = json.loads(json.dumps(BUNDLE))
+        one["entry"][1]["resource"]["code"]["coding"][0]["code"] = CODES[k % 8]
+        (folder / f"{k}.json").write_text(json.dumps(one, indent=2))
+
+
+def test_a_pretty_printed_bundle_and_a_folder_of_them_are_masked(tmp_path, config):
+    of_fhir(config)
+    folder = tmp_path / "bundles"
+    folder.mkdir()
+    bundles(folder, 20)
+    done = run("mask", "-c", config, folder, tmp_path / "out.jsonl")
+    assert "masked 20, rejected 0" in done.stderr
+    assert [one["resourceType"] for one in read(tmp_path / "out.jsonl")] == ["Bundle"] * 20
+    run("calibrate", "-c", config, folder, "-o", tmp_path / "snapshot.json")
+    run("mask", "-c", config, "--statistics", tmp_path / "snapshot.json", folder / "3.json", tmp_path / "one.json")
+    one = json.loads((tmp_path / "one.json").read_text())
+    assert one["entry"][0]["resource"] == {"resourceType": "Patient", "gender": "female"}
+    run("mask", "-c", config, folder, tmp_path / "all.json")
+    assert len(json.loads((tmp_path / "all.json").read_text())) == 20
+
+
+def test_the_files_of_a_bulk_export_are_read_as_one(tmp_path, config):
+    of_fhir(config)
+    folder = tmp_path / "export"
+    folder.mkdir()
+    patient = {"resourceType": "Patient", "id": "p1", "gender": "female"}
+    conditions = [
+        {"resourceType": "Condition", "id": f"c{k}", "code": {"coding": [{"system": "s", "code": CODES[k % 8]}]}}
+        for k in range(30)
+    ]
+    (folder / "Patient.000.ndjson").write_text(json.dumps(patient) + "\n")
+    (folder / "Condition.000.ndjson").write_text("".join(json.dumps(one) + "\n" for one in conditions))
+    run("mask", "-c", config, folder, tmp_path / "out.ndjson")
+    assert [one["resourceType"] for one in read(tmp_path / "out.ndjson")] == ["Condition"] * 30 + ["Patient"]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("in.xlsx", b"PK\x03\x04....", "is an Excel workbook, of which each sheet can be saved as CSV"),
+        ("in.xls", b"\xd0\xcf\x11\xe0....", "is an Excel workbook, of which each sheet can be saved as CSV"),
+        ("in.zip", b"PK\x03\x04....", "is a zip archive"),
+        ("in.txt", b"Dear colleague,\nthank you for sending Ada.\n", "is text without columns"),
+        ("in.json", b'{\n "a": 1,\n', "is not one complete JSON document"),
+    ],
+)
+def test_what_is_no_table_says_what_it_is(tmp_path, config, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    done = run("mask", "-c", config, tmp_path / name, tmp_path / "out.jsonl", code=1)
+    assert message in done.stderr
+    assert "rejected" not in done.stderr
+    assert "Ada" not in done.stderr
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["out.xlsx", "out.txt", "out.xml", "out.csv.bz2"])
+def test_an_output_of_an_unknown_suffix_is_refused(tmp_path, config, name):
+    source = write(tmp_path / "in.jsonl", LINES)
+    done = run("mask", "-c", config, source, tmp_path / name, code=1)
+    assert "are not written: use .avro, .binpb, .csv, .hl7, .json, .jsonl" in done.stderr
+    assert not (tmp_path / name).exists()
+
+
+def test_a_folder_without_events_is_named(tmp_path, config):
+    (tmp_path / "empty").mkdir()
+    done = run("mask", "-c", config, tmp_path / "empty", tmp_path / "out.jsonl", code=1)
+    assert "has no file that ends in .json, .jsonl, .ndjson, .hl7" in done.stderr

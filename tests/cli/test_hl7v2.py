@@ -1,0 +1,150 @@
+"""HL7 v2 messages in files: proposed, checked, masked, explained, and written back as valid messages."""
+
+from __future__ import annotations
+
+import gzip
+import re
+
+import orjson
+import pytest
+import yaml
+from hl7apy.consts import VALIDATION_LEVEL
+from hl7apy.parser import parse_message
+from support.file_commands import run
+from support.hl7_messages import CODES, FOLDER, framed, masked_example, message
+
+MESSAGES = [message(k) for k in range(60)]
+SECRETS = [
+    "Ada",
+    "Dora",
+    "Example Street",
+    "4711",
+    "free text",
+    "Cardiology",
+    "5-470",
+    "Appendectomy",
+    "INSURER",
+    "CLINIC",
+]
+
+
+def split(text):
+    return [f"MSH{part}" for part in text.split("MSH")[1:]]
+
+
+@pytest.fixture
+def proposed(tmp_path):
+    """A proposal for messages in a file, with the secret that it names."""
+    (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
+    run("config", "init", "--events", tmp_path / "in.hl7", "-o", tmp_path / "proposed.yaml")
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
+    return tmp_path / "proposed.yaml"
+
+
+def test_the_proposal_masks_diagnoses_and_drops_what_it_does_not_know(tmp_path, proposed):
+    content = yaml.safe_load(proposed.read_text())
+    assert content["records"] == "hl7v2"
+    assert content["attributes"] == {"DG1": {"path": "DG1[*].3.1", "ontology": "icd10cm", "label": "DG1[*].3.2"}}
+    assert content["noise_key"] == "PID.3.1"
+    assert "PID.3.1" in content["fields"]["pseudonymize"]
+    assert {"PR1[*].3.1", "DG1[*].4.1", "PID.11.1", "PV1.3.1"} <= {*content["fields"]["drop"]}
+    run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / "out.hl7")
+    masked = (tmp_path / "out.hl7").read_bytes().decode()
+    assert len(split(masked)) == 60
+    assert not any(word in masked for word in SECRETS)
+
+
+@pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])
+def test_messages_are_written_as_they_stood_in_the_file(tmp_path, proposed, end):
+    (tmp_path / "in.hl7").write_text("FHS|^~\\&" + end + "".join(message(k, end) for k in range(60)), newline="")
+    run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / "out.hl7")
+    masked = split((tmp_path / "out.hl7").read_bytes().decode())
+    assert len(masked) == 60
+    assert {re.sub(r"[^\r\n]+", "", text).replace(end, "x") for text in masked} <= {"x" * 6, "x" * 7, "x" * 8}
+
+
+def test_the_frames_of_mllp_are_written_again(tmp_path, proposed):
+    (tmp_path / "in.hl7").write_bytes(b"".join(framed(text) for text in MESSAGES))
+    run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / "out.hl7")
+    frames = (tmp_path / "out.hl7").read_bytes().split(b"\x1c\r")
+    assert frames.pop() == b""
+    assert all(frame.startswith(b"\x0bMSH|") and frame.endswith(b"\r") for frame in frames)
+    assert len(frames) == 60
+
+
+def test_the_messages_of_a_folder_are_one_file(tmp_path, proposed):
+    folder = tmp_path / "messages"
+    folder.mkdir()
+    for k, text in enumerate(MESSAGES):
+        (folder / f"{k:03}.hl7").write_text(text, newline="")
+    run("mask", "-c", proposed, folder, tmp_path / "out.hl7")
+    assert len(split((tmp_path / "out.hl7").read_bytes().decode())) == 60
+
+
+@pytest.mark.parametrize("name", ["out.jsonl", "out.csv", "out.json"])
+def test_messages_are_not_written_as_another_kind_of_file(tmp_path, proposed, name):
+    done = run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / name, code=1)
+    assert "use a name that ends in .hl7" in done.stderr
+    assert not (tmp_path / name).exists()
+
+
+def test_a_configuration_for_other_records_is_named_before_anything_is_rejected(tmp_path, proposed, config):
+    done = run("mask", "-c", config, tmp_path / "in.hl7", tmp_path / "out.hl7", code=1)
+    assert "has HL7 v2 messages: use records: hl7v2" in done.stderr
+    (tmp_path / "in.jsonl").write_text('{"a": 1}\n')
+    done = run("mask", "-c", proposed, tmp_path / "in.jsonl", tmp_path / "out.hl7", code=1)
+    assert "has no HL7 v2 messages" in done.stderr
+
+
+def test_check_and_explain_read_messages(tmp_path, proposed):
+    shown = run("config", "check", "-c", proposed, "--events", tmp_path / "in.hl7").stdout
+    assert re.search(r"DG1\[\*\]\.3\[\*\]\.1\.1 +100\.0%  masked: the code of DG1", shown)
+    assert "0 of 60 events would be rejected" in shown
+    assert "value        E11.9" in run("mask", "-c", proposed, "--explain", 1, tmp_path / "in.hl7").stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"fields": {"unlisted": "keep"}}, "fields.unlisted: 'keep' is not allowed with records: hl7v2"),
+        ({"noise_key": "patient.id"}, "a path is a segment, a field and a component"),
+        ({"format": {"value": "confluent"}}, "format.value: HL7 v2 messages have no schema"),
+    ],
+)
+def test_configurations_that_are_refused(proposed, change, problem):
+    proposed.write_text(yaml.safe_dump(yaml.safe_load(proposed.read_text()) | change))
+    assert problem in run("config", "check", "-c", proposed, code=2).stderr
+
+
+def test_the_example_writes_what_it_expects(tmp_path):
+    expected = gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes())
+    assert masked_example(tmp_path) == expected
+    assert (tmp_path / "rejected.jsonl").read_bytes() == b""
+    masked = split(expected.decode())
+    assert len(masked) == 300
+    assert not any(word in expected.decode() for word in SECRETS)
+    changed = [re.findall(r"DG1\|\d\|\|([A-Z0-9.]+)", text) for text in masked]
+    assert all(changed)
+    assert sum(code in CODES for codes in changed for code in codes) < 0.2 * sum(map(len, changed))
+
+
+@pytest.mark.parametrize("k", range(6))
+def test_masked_messages_are_valid_for_another_parser(k):
+    expected = split(gzip.decompress((FOLDER / "expected.hl7.gz").read_bytes()).decode())
+    parsed = parse_message(expected[k], validation_level=VALIDATION_LEVEL.TOLERANT, find_groups=False)
+    assert parsed.validate()
+    assert parsed.msh.msh_10.to_er7() != f"M{k:05}"
+    assert parsed.pid.pid_8.to_er7() == "F"
+
+
+def test_keys_of_published_messages_are_read_by_their_path(tmp_path):
+    from stream_masker.service.configuration.event_files import ProduceSection
+    from stream_masker.service.local.tables import open_events
+
+    (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
+    with open_events(str(tmp_path / "in.hl7"), ProduceSection(key="PID.3.1")) as (_, events):
+        found = list(events)
+    assert [one.key for one in found[:3]] == [b"4711", b"4712", b"4713"]
+    assert found[0].value == MESSAGES[0].encode()
+    assert orjson.dumps(found[0].key.decode()) == b'"4711"'

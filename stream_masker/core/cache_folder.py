@@ -11,4 +11,12 @@ def cache_folder() -> Path:
     configured = os.environ.get("STREAM_MASKER_CACHE")
     if configured:
         return Path(configured)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker"
+    return Path(os.environ.get("XDG_CACHE_HOME") or _home() / ".cache") / "stream-masker"
+
+
+def _home() -> Path:
+    """Return the home of the user; ``/`` for a user without one, such as an arbitrary one of OpenShift."""
+    try:
+        return Path.home()
+    except RuntimeError:
+        return Path("/")

@@ -143,7 +143,7 @@ def test_documented_commands_name_the_chart_and_its_values():
     for command in commands:
         words = command.split()
         assert (ROOT / words[3] / "Chart.yaml").exists()
-        assert words[4:] == ["-f", "values.yaml"]
+        assert words[4:] == ["-f", "values.yaml", "--wait"]
 
 
 def test_lint_finds_nothing():

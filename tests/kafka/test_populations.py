@@ -99,7 +99,7 @@ def test_populations_are_masked_by_their_own_attributes_and_statistics(here: Set
         processes.wait(lambda: len(masked(here, discharges)) >= 300, "the masked discharges")
 
         port = http_port(processes, "one")
-        assert get(port, "/readyz")[1]["reasons"] == ["population emergency: no statistics yet: none are published"]
+        assert get(port, "/readyz")[1]["notes"] == ["population emergency: no statistics yet: none are published"]
         assert not masked(here, emergency)
         assert "population emergency: " in processes.log("one")
 

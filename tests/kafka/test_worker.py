@@ -138,12 +138,13 @@ def test_nothing_is_written_before_there_are_statistics(here: Setting) -> None:
     here.create()
     here.produce(range(100))
     with running(here.configuration()) as worker:
-        worker.wait(lambda: worker.health.reasons == ("no statistics yet: none are published",), "the reason")
+        worker.wait(lambda: worker.health.notes == ("no statistics yet: none are published",), "the note")
+        assert worker.health.reasons == ()
         assert (worker.metric("held"), worker.metric("assigned_partitions")) == (1, 0)
         assert here.ended() == len(here.read("calibration")) == 0
         here.publish(3)
         worker.reaches(100)
-        worker.wait(lambda: not worker.health.reasons, "readiness")
+        worker.wait(lambda: not worker.health.notes, "the end of the note")
         assert (worker.metric("held"), worker.metric("statistics_version")) == (0, 3)
     assert {r.headers["stream-masker-version"] for r in here.read("output")} == {b"3"}
 
@@ -228,8 +229,8 @@ def test_the_command_masks_serves_metrics_and_stops_in_order(here: Setting, tmp_
     with Processes(tmp_path) as processes:
         worker = processes.start("worker", "worker", "--config", str(here.path), "--http-port", "0")
         port = http_port(processes, "worker")
-        processes.wait(lambda: "none are published" in str(get(port, "/readyz")), "the reason for holding")
-        assert get(port, "/readyz")[0] == 503
+        processes.wait(lambda: "none are published" in str(get(port, "/readyz")), "the note on holding")
+        assert get(port, "/readyz")[0] == 200
         assert get(port, "/healthz")[0] == 200
         here.publish(1)
         processes.wait(lambda: here.ended() == 50, "all records")

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,17 +24,17 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 """Objects of Kubernetes by kind and name."""
 
 
-def rendered_text(values: Any, *, example: bool = True, arguments: Sequence[str] = ()) -> str:
+def rendered_text(values: Any, *, example: bool = True, arguments: Sequence[str] = (), chart: Path = CHART) -> str:
     """Return the manifests that the chart renders for these values. Raises ValueError if helm refuses them."""
     files = ["-f", str(EXAMPLE)] if example else []
-    command = [helm, "template", "release", str(CHART), "--kube-version", KUBERNETES, *files, "-f", "-", *arguments]
+    command = [helm, "template", "release", str(chart), "--kube-version", KUBERNETES, *files, "-f", "-", *arguments]
     done = subprocess.run(command, input=json.dumps(values), capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr)
     return done.stdout
 
 
-def rendered(values: Any, *, example: bool = True, arguments: Sequence[str] = ()) -> Objects:
+def rendered(values: Any, *, example: bool = True, arguments: Sequence[str] = (), chart: Path = CHART) -> Objects:
     """Return the objects that the chart renders for these values. Raises ValueError if helm refuses them."""
-    manifests = yaml.safe_load_all(rendered_text(values, example=example, arguments=arguments))
+    manifests = yaml.safe_load_all(rendered_text(values, example=example, arguments=arguments, chart=chart))
     return {(one["kind"], one["metadata"]["name"]): one for one in manifests if one}

@@ -63,20 +63,24 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if kindIs "map" $value }}{{ toYaml $value }}{{ else }}{{ $value }}{{ end -}}
 {{- end }}
 
-{{/* Security contexts that meet the restricted Pod Security level. */}}
 {{- define "stream-masker.podSecurityContext" -}}
-runAsNonRoot: true
-runAsUser: 65532
-runAsGroup: 65532
-fsGroup: 65532
-fsGroupChangePolicy: OnRootMismatch
-seccompProfile: {type: RuntimeDefault}
+{{ toYaml .Values.podSecurityContext }}
 {{- end }}
 
 {{- define "stream-masker.securityContext" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: {drop: [ALL]}
+{{ toYaml .Values.securityContext }}
+{{- end }}
+
+{{/* Refuse values that contradict each other, which the schema cannot compare. */}}
+{{- define "stream-masker.validate" -}}
+{{- with .Values.autoscaling -}}
+{{- if gt (int .minReplicas) (int .maxReplicas) }}{{ fail (printf "autoscaling.minReplicas is %v and must be at most maxReplicas, %v" .minReplicas .maxReplicas) }}{{ end -}}
+{{- if and (eq .mode "cpu") (eq (int .minReplicas) 0) }}{{ fail "autoscaling.minReplicas must be at least 1 with mode cpu" }}{{ end -}}
+{{- end -}}
+{{- with .Values.ontologies -}}
+{{- if gt (len (compact (list .existingClaim .image (len .urls | eq 0 | ternary "" "urls")))) 1 }}{{ fail "ontologies: use one of existingClaim, image and urls" }}{{ end -}}
+{{- end -}}
+{{- if and .Values.topicsJob.enabled (or .Values.strimzi.topics .Values.strimzi.users) }}{{ fail "topicsJob.enabled: Strimzi creates topics and users after the Job; use strimzi.topics" }}{{ end -}}
 {{- end }}
 
 {{/*
@@ -164,7 +168,7 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- with .Values.strimzi }}{{ if and .users (eq .authentication "tls") }}true{{ end }}{{ end -}}
 {{- end }}
 
-{{/* Volumes of a process, and where they are mounted. Both take (list context component). */}}
+{{/* Volumes of a process, and where they are mounted. Both take (list context component); volumes also a ConfigMap. */}}
 {{- define "stream-masker.volumes" -}}
 {{- range include "stream-masker.secrets" . | fromYamlArray }}
 - name: secret-{{ .name }}
@@ -172,7 +176,7 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- end }}
 {{- with index . 0 }}
 - name: configuration
-  configMap: {name: {{ include "stream-masker.fullname" . }}}
+  configMap: {name: {{ gt (len $) 2 | ternary (last $) (include "stream-masker.fullname" .) }}}
 - name: tmp
   emptyDir: {sizeLimit: 64Mi}
 {{- with .Values.http.tls.existingSecret }}
@@ -197,6 +201,9 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- else if or .Values.ontologies.image .Values.ontologies.urls }}
 - name: ontologies
   emptyDir: {}
+{{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -227,6 +234,52 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- if include "stream-masker.hasOntologies" . }}
 - {name: ontologies, mountPath: /ontologies, readOnly: true}
 {{- end }}
+{{- with .Values.volumeMounts }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The specification of a Job that runs `stream-masker topics`. Takes (list context name arguments configMap account).
+*/}}
+{{- define "stream-masker.topicsJob" -}}
+{{- $job := . -}}
+{{- with index . 0 -}}
+backoffLimit: {{ eq (index $job 1) "test" | ternary 0 3 }}
+template:
+  metadata:
+    labels:
+      {{- include "stream-masker.selectorLabels" . | nindent 6 }}
+      app.kubernetes.io/component: {{ index $job 1 }}
+  spec:
+    restartPolicy: Never
+    serviceAccountName: {{ index $job 4 }}
+    automountServiceAccountToken: false
+    enableServiceLinks: false
+    securityContext: {{- include "stream-masker.podSecurityContext" . | nindent 6 }}
+    {{- with .Values.image.pullSecrets }}
+    imagePullSecrets: {{- range . }}{{ list (dict "name" .) | toYaml | nindent 6 }}{{ end }}
+    {{- end }}
+    {{- with .Values.worker.nodeSelector }}
+    nodeSelector: {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with .Values.worker.tolerations }}
+    tolerations: {{- toYaml . | nindent 6 }}
+    {{- end }}
+    {{- with include "stream-masker.initContainers" . }}
+    initContainers: {{- . | nindent 6 }}
+    {{- end }}
+    containers:
+      - name: {{ index $job 1 }}
+        image: {{ include "stream-masker.image" . }}
+        imagePullPolicy: {{ .Values.image.pullPolicy }}
+        args: {{ index $job 2 }}
+        env: {{- include "stream-masker.env" (list . "test") | nindent 10 }}
+        resources: {limits: {memory: 384Mi}}
+        securityContext: {{- include "stream-masker.securityContext" . | nindent 10 }}
+        volumeMounts: {{- include "stream-masker.volumeMounts" (list . "test") | nindent 10 }}
+    volumes: {{- include "stream-masker.volumes" (list . "test" (index $job 3)) | nindent 6 }}
 {{- end }}
 {{- end }}
 

@@ -38,7 +38,7 @@ class HoldReason(StrEnum):
     """It has not yet read the statistics topic to its end."""
 
     NONE_PUBLISHED = "none_published"
-    """No version is published."""
+    """No version is published. This does not make the worker unready: it waits for the first records, as all do."""
 
     VERSION_REFUSED = "version_refused"
     """The published version does not fit the configuration."""
@@ -98,8 +98,9 @@ class WorkerReport:
         self._metrics.set("statistics_age_seconds", 0 if held else max(0.0, time.time() - active.published / 1000))
         self._metrics.add("statistics_refused_total", active.refusals - self._refusals)
         self._refusals = active.refusals
-        self._health.reason("statistics", held and held[1])
-        self._health.note("statistics", None if held else active.refused)
+        waiting = held is not None and held[0] is HoldReason.NONE_PUBLISHED
+        self._health.reason("statistics", None if waiting else held and held[1])
+        self._health.note("statistics", (held and held[1]) if waiting else None if held else active.refused)
 
     def format_unavailable(self, text: str | None) -> None:
         """Report why the records' format is unavailable; None once it is available."""

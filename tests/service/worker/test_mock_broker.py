@@ -38,7 +38,7 @@ def test_a_population_that_fails_ends_the_process_of_all(here: Setting, tmp_path
 def test_the_worker_holds_and_then_masks_everything_once(here: Setting) -> None:
     here.produce(range(200))
     with running(here.configuration()) as worker:
-        worker.wait(lambda: worker.health.reasons == ("no statistics yet: none are published",), "the reason")
+        worker.wait(lambda: worker.health.notes == ("no statistics yet: none are published",), "the note")
         here.publish(1)
         worker.reaches(200)
         here.produce(range(200, 300))

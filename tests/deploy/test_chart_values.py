@@ -1,0 +1,160 @@
+"""Values of the chart for other clusters: security, volumes, egress, the page, topics, scaling and refusals."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+from rendered_chart import CHART, NEEDS_HELM, rendered
+
+pytestmark = NEEDS_HELM
+
+NAME = "release-stream-masker"
+OPENSHIFT = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}
+CREATED = {"topicsJob": {"enabled": True, "partitions": 12}}
+MOUNTED = {
+    "volumes": [{"name": "vault", "csi": {"driver": "secrets-store.csi.k8s.io", "readOnly": True}}],
+    "volumeMounts": [{"name": "vault", "mountPath": "/vault", "readOnly": True}],
+}
+
+
+def pods(values: Any) -> dict[str, Any]:
+    """The specification of the pods of each Deployment and Job, by name."""
+    objects = rendered(values)
+    kinds = ("Deployment", "Job")
+    return {name: one["spec"]["template"]["spec"] for (kind, name), one in objects.items() if kind in kinds}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Callable[..., str]:
+    """Return the notes that an installation with these values shows.
+
+    Helm renders them with a cluster only, so a copy of the chart has them in a manifest.
+    """
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    text = (chart / "templates" / "NOTES.txt").read_text()
+    manifest = 'kind: Notes\nmetadata: {name: notes}\ntext: |\n  {{- include "notes" . | nindent 2 }}\n'
+    (chart / "templates" / "notes.yaml").write_text(f'{{{{- define "notes" }}}}{text}{{{{ end }}}}{manifest}')
+    return lambda **values: str(rendered(values, chart=chart)["Notes", "notes"]["text"])
+
+
+def test_a_cluster_may_choose_the_user() -> None:
+    for pod in pods({**OPENSHIFT, **CREATED}).values():
+        assert pod["securityContext"] == {
+            "runAsNonRoot": True,
+            "fsGroupChangePolicy": "OnRootMismatch",
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+
+
+def test_the_context_of_containers_can_be_changed() -> None:
+    for pod in pods({**CREATED, "securityContext": {"seLinuxOptions": {"type": "masking_t"}}}).values():
+        for container in pod["containers"]:
+            assert container["securityContext"]["seLinuxOptions"] == {"type": "masking_t"}
+            assert container["securityContext"]["readOnlyRootFilesystem"] is True
+
+
+def test_all_pods_have_further_volumes() -> None:
+    found = pods({**CREATED, **MOUNTED})
+    assert len(found) == 4
+    for pod in found.values():
+        assert MOUNTED["volumes"][0] in pod["volumes"]
+        assert all(MOUNTED["volumeMounts"][0] in container["volumeMounts"] for container in pod["containers"])
+
+
+def test_further_connections_are_allowed() -> None:
+    rule = {"to": [{"ipBlock": {"cidr": "192.0.2.0/24"}}], "ports": [{"port": 3128, "protocol": "TCP"}]}
+    policy = rendered({"networkPolicy": {"egress": [rule]}})["NetworkPolicy", NAME]
+    assert policy["spec"]["egress"][-1] == rule
+    assert len(policy["spec"]["egress"]) == 3
+
+
+def test_a_service_leads_to_the_page_of_the_calibrators() -> None:
+    objects = rendered({"calibrator": {"service": True}})
+    service = objects["Service", f"{NAME}-calibrator"]["spec"]
+    labels = objects["Deployment", f"{NAME}-calibrator"]["spec"]["template"]["metadata"]["labels"]
+    assert service["selector"].items() <= labels.items()
+    assert service["ports"] == [{"name": "http", "port": 9464, "targetPort": "http"}]
+    assert "Service" not in {kind for kind, _ in rendered({})}
+
+
+def test_a_job_creates_the_topics_before_anything_needs_them() -> None:
+    objects = rendered({**CREATED, "serviceAccount": {"create": True}})
+    job, configuration = objects["Job", f"{NAME}-topics"], objects["ConfigMap", f"{NAME}-topics"]
+    weights = []
+    for one in (configuration, job):
+        kubernetes_validate.validate(one, "1.33", strict=True)
+        assert one["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        weights.append(int(one["metadata"]["annotations"]["helm.sh/hook-weight"]))
+    assert weights == sorted(weights)
+    assert weights[0] < weights[1]
+    assert configuration["data"] == objects["ConfigMap", NAME]["data"]
+    pod = job["spec"]["template"]["spec"]
+    assert pod["containers"][0]["args"] == ["topics", "--partitions", "12", "--replication-factor", "3"]
+    assert pod["serviceAccountName"] == "default"
+    (volume,) = (one for one in pod["volumes"] if one["name"] == "configuration")
+    assert volume["configMap"]["name"] == f"{NAME}-topics"
+
+
+def test_jobs_run_where_workers_run() -> None:
+    placed = {"nodeSelector": {"pool": "masking"}, "tolerations": [{"key": "masking", "operator": "Exists"}]}
+    for pod in (pods({**CREATED, "worker": placed})[f"{NAME}-{name}"] for name in ("topics", "test")):
+        assert {key: pod[key] for key in placed} == placed
+
+
+def test_topics_have_the_replication_of_the_brokers_if_none_is_given() -> None:
+    job = rendered({"topicsJob": {"enabled": True, "replicationFactor": 0}})["Job", f"{NAME}-topics"]
+    assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["topics", "--partitions", "4"]
+
+
+def test_keda_counts_records_without_a_committed_offset() -> None:
+    scaling = {"mode": "keda", "minReplicas": 0, "pollingInterval": 10, "cooldownPeriod": 60}
+    scaled = rendered({"autoscaling": scaling})["ScaledObject", f"{NAME}-worker"]["spec"]
+    assert (scaled["pollingInterval"], scaled["cooldownPeriod"], scaled["minReplicaCount"]) == (10, 60, 0)
+    assert scaled["triggers"][0]["metadata"]["offsetResetPolicy"] == "earliest"
+    latest = rendered({"autoscaling": {**scaling, "offsetResetPolicy": "latest"}})
+    assert latest["ScaledObject", f"{NAME}-worker"]["spec"]["triggers"][0]["metadata"]["offsetResetPolicy"] == "latest"
+
+
+def test_workers_can_be_stopped_by_the_values() -> None:
+    assert rendered({"worker": {"replicas": 0}})["Deployment", f"{NAME}-worker"]["spec"]["replicas"] == 0
+
+
+def test_the_notes_warn_if_prometheus_may_be_shut_out(notes: Callable[..., str]) -> None:
+    warning, watched = "networkPolicy.metricsFrom", {"podMonitor": True}
+    assert warning in notes(monitoring=watched)
+    assert warning not in notes(monitoring=watched, networkPolicy={"metricsFrom": [{"namespaceSelector": {}}]})
+    assert warning not in notes(monitoring=watched, networkPolicy={"enabled": False})
+    assert warning not in notes()
+
+
+def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None:
+    assert "The release creates the topics." in notes(topicsJob={"enabled": True})
+    assert "stream-masker topics --config FILE" in notes()
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ({"autoscaling": {"minReplicas": 5, "maxReplicas": 4}}, "minReplicas is 5 and must be at most maxReplicas, 4"),
+        ({"autoscaling": {"mode": "cpu", "minReplicas": 0}}, "at least 1 with mode cpu"),
+        ({"autoscaling": {"offsetResetPolicy": "none"}}, "offsetResetPolicy"),
+        ({"worker": {"resources": {"limits": {"memory": "768MB"}}}}, "/worker/resources/limits/memory"),
+        ({"calibrator": {"resources": {"requests": {"cpu": "half"}}}}, "/calibrator/resources/requests/cpu"),
+        ({"worker": {"resources": {"limit": {"memory": "1Gi"}}}}, "limit"),
+        ({"ontologies": {"existingClaim": "terms", "image": "terms:1"}}, "one of existingClaim, image and urls"),
+        ({"worker": {"terminationGracePeriodSeconds": 25}}, "/worker/terminationGracePeriodSeconds"),
+        ({"calibrator": {"terminationGracePeriodSeconds": 5}}, "/calibrator/terminationGracePeriodSeconds"),
+        ({**CREATED, "strimzi": {"cluster": "kafka", "topics": True}}, r"use strimzi\.topics"),
+        ({"volumes": [{"emptyDir": {}}]}, "/volumes/0"),
+        ({"topicsJob": {"enabled": True, "partitions": 0}}, "/topicsJob/partitions"),
+    ],
+)
+def test_contradictions_are_refused(values: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        rendered(values)

@@ -10,10 +10,9 @@ from tempfile import TemporaryDirectory
 from support import examples
 
 from golden import digests
+from golden.cases import CASES
+from golden.digests import Lines
 from golden.ontologies import write_files
-from golden.running import NAMES, run
-
-Lines = dict[str, list[bytes]]
 
 USAGE = "usage: PYTHONPATH=tests python -m golden update [CASE ...] | write FOLDER [CASE ...]"
 
@@ -36,11 +35,12 @@ def update(names: Sequence[str]) -> None:
     """
     present = digests.expected() if digests.FILE.exists() else {}
     found = {name: digests.digests_of(lines) for name, lines in _outcomes(names)}
-    digests.save({name: one for name, one in {**present, **found}.items() if name in NAMES})
+    digests.save({name: one for name, one in {**present, **found}.items() if name in CASES})
     changed = sorted(name for name, one in found.items() if present.get(name) != one)
     if not names:
         examples.write()
     print(f"{len(found)} cases computed, {len(changed)} changed: {', '.join(changed) or 'none'}")
+    print(f"say in CHANGELOG.md what changed, with the words “{digests.mark()}”")
 
 
 def write(folder: Path, names: Sequence[str]) -> None:
@@ -52,12 +52,12 @@ def write(folder: Path, names: Sequence[str]) -> None:
 
 
 def _outcomes(names: Sequence[str]) -> Iterator[tuple[str, Lines]]:
-    if unknown := {*names} - {*NAMES}:
+    if unknown := {*names} - {*CASES}:
         sys.exit(f"there is no case {', '.join(sorted(unknown))}")
     with TemporaryDirectory() as folder:
         files = write_files(Path(folder))
-        for name in names or NAMES:
-            yield name, run(name, files)
+        for name in names or CASES:
+            yield name, digests.lines_of(name, files)
 
 
 if __name__ == "__main__":

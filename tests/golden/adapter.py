@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from click.testing import CliRunner
 
-from stream_masker.cli import main
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
@@ -53,44 +51,34 @@ Round = Mapping[int, Sequence[Event]]
 
 @dataclass(slots=True)
 class Outcome:
-    """The four parts of a case, as lines of JSON; ``compiled``: whether the compiled codec read the records."""
+    """The four parts of a case, as lines of JSON."""
 
     masked: list[bytes] = field(default_factory=list)
     rejected: list[bytes] = field(default_factory=list)
     blocks: list[bytes] = field(default_factory=list)
     statistics: list[bytes] = field(default_factory=list)
-    compiled: bool = False
 
 
-def calibrate_and_mask(
-    configuration: Mapping[str, Any], rounds: Sequence[Round], folder: Path, *, compiled: bool
-) -> Outcome:
+def calibrate_and_mask(configuration: Mapping[str, Any], rounds: Sequence[Round], folder: Path) -> Outcome:
     """The outcome of rounds of events; the first round is also the sample.
 
-    ``folder`` holds the files that the configuration names. ``compiled`` selects the codec.
+    ``folder`` holds the files that the configuration names.
     """
-    service = _Service(configuration, folder, compiled)
+    service = _Service(configuration, folder)
     service.sample([event.value for events in rounds[0].values() for event in events])
     for number, events in enumerate(rounds):
         service.mask(events, together=number % 2 == 0)
     return service.outcome
 
 
-def run_command(*arguments: str) -> str:
-    """Run a command of the package and return its standard error."""
-    done = CliRunner().invoke(main, arguments, prog_name="stream-masker")
-    assert done.exit_code == 0, done.output
-    return done.stderr
-
-
 class _Service:
     """A worker and a calibrator, without Kafka between them."""
 
-    def __init__(self, configuration: Mapping[str, Any], folder: Path, compiled: bool) -> None:
+    def __init__(self, configuration: Mapping[str, Any], folder: Path) -> None:
         self._configuration = parse_configuration(configuration, folder=folder)
         secret = read_secret(self._configuration, {})
         self._mechanism = build_mechanism(self._configuration, secret)
-        self._masker = RecordMasker(build_plan(self._configuration), self._mechanism, secret, compiled=compiled)
+        self._masker = RecordMasker(build_plan(self._configuration), self._mechanism, secret)
         self._subject = build_subject(self._configuration)
         settings = build_settings(self._configuration)
         self._calibration = VersionPlanner(
@@ -100,7 +88,7 @@ class _Service:
         self._every = settings.every_seconds
         self._offsets: dict[int, int] = {}
         self._blocks = self._versions = self._rounds = 0
-        self.outcome = Outcome(compiled=self._masker.is_compiled)
+        self.outcome = Outcome()
 
     def sample(self, values: Sequence[bytes | None]) -> None:
         """Publishes the first statistics version."""

@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from golden.adapter import Outcome, Round
+from golden.adapter import calibrate_and_mask
+from golden.cases import CASES
 
 FILE = Path(__file__).with_name("digests.json")
 PARTS = ("events", "masked", "rejected", "blocks", "statistics")
@@ -33,10 +34,18 @@ def save(digests: Mapping[str, Digests]) -> None:
     FILE.write_text(json.dumps({name: digests[name] for name in sorted(digests)}, indent=1) + "\n")
 
 
-def lines_of(events: Sequence[Round], outcome: Outcome) -> dict[str, Sequence[bytes]]:
-    """The parts of a case as lines."""
+def mark() -> str:
+    """The text by which the changelog names the set: the first digits of the hash of the file."""
+    return f"golden set {hashlib.sha256(FILE.read_bytes()).hexdigest()[:8]}"
+
+
+def lines_of(name: str, folder: Path) -> Lines:
+    """The parts of a case as lines. ``folder`` holds the files that the configurations name."""
+    case = CASES[name]
+    rounds = case.rounds()
+    outcome = calibrate_and_mask(case.configuration, rounds, folder)
     return {
-        "events": [repr(event).encode() for some in events for part in some.values() for event in part],
+        "events": [repr(event).encode() for some in rounds for part in some.values() for event in part],
         "masked": outcome.masked,
         "rejected": outcome.rejected,
         "blocks": [rounded(line) for line in outcome.blocks],

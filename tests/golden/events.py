@@ -209,9 +209,9 @@ def _headers(draw: Draw) -> tuple[tuple[str, bytes | None], ...]:
     return headers[: draw.below(5)]
 
 
-def real(sizes: Sequence[Sequence[int]], *, first: int = 0) -> list[Round]:
+def real(sizes: Sequence[Sequence[int]]) -> list[Round]:
     """Rounds of the real discharges, in the order of their file."""
-    rows = iter(discharges()[first:])
+    rows = iter(discharges())
     rounds: list[Round] = []
     number = 0
     for some in sizes:

@@ -12,9 +12,6 @@ DAG = 4_000
 HUBS = 12
 """The number of concepts of the generated graph, including the root, and of those directly below the root."""
 
-DEEP = 400
-"""The number of concepts of the deep tree, including the root."""
-
 ICD9_FILE = data_file("icd9cm-diagnoses.csv.gz")
 
 SECRET = b"the secret of the golden cases"
@@ -58,17 +55,6 @@ def dag_links() -> Links:
     return links
 
 
-def deep_codes() -> list[str]:
-    """The concepts of the deep tree except the root."""
-    return [child for child, _ in deep_links()]
-
-
-def deep_links() -> Links:
-    """A tree of about twenty levels."""
-    draw = Random(11).random
-    return [(_concept(number), _concept(int(number * (0.6 + 0.4 * draw())))) for number in range(1, DEEP)]
-
-
 def _concept(number: int) -> str:
     return f"c{number:04d}"
 
@@ -77,7 +63,6 @@ def write_files(folder: Path) -> Path:
     """Writes all files to a folder; returns the folder."""
     _write_ontology(folder / "tree.csv", tree_links(), "all")
     _write_ontology(folder / "dag.csv", dag_links(), _concept(0))
-    _write_ontology(folder / "deep.csv", deep_links(), _concept(0))
     (folder / "secret").write_bytes(SECRET)
     (folder / "secret").chmod(0o600)
     (folder / "mapping.csv").write_text("value,concept\nlocal-1,A00\nlocal-2,D01.0\nhyper tension,B01\n")

@@ -15,15 +15,18 @@ from stream_masker.core.cache_folder import cache_folder
 if TYPE_CHECKING:
     from support.prepared import Prepared
 
-settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, max_examples=40)
 settings.load_profile("repeatable")
-"""The same examples in every run, so that a failure belongs to a change.
+"""The same few examples in every run, so that a failure belongs to a change.
 
 No deadline: the first call of a kernel compiles it.
 """
 
-settings.register_profile("search", deadline=None, print_blob=True)
-"""The profile of the scheduled run: new examples in every run. Record one that fails with ``@example`` or as a test."""
+settings.register_profile("search", deadline=None, print_blob=True, max_examples=300)
+"""The profile of the scheduled run: many new examples in every run.
+
+Record one that fails with ``@example`` or as a test.
+"""
 
 
 QUICK = "not kafka and not exhaustive and not scheduled"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import simple_icd_10_cm as icd10cm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.mechanisms import MECHANISMS, Microaggregation, Pram
@@ -78,7 +78,6 @@ def test_leaves_of_icd10cm_are_billable_codes(name, options):
     assert all(icd10cm.is_category_or_subcategory(value) and icd10cm.is_leaf(value) for value in written)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.text(min_size=1, max_size=5), min_size=2, unique=True), st.text(min_size=1, max_size=5))
 def test_only_the_values_are_found(values, root):
     if root in values:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
@@ -65,7 +65,6 @@ def batch_of(rows):
     return Batch(len(rows), (Column(np.array([row[0][0] for row in rows], np.int32)), Column(elements, offsets)))
 
 
-@settings(max_examples=80, deadline=None)
 @given(maskings(), st.sampled_from([WuPalmer, LogTaxonomic]))
 def test_probabilities_follow_the_definition(case, distance):
     tau, original, masked = case

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
@@ -98,7 +98,6 @@ def problems(draw):
     return tau, k, codes, numbers, words, rng.random(p) + 0.5, rng.random(q) + 0.5
 
 
-@settings(deadline=None)
 @given(problems(), st.booleans(), st.none() | st.integers(1, 30))
 def test_groups_equal_those_of_literal_mdav(problem, semantic, people):
     """``people``: the number of different units, to which records belong at random; None: every record is a unit."""
@@ -145,7 +144,6 @@ def mechanism(tau, **parameters):
     return Microaggregation({"a": tau, "b": tau}, numeric=numeric, seed=b"seed............", **{"k": 3} | parameters)
 
 
-@settings(deadline=None, max_examples=40)
 @given(taxonomies(), st.integers(0, 1000), st.sampled_from(["semantic", "classic"]), st.booleans())
 def test_values_are_group_means_or_within_the_radius(tau, seed, variant, hybrid):
     """Algorithm 1, and equation 3 or the mode, on the groups that the masked records reveal."""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.data import discharges, icd9cm
 from support.graphs import dags, trees
@@ -129,7 +129,6 @@ def check(replacer, d, frequencies, task, sd, rounding):
 @both
 @pytest.mark.parametrize("graphs", [trees, dags])
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@settings(max_examples=40, deadline=None)
 @given(data=st.data())
 def test_every_replacement(measure, graphs, rounding, data):
     d = measure(data.draw(graphs(least=2, most=14)))
@@ -148,7 +147,6 @@ def test_every_replacement(measure, graphs, rounding, data):
 
 @both
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@settings(max_examples=60, deadline=None)
 @given(data=st.data())
 def test_the_law_of_every_replacement_in_a_low_tree(measure, rounding, data):
     """Over as many evenly spaced random words as the admissible candidates have occurrences, each candidate is drawn as

@@ -10,7 +10,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
@@ -100,7 +100,6 @@ def cases(draw):
     return taus, records, draw(st.integers(1, n - 1)), draw(st.integers(0, 1000))
 
 
-@settings(max_examples=150, deadline=None)
 @given(cases(), st.sampled_from([WuPalmer, LogTaxonomic]))
 def test_every_turn_of_algorithm_3(case, distance):
     taus, records, k, seed = case
@@ -108,7 +107,6 @@ def test_every_turn_of_algorithm_3(case, distance):
     check_turns(records, between, k, swap(records, taus, distance, k, seed), np.arange(len(records)))
 
 
-@settings(max_examples=100, deadline=None)
 @given(taxonomies(most=12), st.data())
 def test_every_turn_of_algorithm_2_over_arrays(tau, data):
     n = data.draw(st.integers(2, 16))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.data import icd9cm
 from support.graphs import dags, trees
@@ -138,7 +138,6 @@ def low_trees(most) -> st.SearchStrategy[Taxonomy]:
     return trees(least=2, most=most).filter(lambda tau: tau.depth.max() <= MAX_HEIGHT)
 
 
-settle_for = settings(max_examples=40, deadline=None)
 parameters = pytest.mark.parametrize("candidates", CANDIDATES)
 both = pytest.mark.parametrize("rounding", ROUNDINGS)
 measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
@@ -148,7 +147,6 @@ measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @both
 @parameters
 @pytest.mark.parametrize("chooser", [BitsetTreeReplacer, GenericReplacer])
-@settle_for
 @given(data=st.data())
 def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
     d = measure(data.draw(low_trees(14) if chooser is BitsetTreeReplacer else trees(least=2, most=14)))
@@ -160,7 +158,6 @@ def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, dat
 @measures
 @both
 @parameters
-@settle_for
 @given(data=st.data())
 def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
     d = measure(data.draw(dags(least=2, most=14)))
@@ -171,7 +168,6 @@ def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
 
 @both
 @parameters
-@settings(max_examples=100, deadline=None)
 @given(data=st.data())
 def test_replacements_that_examine_only_a_part_of_the_taxonomy(rounding, candidates, data):
     d = WuPalmer(data.draw(trees(least=2, most=20) | dags(least=2, most=30)))
@@ -219,7 +215,6 @@ def test_replacements_below_many_hubs(rounding, candidates, seed):
 
 
 @pytest.mark.parametrize("strategy", [trees(least=3, most=14), dags(least=3, most=14)], ids=["tree", "dag"])
-@settle_for
 @given(data=st.data())
 def test_the_probability_of_the_upper_level(strategy, data):
     """The rounding word selects the upper level with probability p, to within 2⁻⁴⁰."""
@@ -238,7 +233,6 @@ def test_the_probability_of_the_upper_level(strategy, data):
 
 
 @given(tau=trees(least=2, most=14) | dags(least=2, most=14), seed=st.integers(0, 2**32))
-@settle_for
 def test_a_value_does_not_depend_on_its_batch(tau, seed):
     rng = np.random.default_rng(seed)
     n = 40

@@ -6,7 +6,7 @@ import logging
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.documents import places, put
 
@@ -62,7 +62,6 @@ CUT_OFF = st.builds(lambda cut, junk: orjson.dumps(GOOD)[:cut] + junk, st.intege
 VALUES = st.none() | st.binary(max_size=40) | CUT_OFF | (SPOILED | JSON).map(orjson.dumps)
 
 
-@settings(max_examples=400)
 @given(values=st.lists(VALUES, max_size=4), key=st.none() | st.binary(max_size=9))
 def test_each_record_has_one_outcome(full, values, key):
     between = [b for value in values for b in (value, orjson.dumps(GOOD))]
@@ -117,7 +116,6 @@ def plain_and_with_copies(bench):
     return bench(PLAIN), bench(with_copies)
 
 
-@settings(max_examples=300)
 @given(values=st.lists(VALUES, min_size=1, max_size=3))
 def test_copies_that_are_absent_change_nothing(plain_and_with_copies, values):
     plain, with_copies = (on_bench.mask(orjson.dumps(GOOD), *values) for on_bench in plain_and_with_copies)

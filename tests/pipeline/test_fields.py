@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import orjson
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from stream_masker.pipeline.fields import field_treatment
@@ -165,7 +165,6 @@ def plan(bench):
     return bench({"masked": {"path": "masked"}}).plan
 
 
-@settings(max_examples=300)
 @given(
     record=st.dictionaries(KEYS, VALUES),
     listed=st.dictionaries(PATHS, st.sampled_from(ACTIONS), max_size=4),

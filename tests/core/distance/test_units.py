@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.distance.units import UNIT, unit_distances
 
 
-@settings(max_examples=40, deadline=None)
 @given(taxonomies(most=20))
 def test_integers_have_the_order_of_the_distances(tau):
     values = np.arange(len(tau), dtype=np.int32)

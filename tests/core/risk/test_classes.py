@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import dags
 
@@ -18,7 +18,6 @@ WIDE = Ontology.from_edges(
 ).taxonomy()
 
 
-@settings(max_examples=30)
 @given(dags(), st.sampled_from([WuPalmer, LogTaxonomic]), st.integers(0, 2**32))
 def test_concepts_of_a_class_have_equal_distances_from_every_anchor(tau, measure, seed):
     rng = np.random.default_rng(seed)

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
@@ -109,7 +109,6 @@ def replay(log: WindowLog, topic: Sequence[tuple[int, int, Block]]) -> list[Wind
     return [window for window in (log.on_block(*written) for written in topic) if window is not None]
 
 
-@settings(max_examples=60, deadline=None)
 @given(topics())
 def test_a_window_is_the_sample_of_one_level_of_all_runs_within_its_age(topic: list[tuple[int, int, Block]]) -> None:
     for window in replay(WindowLog(BOUNDS), topic):
@@ -125,7 +124,6 @@ def test_a_window_is_the_sample_of_one_level_of_all_runs_within_its_age(topic: l
         assert all(latest - entry.time <= 20_000 for entry in entries)
 
 
-@settings(max_examples=60, deadline=None)
 @given(topics())
 def test_the_window_of_a_version_is_found_again(topic: list[tuple[int, int, Block]]) -> None:
     for window in replay(WindowLog(BOUNDS), topic):

@@ -131,9 +131,9 @@ def test_a_block_of_one_record_takes_few_objects(stratum: Stratum | None) -> Non
     log = WindowLog(CalibrationSettings(window_records=20_000, every_records=10**9))
     fill(log, range(1_000), stratum)
     first = reachable(log)
-    fill(log, range(1_000, 6_000), stratum)
+    fill(log, range(1_000, 3_000), stratum)
     second = reachable(log)
-    objects, size = ((b - a) / 5_000 for a, b in zip(first, second, strict=True))
+    objects, size = ((b - a) / 2_000 for a, b in zip(first, second, strict=True))
     assert objects < 8
     assert size < BYTES_OF_A_BLOCK
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import Distortion
@@ -212,7 +212,6 @@ blocks = st.lists(
 )
 
 
-@settings(max_examples=300)
 @given(blocks=blocks, age=st.sampled_from([3600.0, 4 * 3600.0, 10**6]), window=st.sampled_from([20, 60]))
 def test_a_restart_from_a_version_gives_the_windows_of_an_uninterrupted_run(
     blocks: list[Block], age: float, window: int
@@ -227,7 +226,6 @@ def test_a_restart_from_a_version_gives_the_windows_of_an_uninterrupted_run(
         assert offsets(window_of(topic, bounds, cut.range)) == offsets(cut)
 
 
-@settings(max_examples=100)
 @given(blocks=blocks, age=st.sampled_from([3600.0, 10**6]))
 def test_the_window_equals_its_literal_definition(blocks: list[Block], age: float) -> None:
     log = WindowLog(limits(window_records=50, window_age=age))

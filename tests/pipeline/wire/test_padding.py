@@ -100,7 +100,7 @@ def test_the_size_of_a_lone_records_block_does_not_tell_whether_it_changed() -> 
     assert (area_under_curve(padded, changed), len(set(padded))) == (0.5, 1)
 
 
-@pytest.mark.parametrize("records", [2, 30, 400, 1_500])
+@pytest.mark.parametrize("records", [2, 400])
 def test_blocks_of_equally_many_records_have_one_size(records: int) -> None:
     blocks = masked_by_many_keys(records)[:60]
     assert len({sealed_size(block, padded=False) for block in blocks}) > 3

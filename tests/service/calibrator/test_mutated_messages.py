@@ -24,7 +24,7 @@ from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion
 
-ANY = settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+ANY = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 def raw_block(components: CalibratorComponents, first: int = 0) -> bytes:

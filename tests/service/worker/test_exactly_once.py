@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from worker_simulation import Simulation
 
@@ -21,7 +21,6 @@ def no_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(loop, "EXPEDITED_STUCK_SECONDS", 0.0)
 
 
-@settings(max_examples=200, deadline=None)
 @given(seed=SEEDS, faulty_reads=st.integers(0, 400))
 def test_every_record_is_processed_once_after_any_faults(seed: int, faulty_reads: int) -> None:
     simulation = Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=True, grouped=False)
@@ -29,7 +28,6 @@ def test_every_record_is_processed_once_after_any_faults(seed: int, faulty_reads
 
 
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
-@settings(max_examples=200, deadline=None)
 @given(seed=SEEDS, faulty_reads=st.integers(0, 400))
 def test_a_worker_that_stops_at_any_time_leaves_nothing_open(seed: int, faulty_reads: int, grouped: bool) -> None:
     simulation = Simulation(Random(seed), faulty_reads=faulty_reads, until_complete=False, grouped=grouped)

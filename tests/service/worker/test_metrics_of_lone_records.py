@@ -27,7 +27,7 @@ from stream_masker.service.worker.batch import OutputTopics, TransactionCounts, 
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
 
-RECORDS = 3_000
+RECORDS = 1_000
 TIMES = ("_duration_seconds_sum", "_duration_seconds_bucket", "_created")
 
 

@@ -7,7 +7,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.service.worker import states
@@ -303,7 +303,6 @@ class Walk:
         assert self.batches.open <= {self.batches.current}, "a transaction is open that closing does not abort"
 
 
-@settings(max_examples=200, deadline=None)
 @given(st.data(), st.integers(0, 50))
 def test_random_walks_keep_the_invariants(data: st.DataObject, steps: int) -> None:
     walk = Walk(data)

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
 
@@ -77,7 +77,6 @@ def groups(draw):
     return tau, Batch(len(scalars), (Column(np.array(scalars, np.int32)), Column(elements, offsets.astype(np.int64))))
 
 
-@settings(max_examples=60, deadline=None)
 @given(groups(), st.sampled_from(sorted(VARIANTS)), st.integers(2, 3))
 def test_every_attribute_keeps_its_values_exactly(group, name, k):
     tau, batch = group
@@ -93,7 +92,6 @@ def test_every_attribute_keeps_its_values_exactly(group, name, k):
     assert masked_batch.columns[1].offsets is batch.columns[1].offsets
 
 
-@settings(max_examples=60, deadline=None)
 @given(groups(), st.sampled_from(sorted(VARIANTS)))
 def test_no_element_swaps_within_its_own_record(group, name):
     tau, batch = group

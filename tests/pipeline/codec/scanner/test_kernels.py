@@ -8,7 +8,7 @@ import logging
 import numpy as np
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.pipeline.codec.scanner import buffers, intern_table
@@ -157,7 +157,6 @@ RUNS = st.lists(st.lists(records_of_many(), min_size=1, max_size=20), min_size=1
 
 
 @pytest.mark.parametrize("limits", [(3, 4, 4096), (4, 6, 3), (5, 5, 64)], ids=str)
-@settings(max_examples=40)
 @given(runs=RUNS)
 def test_tables_that_fill_up_change_nothing(many, limits, runs):
     """``limits``: log2 of the first and of the largest number of slots, and the new texts of a batch."""
@@ -175,7 +174,6 @@ def test_tables_that_fill_up_change_nothing(many, limits, runs):
             assert_same(many, values)
 
 
-@settings(max_examples=40)
 @given(values=st.lists(records_of_many(), min_size=1, max_size=60))
 def test_more_placeholders_than_expected_change_nothing(many, values):
     many.masker = RecordMasker(many.plan, many.mechanism, SECRET)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.codecs import CodecPair
 
@@ -99,7 +99,6 @@ NUMBERS = st.builds(
 )
 
 
-@settings(max_examples=300)
 @given(numbers=st.lists(NUMBERS, min_size=1, max_size=8))
 def test_any_number(pair, numbers):
     pair.check([record("kept", number) for number in numbers])

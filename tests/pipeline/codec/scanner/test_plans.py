@@ -22,7 +22,7 @@ def test_any_plan_gives_the_same_results(bench, caplog):
     caplog.set_level(logging.ERROR)
     scanned: list[int] = []
 
-    @settings(max_examples=300, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
+    @settings(suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
     @given(plan=plans(), data=st.data())
     def check(plan: tuple[dict[str, Any], dict[str, Any]], data: st.DataObject) -> None:
         on_bench = compiled_bench(bench, *plan)
@@ -31,7 +31,7 @@ def test_any_plan_gives_the_same_results(bench, caplog):
         scanned.append(check_equal(on_bench, values))
 
     check()
-    assert sum(scanned) > 300
+    assert sum(scanned) > 50
 
 
 def compiled_bench(bench: Any, attributes: dict[str, Any], more: dict[str, Any]) -> Any | None:

@@ -170,7 +170,7 @@ ATTRIBUTES = st.lists(
 )
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(attributes=ATTRIBUTES, seed=st.integers(0, 1000))
 def test_the_default_masks_records_of_any_attributes(attributes, seed):
     given = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]

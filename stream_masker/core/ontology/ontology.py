@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.data import OntologyData
-from stream_masker.core.ontology.draft import indexed_draft
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, indexed_draft
 from stream_masker.core.ontology.links import build_taxonomy
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.sources import load_data
@@ -54,10 +54,10 @@ class Ontology:
         labels: Mapping[str, str] | None = None,
         synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Ontology:
-        """Build an ontology from (child, parent) links. The one concept without a parent is the root.
+        """Build an ontology from (child, parent) links. The concept without a parent is the root.
 
-        ``labels``, ``synonyms``: by concept id. Raises EmptyOntologyError, DuplicateConceptError (a link that occurs
-        twice), CycleError, SeveralRootsError.
+        A root is added above several of them, as by ``load``. ``labels``, ``synonyms``: by concept id. Raises
+        EmptyOntologyError, DuplicateConceptError (a link that occurs twice), CycleError.
         """
         parents: dict[str, list[str]] = {}
         for child, parent in _checked_links(edges):
@@ -76,7 +76,9 @@ class Ontology:
 
         Raises like ``from_edges``, and UnknownParentError.
         """
-        return cls(OntologyData.from_draft(indexed_draft(parents, labels or {}, synonyms or {})))
+        draft = OntologyDraft({concept: list(own) for concept, own in parents.items()}, {**(labels or {})})
+        add_common_root(draft)
+        return cls(OntologyData.from_draft(indexed_draft(draft.parents, draft.labels, synonyms or {})))
 
     @classmethod
     def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:

@@ -1,39 +1,69 @@
-"""Edge lists: one is-a link per row, with the header ``concept,parent,label``."""
+"""Tables of concepts: edge lists (``concept,parent,label``), and lists of codes whose parents follow from the codes."""
 
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
-from typing import TextIO
+from typing import Final, TextIO
 
 from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
 
+_CODE: Final = re.compile(
+    r"(?:atc|ops|icd|drg)?[ _-]*(?:code|kode|schl(?:ü|ue)ssel(?:nummer)?|codigo|código)|atc|ops|icd"
+)
+_OPEN_END: Final = re.compile(r"\.?-$")
+"""The mark of a code that has children, as in ``E11.-``."""
+
+_LABEL: Final = re.compile(
+    r"(?:.*[ _-])?(?:label|name|title|titel|text|bezeichnung|bedeutung|description|beschreibung|libell(?:é|e))"
+)
+
 
 def read_csv(lines: TextIO) -> OntologyDraft:
-    """Read a comma-separated edge list.
+    """Read a table with commas or semicolons.
 
-    A concept with several parents has several rows; the root has a row with an empty parent. If no row has an empty
-    parent, the parents without a row of their own are roots. A root is added above several of them. The column
-    ``label`` is optional.
+    An edge list has the columns ``concept``, ``parent`` and, if wanted, ``label``. A concept with several parents has
+    several rows; the root has a row with an empty parent. If no row has an empty parent, the parents without a row of
+    their own are roots. A list of codes, such as ATC or OPS, has a column of codes and perhaps one of labels; the
+    parent of a code is the longest one that it starts with. A root is added above several of them.
 
     Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
     DuplicateConceptError (a repeated link, or two labels of one concept).
     """
-    return _read_edges(csv.reader(lines))
+    first = lines.readline()
+    delimiter = ";" if first.count(";") > first.count(",") else ","
+    return _read_table(csv.reader(_again(first, lines), delimiter=delimiter))
 
 
 def read_tsv(lines: TextIO) -> OntologyDraft:
-    """Read a tab-separated edge list; otherwise like ``read_csv``."""
-    return _read_edges(csv.reader(lines, delimiter="\t"))
+    """Read a table with tabs; otherwise like ``read_csv``."""
+    return _read_table(csv.reader(lines, delimiter="\t"))
 
 
-def _read_edges(rows: Iterator[list[str]]) -> OntologyDraft:
+def _again(first: str, lines: TextIO) -> Iterator[str]:
+    yield first
+    yield from lines
+
+
+def _read_table(rows: Iterator[list[str]]) -> OntologyDraft:
     header = [name.strip().lower() for name in next(rows, [])]
     if not header:
         raise EmptyOntologyError("the file is empty")
-    if header[:2] != ["concept", "parent"]:
-        raise SourceFormatError("the first line must be concept,parent or concept,parent,label")
+    if header[:2] == ["concept", "parent"]:
+        return _read_edges(rows)
+    code = next((k for k, name in enumerate(header) if _CODE.fullmatch(name)), None)
+    if code is None:
+        raise SourceFormatError(
+            "the first line must be concept,parent or concept,parent,label, or have a column of codes, such as "
+            "code,label"
+        )
+    label = next((k for k, name in enumerate(header) if k != code and _LABEL.fullmatch(name)), None)
+    return _read_codes(rows, code, label)
+
+
+def _read_edges(rows: Iterator[list[str]]) -> OntologyDraft:
     draft = OntologyDraft()
     for number, row in enumerate(rows, start=2):
         if row:
@@ -41,6 +71,27 @@ def _read_edges(rows: Iterator[list[str]]) -> OntologyDraft:
     _add_implicit_root(draft)
     add_common_root(draft)
     return draft
+
+
+def _read_codes(rows: Iterator[list[str]], code: int, label: int | None) -> OntologyDraft:
+    """Read a list of codes. A code may have several rows, such as the doses of a substance; the first one labels it."""
+    draft = OntologyDraft()
+    for number, row in enumerate(rows, start=2):
+        if not any(row):
+            continue
+        concept = _OPEN_END.sub("", row[code].strip()) if len(row) > code else ""
+        if not concept:
+            raise SourceFormatError(f"line {number} has no code")
+        draft.labels.setdefault(concept, row[label].strip() if label is not None and len(row) > label else "")
+    draft.parents = {concept: _longest_start(concept, draft.labels) for concept in draft.labels}
+    add_common_root(draft)
+    return draft
+
+
+def _longest_start(code: str, codes: dict[str, str]) -> list[str]:
+    """Return the longest other code that a code starts with."""
+    starts = (code[:end].rstrip(".-") for end in range(len(code) - 1, 0, -1))
+    return [start for start in starts if start in codes and start != code][:1]
 
 
 def _add_edge(draft: OntologyDraft, row: list[str], number: int) -> None:

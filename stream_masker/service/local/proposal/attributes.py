@@ -17,6 +17,7 @@ LEAST_MATCH: Final = 0.8
 
 LEAST_DISTINCT: Final = 3
 MATCHED_VALUES: Final = 300
+_MARKS: Final = re.compile(r"(?<=[0-9])[GVAZRLB†*+!#]{1,2}$")
 MOST_UNIQUE: Final = 50
 SHORTEST_NUMBER: Final = 3
 """Numbers with fewer digits are counts and flags, also where an ontology has chapters of such names."""
@@ -56,10 +57,17 @@ def _coded(one: SampledField, name: str, concepts: ConceptMap) -> CodedField:
     total = sum(count for _, count in tested)
     how = Counter[str]()
     for value, count in tested:
-        how[concepts.find(value).how] += count
+        found = concepts.find(value).how
+        how["exact" if found == "unknown" and _is_marked(value, concepts) else found] += count
     # Numbered ids look like codes in another form: v123 is V12.3.
     matched = how["exact"] if IDENTIFIER_NAMES.fits(one.name) else total - how["unknown"]
     return CodedField(one, name, matched / total, by_label=how["label"] > matched / 2)
+
+
+def _is_marked(value: str, concepts: ConceptMap) -> bool:
+    """Return whether a text is a code with the marks of ICD-10-GM, such as E11.90G for a certain diagnosis."""
+    plain = _MARKS.sub("", value.strip())
+    return plain != value and concepts.find(plain).how == "exact"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, noise_levels
+from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, variance_growth
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
@@ -81,7 +81,7 @@ def build_subject(configuration: Configuration) -> Subject:
         settings=mutable_settings(configuration),
         taxonomies=build_taxonomies(configuration),
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
-        alpha=noise_levels(configuration),
+        alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
     )
 

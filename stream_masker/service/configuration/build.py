@@ -34,7 +34,12 @@ from stream_masker.service.configuration.attributes import (
 from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.transforms import build_transforms
-from stream_masker.service.configuration.mechanisms import SemanticTransportSection, needs_group, takes_alpha
+from stream_masker.service.configuration.mechanisms import (
+    SemanticTransportSection,
+    needs_group,
+    takes_alpha,
+    takes_record_alpha,
+)
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
@@ -123,6 +128,16 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
     """Return each attribute's noise level; 0 if the mechanism has none."""
     known = takes_alpha(configuration.mechanism)
     return {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
+
+
+def variance_growth(configuration: Configuration) -> dict[str, float]:
+    """Return by which share of sVar masking is to increase each attribute's variance (2017: equation 4).
+
+    That is α for mechanisms with noise, and 0 for those that keep the variance, also if α is their target.
+    """
+    if takes_record_alpha(configuration.mechanism):
+        return noise_levels(configuration)
+    return dict.fromkeys(configuration.attributes, 0.0)
 
 
 def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:

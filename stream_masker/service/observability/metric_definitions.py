@@ -211,10 +211,16 @@ UTILITY_METRICS: tuple[MetricDefinition, ...] = (
         "utility_mean", "Semantic distance between the original and the masked sMean, in [0, 1].", ATTRIBUTE_LABEL
     ),
     calibrator_gauge(
-        "utility_variance", "Absolute difference between the masked sVar and (1 + alpha) sVar.", ATTRIBUTE_LABEL
+        "utility_variance",
+        "Absolute difference between the masked sVar and what masking is to make of it: (1 + alpha) sVar with noise, "
+        "otherwise sVar.",
+        ATTRIBUTE_LABEL,
     ),
     calibrator_gauge(
-        "utility_covariance", "Absolute difference between the masked sdCov and (1 + alpha) sdCov.", PAIR_LABELS
+        "utility_covariance",
+        "Absolute difference between the masked sdCov and what masking is to make of it: (1 + alpha) sdCov with noise, "
+        "otherwise sdCov.",
+        PAIR_LABELS,
     ),
     calibrator_gauge(
         "utility_correlation", "Absolute difference between the masked and the original sdCor.", PAIR_LABELS

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import load_schema, parse_configuration
-from stream_masker.service.configuration.build import build_mechanism, noise_levels
+from stream_masker.service.configuration.build import build_mechanism, noise_levels, variance_growth
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 from stream_masker.service.configuration.mutable_settings import mutable_settings, with_settings
@@ -75,6 +75,14 @@ def test_hash_covers_groups_of_group_mechanisms(parse):
     plain, grouped = ({"name": name} for name in ("semantic_noise", "data_swapping"))
     assert parse(mechanism=plain).hash == parse(mechanism=plain, groups={"records": 7}).hash
     assert parse(mechanism=grouped).hash != parse(mechanism=grouped, groups={"records": 7}).hash
+
+
+def test_only_noise_is_to_increase_the_variance(parse):
+    """Semantic transport keeps sVar, and α is only its target."""
+    transport = parse(mechanism={"name": "semantic_transport"})
+    assert noise_levels(transport) == {"principal": 0.3, "secondary": 0.3}
+    assert variance_growth(transport) == {"principal": 0.0, "secondary": 0.0}
+    assert variance_growth(parse()) == {"principal": 0.3, "secondary": 0.3}
 
 
 def test_noise_levels_are_0_for_mechanisms_without_noise(parse):

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
 from grafana_foundation_sdk.builders import common, dashboard, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.models import common as common_models
 from grafana_foundation_sdk.models import dashboard as dashboard_models
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
-from queries import metric
+from queries import aggregated, metric
 
 PanelKind: TypeAlias = Literal["timeseries", "stat", "table"]
 PanelBuilder: TypeAlias = timeseries.Panel | stat.Panel | table.Panel
+Color: TypeAlias = Literal["green", "orange", "red", "blue", "text"]
 
 DATASOURCE = dashboard_models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
+SHARE, SECONDS, BYTES = "percentunit", "s", "bytes"
+
 COLUMNS = 24
 """The width of a dashboard, in columns of Grafana's grid."""
+
+WIDE, HALF, QUARTER = COLUMNS, COLUMNS // 2, COLUMNS // 4
 
 STAT_HEIGHT, HEIGHT = 4, 8
 
@@ -32,37 +37,119 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
+class Word:
+    """The text and the color that stand for a value."""
+
+    text: str
+    color: Color
+
+
+@dataclass(frozen=True, slots=True)
 class Panel:
-    """A panel. ``unit``: as Grafana names it. ``columns``: its width. ``top``: the end of its axis, if it has one."""
+    """A panel.
+
+    * ``unit``: as Grafana names it. ``columns``: its width. ``top``: the end of its axis, if it has one.
+    * ``limits``: values from which on a figure has another color. Lines show them as dashes. Without limits a figure
+      says nothing by its color; Grafana's own default would show every value from 80 on in red.
+    * ``words``: what a value stands for, of a panel that gives a verdict. ``dashboard``: the one that it leads to.
+    * ``hidden``: columns of a table to leave out, beside the time and the value. ``shown``: the title of the value.
+    """
 
     title: str
     description: str
     queries: Sequence[Query]
     unit: str = "short"
-    columns: int = COLUMNS // 2
+    columns: int = HALF
     kind: PanelKind = "timeseries"
     top: float | None = None
+    limits: Sequence[tuple[float, Color]] = ()
+    words: Mapping[int, Word] = field(default_factory=dict)
+    dashboard: str = ""
+    hidden: Sequence[str] = ()
+    shown: str = ""
+
+
+def number(
+    title: str,
+    description: str,
+    expression: str,
+    unit: str = "short",
+    *limits: tuple[float, Color],
+    columns: int = QUARTER,
+) -> Panel:
+    """Return a panel of a single number."""
+    return Panel(title, description, [Query(expression, title)], unit, columns, "stat", limits=limits)
+
+
+def by_attribute(title: str, description: str, name: str, **options: Any) -> Panel:
+    """Return a panel with the lines of a gauge, one for each attribute."""
+    return Panel(title, description, [Query(aggregated("max", name, "attribute"), "{{attribute}}")], **options)
 
 
 def built_panel(panel: Panel) -> PanelBuilder:
     """Return the SDK's builder of a panel."""
     if panel.kind == "table":
-        return _with_queries(table.Panel(), panel, instant=True)
+        return _with_queries(table.Panel().transformations(_columns(panel)), panel, instant=True)
     if panel.kind == "stat":
-        options = common.ReduceDataOptions().calcs(["lastNotNull"])
-        return _with_queries(stat.Panel().reduce_options(options), panel, instant=True)
+        return _with_queries(_number(panel), panel, instant=True)
     return _with_queries(_lines(panel), panel, instant=False)
+
+
+def _columns(panel: Panel) -> list[dashboard_models.DataTransformerConfig]:
+    """Return what leaves out the time, other hidden columns, and the value unless it has a title."""
+    hidden = ["Time", *panel.hidden, *([] if panel.shown else ["Value"])]
+    renamed = {"Value": panel.shown} if panel.shown else {}
+    options = {"excludeByName": dict.fromkeys(hidden, True), "renameByName": renamed, "indexByName": {}}
+    return [
+        dashboard_models.DataTransformerConfig(id_val="organize", options=options),
+    ]
+
+
+def _number(panel: Panel) -> stat.Panel:
+    options = common.ReduceDataOptions().calcs(["lastNotNull"])
+    built = stat.Panel().reduce_options(options).graph_mode(common_models.BigValueGraphMode.NONE)
+    if not panel.words:
+        return built.color_mode(common_models.BigValueColorMode.VALUE)
+    return (
+        built.color_mode(common_models.BigValueColorMode.BACKGROUND)
+        .text_mode(common_models.BigValueTextMode.VALUE)
+        .mappings([dashboard_models.ValueMap(_results(panel.words))])
+        .data_links([_link(panel)])
+    )
+
+
+def _results(words: Mapping[int, Word]) -> dict[str, dashboard_models.ValueMappingResult]:
+    return {
+        str(value): dashboard_models.ValueMappingResult(text=word.text, color=word.color, index=index)
+        for index, (value, word) in enumerate(words.items())
+    }
+
+
+def _link(panel: Panel) -> dashboard.DashboardLink:
+    """Return a link to another dashboard, with the same time and the same variables."""
+    link = dashboard.DashboardLink(f"Open {panel.dashboard}").type(dashboard_models.DashboardLinkType.LINK)
+    return link.url(f"/d/stream-masker-{panel.dashboard}?${{__url_time_range}}&${{__all_variables}}")
 
 
 def _lines(panel: Panel) -> timeseries.Panel:
     legend = common.VizLegendOptions().display_mode(common_models.LegendDisplayMode.LIST)
     built = timeseries.Panel().min(0).legend(legend.placement(common_models.LegendPlacement.BOTTOM).show_legend(True))
+    if panel.limits:
+        dashes = common.GraphThresholdsStyleConfig().mode(common_models.GraphThresholdsStyleMode.DASHED)
+        built.thresholds_style(dashes)
     return built.line_width(2) if panel.top is None else built.line_width(2).max(panel.top)
+
+
+def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
+    base: Color = "green" if panel.limits else "text"
+    steps = [dashboard_models.Threshold(None, base)]
+    steps += [dashboard_models.Threshold(value, color) for value, color in panel.limits]
+    return dashboard.ThresholdsConfig().mode(dashboard_models.ThresholdsMode.ABSOLUTE).steps(steps)
 
 
 def _with_queries(built: PanelBuilder, panel: Panel, *, instant: bool) -> PanelBuilder:
     built.title(panel.title).description(panel.description).datasource(DATASOURCE).unit(panel.unit)
-    built.span(panel.columns).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT)
+    built.span(panel.columns).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT).thresholds(_thresholds(panel))
     for i, query in enumerate(panel.queries):
         target = prometheus.Dataquery().expr(query.expression).legend_format(query.legend).ref_id(chr(ord("A") + i))
         target = target.instant() if instant else target.range()
@@ -80,7 +167,7 @@ def variables() -> tuple[dashboard.DatasourceVariable, dashboard.QueryVariable, 
 def _label_variable(label: str, title: str) -> dashboard.QueryVariable:
     chosen = dashboard.QueryVariable(label).label(title).datasource(DATASOURCE).multi(True).include_all(True)
     return (
-        chosen.query(f"label_values({metric('statistics_version')}, {label})")
+        chosen.query(f"label_values({metric('build_info')}, {label})")
         .refresh(dashboard_models.VariableRefresh.ON_DASHBOARD_LOAD)
         .all_value(".*")
         .current(dashboard_models.VariableOption(selected=True, text=["All"], value=["$__all"]))

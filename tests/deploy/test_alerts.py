@@ -11,6 +11,7 @@ from pathlib import Path
 import prometheus
 import pytest
 import yaml
+from alert_series import BEHIND, FIRING, JOB, LABORATORY, LABS, MINUTES, WARDS, WORKING, Series, run_promtool
 from alerts import RUNBOOKS, Alert, Thresholds, alerts, camel_case, marked_rules_yaml, rules, rules_yaml
 from queries import DEFINITIONS, metric
 from support.documentation import ROOT, slug
@@ -18,97 +19,6 @@ from support.documentation import ROOT, slug
 from stream_masker.service.configuration.schema import configuration_schema
 
 ALERTS = {alert.name: alert for alert in alerts(Thresholds())}
-JOB, OTHER = 'job="masking"', 'job="other"'
-WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
-BEHIND = 'instance="behind"'
-LABS = 'population="labs"'
-MINUTES = 90
-
-Series = Mapping[str, str]
-"""Time series of a test in promtool's notation: values by selector, one value a minute."""
-
-WORKING: Series = {
-    metric("build_info", JOB, process="worker"): f"1x{MINUTES}",
-    metric("build_info", JOB, process="calibrator"): f"1x{MINUTES}",
-    metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES}",
-    metric("not_ready_because", JOB, component="transactions"): f"0x{MINUTES}",
-    metric("held", JOB): f"0x{MINUTES}",
-    metric("held_because", JOB, reason="other_secret"): f"0x{MINUTES}",
-    metric("records_in_total", JOB): f"0+60000x{MINUTES}",
-    metric("records_masked_total", JOB): f"0+60000x{MINUTES}",
-    metric("records_rejected_total", JOB, reason="missing"): f"0+60x{MINUTES}",
-    metric("truncated_share", JOB, attribute="principal"): f"0.001x{MINUTES}",
-    metric("unchanged_share", JOB, attribute="principal"): f"0.5x{MINUTES}",
-    metric("consumer_lag_assigned", JOB): f"500 900 500x{MINUTES}",
-    metric("unreadable_partitions", JOB): f"0x{MINUTES}",
-    metric("records_skipped_total", JOB, cause="retention"): f"12x{MINUTES}",
-    metric("statistics_age_seconds", JOB): f"60x{MINUTES}",
-    metric("statistics_version", JOB): f"2x{MINUTES}",
-    metric("statistics_refused_total", JOB): f"2x{MINUTES}",
-    metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.02x{MINUTES}",
-    metric("rmse", JOB, attribute="principal", kind="actual"): f"0.21x{MINUTES}",
-    metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
-    metric("configuration_refused_total", JOB): f"3x{MINUTES}",
-    metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
-    metric("risk_certain_share", JOB, attribute="principal"): f"0.01x{MINUTES}",
-    metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
-    metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
-    metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",
-}
-"""The series of an installation without problems. Counters of earlier problems do not increase."""
-
-FIRING: Mapping[str, list[Series]] = {
-    "NotMasking": [
-        {metric("held", JOB): f"1x{MINUTES}"},
-        {
-            metric("records_in_total", JOB): f"90000x{MINUTES}",
-            metric("consumer_lag_assigned", JOB): f"500+0x{MINUTES}",
-        },
-    ],
-    "NoWorker": [
-        {metric("build_info", JOB, process="worker"): "1x20 _x70"},
-        {metric("build_info", JOB, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
-        {metric("build_info", OTHER, process="calibrator"): f"1x{MINUTES}"},
-        {metric("build_info", OTHER, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
-        {metric("build_info", WARDS, JOB, process=one): "1x20 _x70" for one in ("worker", "calibrator")},
-    ],
-    "NoCalibrator": [
-        {metric("build_info", JOB, process="calibrator"): "1x20 _x70"},
-        {metric("build_info", OTHER, process="worker"): f"1x{MINUTES}"},
-    ],
-    "NoBroker": [{metric("not_ready_because", JOB, component="brokers"): f"0x{MINUTES - 5} 1x5"}],
-    "NotReady": [{metric("not_ready_because", JOB, component="transactions"): f"1x{MINUTES}"}],
-    "SecretsDiffer": [{metric("held_because", JOB, BEHIND, reason="other_secret"): f"1x{MINUTES}"}],
-    "PartitionUnreadable": [{metric("unreadable_partitions", JOB): f"1x{MINUTES}"}],
-    "StatisticsRefused": [{metric("statistics_refused_total", JOB): f"0+1x{MINUTES}"}],
-    "VersionsDiffer": [{metric("statistics_version", JOB, BEHIND): f"1x{MINUTES}"}],
-    "RecordsSkipped": [{metric("records_skipped_total", JOB, cause="retention"): f"0+5x{MINUTES}"}],
-    "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
-    "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
-    "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.81x{MINUTES}"}],
-    "ValuesGuessed": [{metric("risk_certain_share", JOB, attribute="principal"): f"0.12x{MINUTES}"}],
-    "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.15x{MINUTES}"}],
-    "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
-    "DriftOverThreshold": [
-        {metric("drift_divergence", JOB, attribute="principal", against=one): f"0.3x{MINUTES}"}
-        for one in ("baseline", "previous")
-    ],
-    "UtilityOffTarget": [
-        *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)),
-        {
-            metric("rmse", JOB, LABS, attribute="principal", kind="actual"): f"0.15x{MINUTES}",
-            metric("rmse", JOB, LABS, attribute="principal", kind="target"): f"0.2x{MINUTES}",
-        },
-    ],
-    "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
-    "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],
-    "StatisticsWithheld": [{metric("statistics_withheld_total", JOB): f"0x{MINUTES - 3} 1x3"}],
-    "MessagesRefused": [
-        {metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"0x{MINUTES - 3} 1x3"}
-    ],
-}
-"""The series that differ from ``WORKING`` when an alert must fire; several alternatives for each alert."""
-
 SILENT: Mapping[str, list[Series]] = {
     "NotMasking": [
         {metric("held", JOB): f"0x{MINUTES - 3} 1x3"},
@@ -175,27 +85,6 @@ def promtool(folder: Path, series: Series, alert: Alert, expected: bool) -> str:
     """Return the output of promtool for a test of one alert at the end of the series, empty if it passes."""
     firing = f'ALERTS{{alertname="{alert.full_name}", alertstate="firing"}}'
     return run_promtool(folder, {**WORKING, **series}, f"count(count by (alertname) ({firing}))", expected)
-
-
-def run_promtool(folder: Path, series: Series, expression: str, expected: bool) -> str:
-    """Return the output of promtool for a test that the expression is 1 at the end, or has no value."""
-    (folder / "alerts.yaml").write_text(rules_yaml())
-    samples = [{"labels": "{}", "value": 1}] if expected else []
-    test = {
-        "rule_files": ["alerts.yaml"],
-        "evaluation_interval": "1m",
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": one, "values": values} for one, values in series.items()],
-                "promql_expr_test": [{"eval_time": f"{MINUTES}m", "expr": expression, "exp_samples": samples}],
-            }
-        ],
-    }
-    (folder / "test.yaml").write_text(yaml.safe_dump(test))
-    command = ["promtool", "test", "rules", "test.yaml"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=60, check=False)
-    return done.stdout + done.stderr if done.returncode else ""
 
 
 def cases(chosen: Mapping[str, list[Series]]) -> list[tuple[str, Series]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 import time
 from collections.abc import Iterator
 from itertools import combinations
@@ -11,13 +12,15 @@ from itertools import combinations
 import prometheus
 import pytest
 from dashboards import DASHBOARDS, Dashboard, dashboard_json
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.models import dashboard as models
 from queries import aggregated, metric, quantile, rate
 from running_demo import running_demo
 
 DATA_SECONDS = 180
 CHECK_SECONDS = 1.0
 
-IN_THE_TEST = {"$job": ".*", "$population": ".*", "$__rate_interval": "15s"}
+IN_THE_TEST = {"$job": ".*", "$population": ".*", "$__rate_interval": "15s", "$__range": "1m"}
 """The values that the test substitutes for Grafana's variables."""
 
 EVERY = {
@@ -43,9 +46,13 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus.Pro
 
 def has_data(server: prometheus.Prometheus, expression: str) -> bool:
     """Return whether an expression has a series whose value is a number."""
+    return any(not math.isnan(series.value) for series in server.query(substituted(expression)))
+
+
+def substituted(expression: str) -> str:
     for variable, value in IN_THE_TEST.items():
         expression = expression.replace(variable, value)
-    return any(not math.isnan(series.value) for series in server.query(expression))
+    return expression
 
 
 @pytest.mark.exhaustive
@@ -76,6 +83,38 @@ def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
     for one, other in combinations([panel["gridPos"] for panel in panels(dashboard)], 2):
         beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_grafana_model_is_read_back_as_it_is_written(dashboard: Dashboard) -> None:
+    """The classes of the SDK are generated from Grafana's schema of dashboards."""
+    model = json.loads(dashboard_json(dashboard))
+    read = models.Dashboard.from_json(model)
+    assert json.loads(JSONEncoder().encode(read)) == model
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_every_panel_has_thresholds_of_its_own(dashboard: Dashboard) -> None:
+    for panel in panels(dashboard):
+        steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
+        assert [step for step in steps if step["value"] == 80] == [], panel["title"]
+        assert steps[0]["color"] == ("text" if len(steps) == 1 else "green"), panel["title"]
+
+
+@pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
+def test_tables_show_neither_the_time_nor_an_unnamed_value(dashboard: Dashboard) -> None:
+    for panel in panels(dashboard):
+        if panel["type"] == "table":
+            (organize,) = (one["options"] for one in panel["transformations"])
+            assert organize["excludeByName"].get("Time")
+            assert organize["excludeByName"].get("Value") or organize["renameByName"].get("Value"), panel["title"]
+
+
+def test_panels_by_partition_show_the_greatest_only() -> None:
+    """A topic may have hundreds of partitions."""
+    by_partition = [query for query in EVERY.values() if re.search(r"by \([^)]*\bpartition\b", query)]
+    assert by_partition
+    assert all(query.startswith("topk(10, ") for query in by_partition)
 
 
 def test_unknown_metrics_and_labels_are_errors() -> None:

@@ -80,9 +80,9 @@ class HealthCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yield the metrics of ``PROCESS_METRICS``."""
         build, ready, because = (Metric(d.full_name, d.help, d.kind) for d in PROCESS_METRICS)
-        build.add_sample(build.name, {"version": __version__, "process": self._process}, 1)
         for population, health in self._healths.items():
             label = _population_label(population)
+            build.add_sample(build.name, {"version": __version__, "process": self._process, **label}, 1)
             ready.add_sample(ready.name, label, float(not health.reasons))
             for component, blocks in health.blocking.items():
                 because.add_sample(because.name, {"component": component, **label}, float(blocks))

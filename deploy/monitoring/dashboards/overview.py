@@ -1,0 +1,85 @@
+"""The state of all installations: five verdicts, and the figures behind them."""
+
+from __future__ import annotations
+
+from alerts import Thresholds
+from panels import SECONDS, SHARE, Panel, Query, by_attribute, number
+from queries import aggregated, rate
+from verdicts import verdict_panels
+
+from dashboards.model import Dashboard
+
+AT = Thresholds()
+
+OVERVIEW = Dashboard(
+    "overview",
+    "Overview",
+    "Five verdicts, and the figures behind them.",
+    {
+        "In ten seconds": verdict_panels(),
+        "Now": [
+            number("Masked records", "Masked records per second.", rate("records_masked_total"), "ops"),
+            number(
+                "Lag",
+                "Uncommitted records of all partitions.",
+                aggregated("sum", "consumer_lag_assigned"),
+                "short",
+                (float(AT.lag), "orange"),
+            ),
+            number(
+                "Age of the statistics",
+                "Of the oldest version in use.",
+                aggregated("max", "statistics_age_seconds"),
+                SECONDS,
+                (float(AT.stale_seconds), "orange"),
+            ),
+            number(
+                "Processes that are not ready",
+                "Workers and calibrators; /readyz of a process gives the reason.",
+                f"sum(1 - {aggregated('min', 'ready', 'instance')})",
+                "short",
+                (1, "red"),
+            ),
+        ],
+        "Records": [
+            Panel(
+                "Records by outcome",
+                "Records per second in committed transactions.",
+                [
+                    Query(rate("records_in_total"), "in"),
+                    Query(rate("records_masked_total"), "masked"),
+                    Query(rate("records_rejected_total"), "rejected"),
+                    Query(rate("tombstones_total"), "tombstones"),
+                ],
+                "ops",
+            ),
+            Panel(
+                "Lag",
+                "Uncommitted records: of all partitions, and of the one that is most behind.",
+                [
+                    Query(aggregated("sum", "consumer_lag_assigned"), "all partitions"),
+                    Query(aggregated("max", "consumer_lag"), "most behind"),
+                ],
+                limits=[(float(AT.lag), "orange")],
+            ),
+        ],
+        "Protection and meaning": [
+            by_attribute(
+                "Guessed with certainty",
+                "Share of values that are guessed from their masks with a probability above 0.9.",
+                "risk_certain_share",
+                unit=SHARE,
+                top=1.0,
+                limits=[(float(AT.certain), "red")],
+            ),
+            by_attribute(
+                "Unchanged values",
+                "Share of the window's values that masking left as they are.",
+                "unchanged_share",
+                unit=SHARE,
+                top=1.0,
+                limits=[(float(AT.unchanged), "red")],
+            ),
+        ],
+    },
+)

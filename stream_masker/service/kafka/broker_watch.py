@@ -29,6 +29,9 @@ REQUEST_SECONDS = 2.0
 PAUSE_SECONDS = 1.0
 """Seconds between an answer and the next request."""
 
+NO_TOPIC = "?"
+"""A name that no topic can have, so that a request about it creates none, and needs no access to any."""
+
 LOST_REQUESTS = 2
 """The process is not ready after this many requests in a row without an answer. A reconnection takes less."""
 
@@ -37,15 +40,15 @@ COMPONENT = "brokers"
 
 
 class BrokerWatch:
-    """Requests the description of the cluster in a thread of its own, while the ``with`` block runs.
+    """Makes requests in a thread of its own, while the ``with`` block runs.
 
-    ``describe`` makes a request. It raises KafkaException if no broker answers in time, or if the broker refuses it.
+    ``request`` makes one. It raises KafkaException if no broker answers in time.
     """
 
     def __init__(
-        self, describe: Callable[[], object], health: Health, servers: str, *, pause: float = PAUSE_SECONDS
+        self, request: Callable[[], object], health: Health, servers: str, *, pause: float = PAUSE_SECONDS
     ) -> None:
-        self._describe = describe
+        self._request = request
         self._health = health
         self._servers = servers
         self._pause = pause
@@ -65,13 +68,13 @@ class BrokerWatch:
 
     def _run(self) -> None:
         while not self._stop.is_set():
-            self.request()
+            self.turn()
             self._stop.wait(self._pause)
 
-    def request(self) -> None:
+    def turn(self) -> None:
         """Make a request, and report that no broker answers, or that one answers again."""
         try:
-            self._describe()
+            self._request()
         except KafkaException as failure:
             log.debug("no answer of a broker: %s", failure.args[0])
             self._lost += 1
@@ -89,9 +92,10 @@ def watched_brokers(configuration: Configuration, health: Health) -> BrokerWatch
     Raises ConfigurationError for properties that librdkafka refuses.
     """
     client = connect_admin({**confluent_properties(configuration), "log_level": 0, "error_cb": lambda _: None})
-    return BrokerWatch(partial(_describe, client), health, configuration.kafka.bootstrap_servers)
+    return BrokerWatch(partial(_request_metadata, client), health, configuration.kafka.bootstrap_servers)
 
 
-def _describe(client: AdminClient) -> None:
+def _request_metadata(client: AdminClient) -> None:
+    """Request metadata from any broker. Other requests wait for the controller, which not every cluster names."""
     client.poll(0)
-    client.describe_cluster(request_timeout=REQUEST_SECONDS).result()
+    client.list_topics(NO_TOPIC, timeout=REQUEST_SECONDS)

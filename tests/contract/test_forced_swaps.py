@@ -113,7 +113,7 @@ def test_no_swap_is_forced(of, kinds, times, k, share, name):
     assert undone_share(made, [group, group, *again]) == 0.0
 
 
-@settings(max_examples=20)
+@settings(max_examples=8)
 @given(taxonomies(most=8), st.integers(2, 3), st.data())
 @pytest.mark.parametrize("name", sorted(METHODS))
 def test_every_mask_of_a_small_group_has_several_possible_originals(name, tau, k, data):

@@ -13,7 +13,7 @@ from hl7apy.parser import parse_message
 from support.file_commands import run
 from support.hl7_messages import CODES, FOLDER, framed, masked_example, message
 
-MESSAGES = [message(k) for k in range(60)]
+MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
 SECRETS = [
     "Ada",
     "Dora",
@@ -53,6 +53,12 @@ def test_the_proposal_masks_diagnoses_and_drops_what_it_does_not_know(tmp_path, 
     masked = (tmp_path / "out.hl7").read_bytes().decode()
     assert len(split(masked)) == 60
     assert not any(word in masked for word in SECRETS)
+
+
+def test_a_byte_order_mark_is_left_out(tmp_path, proposed):
+    (tmp_path / "in.hl7").write_text("\ufeff" + "".join(MESSAGES), encoding="utf-8")
+    run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / "out.hl7")
+    assert (tmp_path / "out.hl7").read_bytes().startswith(b"MSH|")
 
 
 @pytest.mark.parametrize("end", ["\r", "\n", "\r\n"])

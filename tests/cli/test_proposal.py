@@ -192,7 +192,7 @@ def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
         "unlisted": "drop",
     }
     assert content["noise_key"] == "Patient (ID)"
-    assert "# Of the sample it has masked 300, rejected 0" in text
+    assert "# Of the sample, 300 are masked, rejected 0" in text
     assert "- icd_gm  # CHECK: the values look like codes of ICD" in text
     assert "- OPS  # CHECK: the values look like codes of OPS" in text
     (tmp_path / "secret").write_bytes(b"0123456789abcdef")
@@ -211,7 +211,7 @@ def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
     config, content = proposed(tmp_path, events)
     assert content["attributes"]["second"] == {"path": "second", "ontology": "icd10cm", "missing": "keep"}
     assert content["attributes"]["main"] == {"path": "main", "ontology": "icd10cm", "unknown": "suppress"}
-    assert "masked 400, rejected 0" in config.read_text()
+    assert "400 are masked, rejected 0" in config.read_text()
     assert content["calibration"] == {"min_records": 400}
 
 
@@ -270,4 +270,18 @@ def test_codes_with_the_marks_of_icd_10_gm_are_masked_where_their_ontology_is_gi
     events = [{"patient_id": f"p{k % 9}", "icd_gm": codes[k % 4]} for k in range(200)]
     config, content = proposed(tmp_path, events, "--ontology", f"gm={tmp_path / 'gm.csv'}")
     assert content["attributes"] == {"icd_gm": {"path": "icd_gm", "ontology": "gm", "unknown": "ancestor"}}
-    assert "masked 200, rejected 0" in config.read_text()
+    assert "200 are masked, rejected 0" in config.read_text()
+
+
+def test_a_sample_that_cannot_be_masked_by_itself_says_why(tmp_path):
+    events = [{"patient_id": f"p{k % 9}", "icd": "I10" if k else "E11.9", "dx": "I10"} for k in range(60)]
+    config, content = proposed(tmp_path, events)
+    assert list(content["attributes"]) == ["icd"]
+    assert "dx  # CHECK: the values look like codes of ICD" in config.read_text()
+
+
+def test_fields_that_may_have_codes_are_named_and_not_all_of_many(tmp_path):
+    events = [{**{f"field_{k}": k for k in range(50)}, "OPS": "5-470.11"}]
+    done = run("config", "init", "--events", write(tmp_path / "e.jsonl", map(orjson.dumps, events)), code=1)
+    assert "codes of another one may be in OPS; the fields are field_0, field_1" in done.stderr
+    assert "and 31 more" in done.stderr

@@ -160,15 +160,14 @@ def _subcomponents(component: str, delimiters: Delimiters) -> dict[str, str | No
 def _written(document: Mapping[str, list[Any]], delimiters: Delimiters) -> list[str]:
     """Return the segments of a masked message in their order; those of which nothing is left are left out."""
     found = [(segment[PLACE], name, segment) for name, segments in document.items() for segment in segments]
-    return [
-        _segment(name, segment, delimiters)
-        for _, name, segment in sorted(found, key=lambda one: one[0])
-        if len(segment) > 1 or name == HEADER
-    ]
+    ordered = sorted(found, key=lambda one: one[0])
+    written = [(name, _segment(name, segment, delimiters)) for _, name, segment in ordered]
+    return [text for name, text in written if text != name]
 
 
 def _segment(name: str, segment: Mapping[str, Any], delimiters: Delimiters) -> str:
-    fields = {int(key): _joined_repetitions(value, delimiters) for key, value in segment.items() if key != PLACE}
+    values = ((int(key), _joined_repetitions(value, delimiters)) for key, value in segment.items() if key != PLACE)
+    fields = {key: text for key, text in values if text}
     marks = (delimiters.component, delimiters.repetition, delimiters.escape, delimiters.subcomponent)
     start = ["".join(marks)] if name == HEADER else []
     first = 3 if name == HEADER else 1

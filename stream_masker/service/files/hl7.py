@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
@@ -15,7 +16,7 @@ _CHUNK = 1 << 16
 
 def starts_hl7(head: bytes) -> bool:
     """Return whether a file starts like one of HL7 v2 messages."""
-    start = head.lstrip(b"\x0b\r\n \t")
+    start = head.removeprefix(codecs.BOM_UTF8).lstrip(b"\x0b\r\n \t")
     return re.match(rb"(?:MSH|FHS|BHS)[^\w\s][^\w\s]{3,4}", start) is not None
 
 

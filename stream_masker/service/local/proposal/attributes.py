@@ -9,13 +9,16 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.service.local.proposal.names import IDENTIFIER_NAMES
+from stream_masker.service.local.proposal.names import CLINICAL_NAMES, IDENTIFIER_NAMES
 from stream_masker.service.local.proposal.sample import SampledField
 
 LEAST_MATCH: Final = 0.8
 """The least share of a path's values that must be concepts of an ontology."""
 
 LEAST_DISTINCT: Final = 3
+LEAST_OF_NAMED: Final = 2
+"""The least number of different codes in a field whose name is one of codes. A single one cannot be masked."""
+
 MATCHED_VALUES: Final = 300
 _MARKS: Final = re.compile(r"(?<=[0-9])[GVAZRLB†*+!#]{1,2}$")
 MOST_UNIQUE: Final = 50
@@ -36,15 +39,17 @@ class CodedField:
 def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> list[CodedField]:
     """Return the fields whose texts are concepts of an ontology, with the ontology that has most of them.
 
-    A text that no two events share is no code, and the values of a field whose name is that of an identifier must be
-    codes as they stand in the ontology.
+    A text that no two events share is no code, few different ones are codes only in a field with the name of one, and
+    the values of a field whose name is that of an identifier must be codes as they stand in the ontology.
     """
     found = []
     for one in fields:
         unique = one.is_unique and len(one.values) > MOST_UNIQUE
         if all(value.isdigit() and len(value) < SHORTEST_NUMBER for value in one.values):
             continue
-        if one.kinds.keys() - {"str"} or len(one.values) < LEAST_DISTINCT or unique:
+        is_named = one.place.is_coded or CLINICAL_NAMES.fits(one.name)
+        few = len(one.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
+        if one.kinds.keys() - {"str"} or few or unique:
             continue
         best = max((_coded(one, name, own) for name, own in concepts.items()), key=lambda coded: coded.share)
         if best.share >= LEAST_MATCH:

@@ -22,9 +22,10 @@ def proposal_text(
     treatments: Mapping[str, ProposedTreatment],
     reasons: Mapping[str, str],
     totals: FileTotals,
+    problem: str = "",
 ) -> str:
-    """Return the text of a proposal. ``reasons``: why other keys have their values."""
-    lines = [*_header(totals, treatments)]
+    """Return the text of a proposal. ``reasons``: why other keys have their values; ``problem``: of the rehearsal."""
+    lines = [*_header(totals, treatments, problem)]
     for key, value in data.items():
         if key == "attributes":
             lines += ["attributes:"]
@@ -36,9 +37,12 @@ def proposal_text(
     return "\n".join([*lines, "secret: {file: secret}", ""])
 
 
-def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment]) -> Iterator[str]:
+def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], problem: str) -> Iterator[str]:
     yield f"# Proposed for a sample of {totals.records:,} events by stream-masker config init. Check every line."
-    yield f"# Of the sample it has {totals}."
+    outcome = "can be read" if problem else "are masked"
+    yield f"# Of the sample, {totals.masked:,} {outcome}, {totals.rejections}."
+    if problem:
+        yield f"# It cannot be masked by its own statistics: {problem}."
     for path, count in totals.emptied.most_common():
         yield f"# {emptied_text(path, count)}."
     if flagged := sum(one.is_flagged for one in treatments.values()):

@@ -18,6 +18,12 @@ _PSEUDONYM: Final = ProposedTreatment("pseudonymize", None, "the standard define
 _UNLISTED: Final = ProposedTreatment("drop", None, "the standard does not say that it is harmless")
 _NAME: Final = ProposedTreatment("constant", "masked", "a name, which the standard requires", is_standard=True)
 
+_CODED: Final = frozenset({"DG1.3.1", "DG1.8.1", "PR1.3.1", "PV2.3.1", "PDA.1.1", "FT1.19.1", "FT1.25.1", "PRB.3.1"})
+"""Components with codes of diagnoses and procedures."""
+
+_DATED: Final = frozenset({"MSH", "EVN", "PID", "PV1", "PV2", "DG1", "PR1"})
+"""Segments whose dates become coarser; those of relatives, staff and insurance are dropped."""
+
 _ENVELOPE: Final = frozenset({"MSH", "EVN", "SFT", "BTS", "FTS"})
 """Segments about the message itself, which have no codes of diagnoses."""
 
@@ -38,12 +44,13 @@ def hl7_scalars(document: dict[str, Any]) -> Scalars:
         path = f"{parent}.{component}" + (f".{sub}" if sub != "1" else "")
         names = (segment, field, component, *((sub,) if sub != "1" else ()))
         if value is not None:
-            yield SampledPlace(path, parent, names), value
+            yield SampledPlace(path, parent, names, is_coded=".".join(names) in _CODED), value
 
 
 def may_be_coded(field: SampledField) -> bool:
-    """Return whether a value of a message may be a code to mask."""
-    return field.place.names[0] not in _ENVELOPE and _standard(field) is None
+    """Return whether a value of a message may be a code or its label: the first two components of a field may."""
+    segment, _, component, *sub = field.place.names
+    return segment not in _ENVELOPE and _standard(field) is None and component in ("1", "2") and not sub
 
 
 def _standard(field: SampledField) -> ProposedTreatment | None:
@@ -55,7 +62,7 @@ def hl7_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple
     if (standard := _standard(field)) is not None:
         return field.path, standard
     found = treatment(field, concepts)
-    if found.key == "generalize":
+    if found.key == "generalize" and field.place.names[0] in _DATED:
         return field.path, found
     if field.place.names[0] == HEADER:
         return None

@@ -35,12 +35,14 @@ from stream_masker.service.local.proposal.sample import (
 )
 from stream_masker.service.local.proposal.treatment import (
     BESIDE_CODE,
+    TESTED_VALUES,
     ProposedTreatment,
     noise_key,
     treatment,
 )
 from stream_masker.service.local.proposal.values import code_shape
 
+MOST_NAMED: Final = 20
 DEFAULT_MIN_RECORDS: Final = 1000
 """The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
 
@@ -122,11 +124,13 @@ def _text(
     ):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
-    data, totals = rehearsed(data, lines)
+    data, totals, problem = rehearsed(data, lines)
     if totals.masked < DEFAULT_MIN_RECORDS:
         data["calibration"] = {"min_records": max(1, totals.masked)}
         reasons["calibration"] = f"the sample has no more; use {DEFAULT_MIN_RECORDS:,} or more in production"
-    return proposal_text(data, attributes=attributes, treatments=treatments, reasons=reasons, totals=totals)
+    return proposal_text(
+        data, attributes=attributes, treatments=treatments, reasons=reasons, totals=totals, problem=problem
+    )
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
@@ -183,13 +187,15 @@ def _treatments(
 def _no_codes(events: int, fields: Iterable[SampledField], ontologies: Iterable[str]) -> str:
     """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
     fields = list(fields)
-    likely = [
-        one.path
-        for one in fields
-        if CLINICAL_NAMES.fits(one.name) or code_shape(list(one.values)[:DEFAULT_MIN_RECORDS])
-    ]
+    likely = [one.path for one in fields if CLINICAL_NAMES.fits(one.name) or code_shape([*one.values][:TESTED_VALUES])]
     return (
         f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology; "
-        + (f"codes of another one may be in {', '.join(likely)}; " if likely else "")
-        + f"the fields are {', '.join(one.path for one in fields) or 'none'}"
+        + (f"codes of another one may be in {_some(likely)}; " if likely else "")
+        + f"the fields are {_some([one.path for one in fields]) or 'none'}"
     )
+
+
+def _some(paths: Sequence[str]) -> str:
+    """Return the first paths, and how many more there are."""
+    more = len(paths) - MOST_NAMED
+    return ", ".join(paths[:MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -21,19 +21,21 @@ UNKNOWN_POLICIES = ("ancestor", "suppress")
 """The policies for unknown codes that are tried, in their order, if the sample has such codes."""
 
 
-def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[str, Any], FileTotals]:
-    """Return the proposal with what attributes need for the sample, and the outcomes of masking it.
+def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[str, Any], FileTotals, str]:
+    """Return the proposal with what attributes need for the sample, the outcomes of masking it, and what prevents that.
 
     An attribute that some events do not have gets ``missing: keep``, one with unknown codes the first of
     ``UNKNOWN_POLICIES`` that does not reject them. Raises ConfigurationError if the proposal cannot be used.
     """
     proposal = {**data, "attributes": {name: dict(settings) for name, settings in data["attributes"].items()}}
-    totals = _masked(parse_configuration(proposal), values)
+    totals, problem = _masked(parse_configuration(proposal), values)
     for policy in (None, *UNKNOWN_POLICIES):
-        if not _adapted(proposal["attributes"], totals, policy):
-            continue
-        totals = _masked(parse_configuration(proposal), values)
-    return proposal, totals
+        # A rejection names the first attribute that causes it, so the next one appears only then.
+        for _ in proposal["attributes"]:
+            if not _adapted(proposal["attributes"], totals, policy):
+                break
+            totals, problem = _masked(parse_configuration(proposal), values)
+    return proposal, totals, problem
 
 
 def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, policy: str | None) -> bool:
@@ -43,15 +45,16 @@ def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, polic
     changed = [
         settings
         for settings in attributes.values()
-        if any((reason.value, path) in totals.rejected for path in (settings["path"], *settings.get("also", ())))
+        if settings.get(key) != value
+        and any((reason.value, path) in totals.rejected for path in (settings["path"], *settings.get("also", ())))
     ]
     for settings in changed:
         settings[key] = value
     return bool(changed)
 
 
-def _masked(configuration: Configuration, values: Sequence[bytes]) -> FileTotals:
-    """Mask the values by their own statistics; without statistics, only count those that can be read."""
+def _masked(configuration: Configuration, values: Sequence[bytes]) -> tuple[FileTotals, str]:
+    """Mask the values by their own statistics. Without statistics, count those that can be read, and say why."""
     plan, secret = build_plan(configuration), secrets.token_bytes(32)
     mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
     masker = RecordMasker(plan, mechanism, secret, compiled=False, record_format=file_format(configuration))
@@ -59,10 +62,10 @@ def _masked(configuration: Configuration, values: Sequence[bytes]) -> FileTotals
     totals = FileTotals(masked=len(values) - sum(counted.causes.values()), rejected=Counter(counted.causes))
     try:
         mechanism.restore(mechanism.snapshot_of(mechanism.compute(counted.counts, version=1)))
-    except StatisticsError:
-        return totals
+    except StatisticsError as error:
+        return totals, str(error)
     size = len(values)
     records = Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
     masked = FileTotals()
     masked.add(masker.mask("sample", 0, records, statistics_version=1), mechanism.attributes)
-    return masked
+    return masked, ""

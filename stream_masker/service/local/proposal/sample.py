@@ -13,11 +13,15 @@ from stream_masker.pipeline.paths import JsonValue, quoted_step
 
 @dataclass(frozen=True, slots=True)
 class SampledPlace:
-    """A place in events: its path, the path of the object around it, and the names on the way."""
+    """A place in events: its path, the path of the object around it, and the names on the way.
+
+    is_coded: whether a standard says that there are codes of diagnoses or procedures.
+    """
 
     path: str = ""
     parent: str = ""
     names: tuple[str, ...] = ()
+    is_coded: bool = False
 
     def member(self, name: str) -> SampledPlace:
         """Return the place of a member of the object here."""

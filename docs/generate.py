@@ -19,6 +19,7 @@ import click
 import registries as code
 import yaml
 from equations import equation_table
+from notebook_cells import executed
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "stream_masker"
@@ -302,6 +303,7 @@ PARTS: Mapping[str, Callable[[], str]] = {
     "mechanism-parameters": mechanism_parameters,
     "methods": methods,
     "metrics": code.metrics_table,
+    "notebook": executed,
     "reasons": reasons,
     "rejection": message("rejection"),
     "statistics": message("statistics"),

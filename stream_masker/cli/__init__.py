@@ -60,7 +60,7 @@ EXIT_CODES = {
     2: "a mistake in the command line, the configuration, a parameter or an ontology",
     3: "recommend: no method is within the limits",
     INTERRUPTED_EXIT_CODE: "interrupted with Ctrl-C",
-    CLOSED_EXIT_CODE: "the reader of the output has closed it, as in `stream-masker ... | head`; without a message",
+    CLOSED_EXIT_CODE: "the reader of the output has closed it, as `head` does; without a message",
 }
 """The exit codes of all commands, and their meaning."""
 

@@ -41,7 +41,8 @@ from stream_masker.service.observability.logs import configure_logs
     "--drift-after",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Number of events after which other chapters become frequent and the correlation is halved.",
+    help="Number of events after which respiratory diseases (in other ontologies: other chapters) become frequent "
+    "and the correlation is halved.",
 )
 @click.option(
     "--seed",

@@ -49,6 +49,10 @@ class ChildProcesses:
             if code is not None and (code != 0 or name not in finished):
                 raise ServiceError(f"{name} stopped with exit code {code}: {self._last_lines(name)}")
 
+    def last_words(self) -> str:
+        """Return the end of the log of every child."""
+        return "; ".join(f"{name}: {self._last_lines(name)}" for name in self._running)
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:

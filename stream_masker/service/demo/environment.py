@@ -43,9 +43,9 @@ def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: in
 
 
 def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
-    """Return the demonstration's configuration: a nested event, default mechanism, a window sized for ``records``."""
+    """Return the demonstration's configuration: a nested event, default mechanism, a window of all ``records``."""
     topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
-    window = max(100, records // 4)
+    window = max(100, records)
     return {
         "kafka": {"bootstrap_servers": bootstrap_servers},
         "topics": {topic: f"{TOPIC_PREFIX}-{run}.{topic}" for topic in topics},
@@ -73,8 +73,8 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
         "noise_key": "patient.id",
         "calibration": {
             "window_records": window,
-            "every_records": max(50, records // 10),
-            "every_seconds": 1,
+            "every_records": max(50, records // 4),
+            "every_seconds": 3,
             "core_share": 1.0,
             "min_records": min(window, max(20, records // 40)),
         },

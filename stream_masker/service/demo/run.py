@@ -14,15 +14,19 @@ from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.embedded import EmbeddedBroker
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.demo.view import DemoView, print_plain, statistics_lines
+from stream_masker.service.demo.view import DemoView, drift_lines, print_plain, promise_line, statistics_lines
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.observability.progress import step_progress
 from stream_masker.service.runtime.warmup import warm_up_once
 
 STALL_SECONDS = 120.0
-SETTLE_SECONDS = 10.0
+SETTLE_SECONDS = 60.0
+
+HALF_COVERED, RUN_COVERED = 0.49, 0.98
+"""The shares of the run that published statistics cover before the second half follows, and at the end."""
 
 
 def run_demo(options: DemoOptions, console: Console) -> None:
@@ -51,24 +55,25 @@ def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: Ex
     watcher = TopicWatcher(environment.configuration)
     stack.callback(watcher.close)
     children = stack.enter_context(ChildProcesses(environment.folder))
-    _start(options, environment, children)
+    _start(environment, children)
     for name, port in (("calibrator", environment.calibrator_port), ("worker", environment.worker_port)):
         print_plain(console, f"{name}: http://127.0.0.1:{port}/metrics")
     start = time.monotonic()
     taxonomies = build_taxonomies(environment.configuration)
-    with DemoView(console, options.records, taxonomies) as view:
-        _watch_until_done(watcher, children, view, options.records)
-    _print_summary(watcher.observations, time.monotonic() - start, console)
-    print_plain(console, "\n".join(statistics_lines(watcher.observations, taxonomies)))
+    observations = watcher.observations
+    feed = EventFeed(environment.configuration, options, lambda: observations.outcomes)
+    with feed, DemoView(console, options.records, taxonomies) as view:
+        _watch_until_done(watcher, children, feed, view, options.records)
+    _print_summary(observations, time.monotonic() - start, console)
+    print_plain(console, "\n".join(statistics_lines(observations, taxonomies)))
+    print_plain(console, "\n".join(drift_lines(observations, taxonomies)))
+    print_plain(console, promise_line(environment.configuration))
 
 
-def _start(options: DemoOptions, environment: DemoEnvironment, children: ChildProcesses) -> None:
-    """Start all processes, the worker last: it masks nothing before the calibrator has sampled generated events."""
+def _start(environment: DemoEnvironment, children: ChildProcesses) -> None:
+    """Start the processes of the service, the worker last."""
     config = ["--config", str(environment.file)]
-    events = ["--records", str(options.records), "--rate", str(options.rate), "--seed", str(options.seed)]
-    drift = ["--correlation", str(options.correlation), "--drift-after", str(options.records // 2)]
     children.start("calibrator", config)
-    children.start("simulate", [*config, *events, *drift])
     _await_metrics(children, environment.calibrator_port)
     children.start("worker", [*config, "--http-port", str(environment.worker_port)])
     _await_metrics(children, environment.worker_port)
@@ -78,33 +83,37 @@ def _await_metrics(children: ChildProcesses, port: int) -> None:
     """Wait until a process serves its metrics."""
     deadline = time.monotonic() + STALL_SECONDS
     while not is_served(port):
-        children.check(finished=("simulate",))
+        children.check()
         if time.monotonic() > deadline:
             raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on port {port}")
         time.sleep(POLL_SECONDS)
 
 
-def _watch_until_done(watcher: TopicWatcher, children: ChildProcesses, view: DemoView, records: int) -> None:
-    """Update the view until every record is masked or rejected, then until statistics follow or a time limit ends."""
+def _watch_until_done(
+    watcher: TopicWatcher, children: ChildProcesses, feed: EventFeed, view: DemoView, records: int
+) -> None:
+    """Update the view until every record is masked or rejected, then until statistics of the run follow, or a time
+    limit ends."""
     observations, progressed, counted = watcher.observations, time.monotonic(), 0
     finished: float | None = None
     while finished is None or time.monotonic() < finished:
         watcher.poll()
-        children.check(finished=("simulate",))
+        children.check()
+        feed.check()
         view.update(observations)
+        if observations.covered >= HALF_COVERED * records or time.monotonic() - progressed > SETTLE_SECONDS:
+            observations.keep_halfway()
+            feed.open_second_half()
         if (count := observations.produced + observations.outcomes) > counted:
             progressed, counted = time.monotonic(), count
         if time.monotonic() - progressed > STALL_SECONDS:
             raise ServiceError(
-                f"no progress for {STALL_SECONDS:.0f} s; {observations.outcomes:,} records were processed"
+                f"no progress for {STALL_SECONDS:.0f} s; {observations.outcomes:,} of {observations.produced:,} "
+                f"published records were processed; {children.last_words()}"
             )
-        if observations.outcomes >= records and (finished is None or _utility_published(observations)):
-            finished = time.monotonic() + (0.0 if _utility_published(observations) else SETTLE_SECONDS)
-
-
-def _utility_published(observations: Observations) -> bool:
-    """Return whether statistics of masked records, with their utility, have been published."""
-    return observations.drift is not None and observations.drift.utility is not None
+        is_covered = observations.covered >= RUN_COVERED * records
+        if observations.outcomes >= records and (finished is None or is_covered):
+            finished = time.monotonic() + (0.0 if is_covered else SETTLE_SECONDS)
 
 
 def _print_summary(observations: Observations, seconds: float, console: Console) -> None:
@@ -112,7 +121,6 @@ def _print_summary(observations: Observations, seconds: float, console: Console)
     lines = [
         f"{observations.produced:,} events produced, {observations.masked:,} masked, "
         f"{observations.rejected.total():,} rejected: {observations.outcomes:,} accounted for, in {seconds:.1f} s",
-        f"{version} statistics versions; "
-        f"peak drift from the baseline (Jensen-Shannon) {observations.peak_divergence:.3f}",
+        f"{version} statistics versions, the last one of {observations.covered:,} records",
     ]
     print_plain(console, "\n".join(lines))

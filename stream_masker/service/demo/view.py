@@ -14,9 +14,11 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
+from stream_masker.service.configuration import Configuration
 from stream_masker.service.demo.watch import Observations, ObservedEvent
 
 PLAIN_SECONDS = 1.0
@@ -89,9 +91,8 @@ class DemoView:
         )
         bar = ProgressBar(total=self._records, completed=min(observations.outcomes, self._records))
         parts: list[RenderableType] = [Panel(Group(progress, bar), title="stream-masker demo")]
-        parts.append(
-            Panel(Text("\n".join(statistics_lines(observations, self._taxonomies))), title="calibration window")
-        )
+        lines = [*statistics_lines(observations, self._taxonomies), *drift_lines(observations, self._taxonomies)]
+        parts.append(Panel(Text("\n".join(lines)), title="calibration window"))
         if observations.pair is not None:
             parts.append(Panel(Columns([Text("\n".join(pair_lines(*observations.pair)))]), title="one synthetic event"))
         return Group(*parts)
@@ -111,9 +112,16 @@ def statistics_lines(observations: Observations, taxonomies: Mapping[str, Taxono
 
 
 def _mean_of(statistics: Statistics, name: str, taxonomies: Mapping[str, Taxonomy]) -> str:
-    """Return the text for sMean, without the concept if too few records are in its class."""
+    """Return the text for sMean, without the concept if too few records are in its class; for the root, which says
+    little, with the most frequent chapter."""
     concept = Publication(PublicationSettings(), taxonomies, ROLLUP_DEPTH).mean(statistics, name)
-    return "sMean of too few records to be shown" if concept is None else _labelled(concept, taxonomies[name])
+    if concept is None:
+        return "sMean of too few records to be shown"
+    text, chapters = _labelled(concept, taxonomies[name]), statistics.rollup[name]
+    if concept != taxonomies[name].ids[0] or not chapters:
+        return text
+    chapter = max(chapters, key=chapters.__getitem__)
+    return f"sMean is the root; most frequent {chapter} {taxonomies[name].label(chapter)}, {chapters[chapter]:.0%}"
 
 
 def _labelled(concept: str, taxonomy: Taxonomy) -> str:
@@ -148,6 +156,24 @@ def _correlations(names: tuple[str, ...], correlation: Any, utility: ReportedMea
             after = masked.get((first, names[j]))
             masked_text = "not known yet" if after is None else f"{after:.4f}"
             yield f"  sdCor({first}, {names[j]}): original {correlation[i][j]:.4f}, masked {masked_text}"
+
+
+def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
+    """Return a line for each attribute about its drift: the mean before and now, and the greatest divergence."""
+    before, now = observations.halfway, observations.statistics
+    if before is None or now is None or now is before:
+        return []
+    return [
+        f"drift of {name}: {_mean_of(before.statistics, name, taxonomies)} -> "
+        f"{_mean_of(now.statistics, name, taxonomies)}, Jensen-Shannon {divergence:.3f} from the first version"
+        for name, divergence in observations.divergence.items()
+    ]
+
+
+def promise_line(configuration: Configuration) -> str:
+    """Return the promise of the mechanism, in one line."""
+    name = configuration.mechanism.name
+    return f"promise of {name}: {MECHANISMS[name].method_card.guarantee}"
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:

@@ -41,7 +41,9 @@ Versioned = TypeVar("Versioned", StatisticsMessage, DriftReport)
 class Observations:
     """Everything observed so far.
 
-    ``newest``: buffers statistics versions. ``before``: the first input events by id, until one is found masked.
+    ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``divergence``: the
+    greatest drift from the first version, by attribute. ``before``: the first input events by id, until one
+    is found masked.
     """
 
     newest: VersionBuffer
@@ -50,13 +52,24 @@ class Observations:
     rejected: Counter[str] = field(default_factory=Counter)
     statistics: StatisticsMessage | None = None
     drift: DriftReport | None = None
-    peak_divergence: float = 0.0
+    halfway: StatisticsMessage | None = None
+    divergence: dict[str, float] = field(default_factory=dict)
     before: dict[str, ObservedEvent] = field(default_factory=dict)
     pair: tuple[ObservedEvent, ObservedEvent] | None = None
 
     @property
     def outcomes(self) -> int:
         return self.masked + self.rejected.total()
+
+    def keep_halfway(self) -> None:
+        """Remember the statistics in force now as those from before the drift, unless there are some."""
+        self.halfway = self.halfway or self.statistics
+
+    @property
+    def covered(self) -> int:
+        """The number of masked records that the newest statistics cover; 0 while they are those of a sample."""
+        newest = self.statistics
+        return newest.statistics.records if newest is not None and newest.source == "blocks" else 0
 
     def on_input(self, message: Message) -> None:
         self.produced += 1
@@ -83,8 +96,8 @@ class Observations:
     def on_drift(self, message: Message) -> None:
         self.drift = _newer(self.drift, decode_drift(_value(message)))
         baseline = self.drift.baseline or {"attributes": {}}
-        shares = [figures["divergence"] for figures in baseline["attributes"].values()]
-        self.peak_divergence = max([self.peak_divergence, *shares])
+        for name, figures in baseline["attributes"].items():
+            self.divergence[name] = max(self.divergence.get(name, 0.0), figures["divergence"])
 
 
 def _newer(known: Versioned | None, other: Versioned) -> Versioned:

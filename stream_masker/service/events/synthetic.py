@@ -71,8 +71,9 @@ class SyntheticDischarges:
     """Discharge events as JSON objects. The first scalar attribute is the principal diagnosis.
 
     The popularity of codes is Zipf-like over the leaves of each taxonomy. The codes of all other attributes depend on
-    the principal code with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), the
-    chapters exchange their popularity and the correlation is halved. Patients return with the same name, age and sex.
+    the principal code with probability ``correlation`` in [0, 1]. From record ``drift_after`` on (None: never), there
+    is an epidemic of respiratory diseases (in other ontologies than ICD-10-CM, the chapters exchange their popularity),
+    and the correlation is halved. Patients return with the same name, age and sex.
 
     ``patient_paths``: further paths of the patient's id. ``numbers``: paths of numbers, with their ranges. Raises
     ParameterError for parameters out of range, ConfigurationError for paths that cannot be written (filters).

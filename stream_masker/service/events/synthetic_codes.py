@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -30,6 +31,9 @@ ICD10CM_CHAPTERS = dict(
 )
 """Weights of the chapters of ICD-10-CM, roughly as in hospital stays: circulation, pregnancy, respiration, ..."""
 
+RESPIRATORY_CHAPTER, EPIDEMIC_SHARE = "10", 0.45
+"""The chapter of ICD-10-CM that becomes frequent in a drift, and its share then."""
+
 PROFILE_CODES = 8
 """The number of codes in a block's profile of comorbidities; each has half the probability of the one before."""
 
@@ -40,7 +44,9 @@ BEFORE_DRIFT, AFTER_DRIFT = 0, 1
 
 
 class Popularity:
-    """The frequency of each leaf of a taxonomy, before and after a drift in which chapters exchange their frequencies.
+    """The frequency of each leaf of a taxonomy, before and after a drift.
+
+    With ICD-10-CM, the drift is an epidemic of respiratory diseases; otherwise chapters exchange their frequencies.
 
     Leaves have numbers 0 … k-1, ordered by chapter, block and position, so that each chapter and block is a contiguous
     range of numbers. ``positions``: (k,) their positions in the taxonomy.
@@ -88,12 +94,16 @@ class Popularity:
         block_chapters = self._chapters.owner[self._blocks.starts[:-1]]
         within = _shares(self._blocks.owner, rng) * _shares(block_chapters, rng)[self._blocks.owner]
         before = self._chapter_shares(rng)
-        after = _exchanged(before)
+        after = _epidemic(before, self._chapter_ids) if self._has_icd10cm_chapters else _exchanged(before)
         return _accumulated(within * before[self._chapters.owner]), _accumulated(within * after[self._chapters.owner])
+
+    @property
+    def _has_icd10cm_chapters(self) -> bool:
+        return set(self._chapter_ids) <= ICD10CM_CHAPTERS.keys()
 
     def _chapter_shares(self, rng: np.random.Generator) -> Float64Array:
         """Return the shares of hospital stays if the chapters are those of ICD-10-CM, otherwise of random ranks."""
-        if set(self._chapter_ids) <= ICD10CM_CHAPTERS.keys():
+        if self._has_icd10cm_chapters:
             return np.array([ICD10CM_CHAPTERS[chapter] for chapter in self._chapter_ids], np.float64)
         return _shares(np.zeros(self._chapters.count, np.int64), rng)
 
@@ -195,6 +205,15 @@ def _ancestors_at_depth(taxonomy: Taxonomy, positions: Int64Array, depth: int) -
     while (deeper := taxonomy.depth[above] > depth).any():
         above = np.where(deeper, first_parent[above], above)
     return above
+
+
+def _epidemic(shares: Float64Array, chapters: Sequence[str]) -> Float64Array:
+    """Return new shares: respiratory diseases are ``EPIDEMIC_SHARE`` of all, the others keep their proportions."""
+    ill = np.array([chapter == RESPIRATORY_CHAPTER for chapter in chapters])
+    if not ill.any() or ill.all():
+        return _exchanged(shares)
+    others = np.where(ill, 0.0, shares)
+    return np.where(ill, EPIDEMIC_SHARE, (1.0 - EPIDEMIC_SHARE) * others / others.sum())
 
 
 def _exchanged(shares: Float64Array) -> Float64Array:

@@ -13,8 +13,11 @@ from sealed_topics import PLAIN
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
+from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.environment import demo_configuration, free_port
+from stream_masker.service.demo.feed import MAX_LEAD, EventFeed
+from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
@@ -40,6 +43,11 @@ def test_demo_masks_all_events_recalibrates_and_prints_a_summary():
     assert re.search(r"statistics version \d+ \(blocks, ", output)
     assert re.search(r"sdCor\(principal, secondary\): original 0\.\d+, masked 0\.\d+", output)
     assert re.search(r"RMSE actual 0\.\d+, target 0\.\d+", output)
+    assert "the last one of 2,000 records" in output
+    drift = re.search(r"drift of principal: sMean .* -> sMean .*, Jensen-Shannon (0\.\d+)", output)
+    assert drift is not None
+    assert float(drift.group(1)) > 0.05
+    assert "promise of " in output
     assert "synthetic event enc-" in output
     assert "\x1b" not in output
 
@@ -91,6 +99,43 @@ def test_older_version_does_not_replace_a_newer_one():
     two, one = (DriftReport(version, 0, None, None, None, 0, 0) for version in (2, 1))
     assert _newer(_newer(None, two), one) is two
     assert Observations(VersionBuffer(PLAIN)).outcomes == 0
+
+
+def feed(records, outcomes):
+    made = EventFeed(
+        parse_configuration(demo_configuration("unused:1", records, 9464, "x")), DemoOptions(records=records), outcomes
+    )
+    return made
+
+
+def test_events_follow_the_worker_so_that_the_embedded_broker_drops_none():
+    done = [0]
+    events = feed(3 * MAX_LEAD, lambda: done[0])
+    assert events._is_due(MAX_LEAD - 1)
+    assert not events._is_due(MAX_LEAD)
+    done[0] = 1
+    assert events._is_due(MAX_LEAD)
+
+
+def test_the_second_half_waits_for_statistics_of_the_first():
+    events = feed(100, lambda: 0)
+    assert [events._is_due(number) for number in (49, 50)] == [True, False]
+    events.open_second_half()
+    assert events._is_due(50)
+
+
+def test_events_that_cannot_be_published_end_the_demonstration():
+    events = feed(100, lambda: 0)
+    events._error = ServiceError("no broker")
+    with pytest.raises(ServiceError, match=r"^the events cannot be published: no broker$"):
+        events.check()
+
+
+def test_the_last_words_of_the_processes_name_the_cause_of_a_stall(tmp_path):
+    with ChildProcesses(tmp_path) as children:
+        children.start("worker", ["--config", str(tmp_path / "none.yaml")])
+        children._running["worker"].wait(60)
+        assert re.match(r"worker: .*none\.yaml", children.last_words())
 
 
 def test_missing_labels_are_left_out():

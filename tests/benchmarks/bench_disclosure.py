@@ -21,13 +21,13 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from support.data import discharges, icd9cm
+from strong_sample import as_batch, real_pairs
+from support.data import icd9cm
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.semantic import NOISE_CANDIDATES
-from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import count_batch
 
@@ -53,10 +53,7 @@ def main() -> None:
 
 def pairs() -> Batch:
     """The records of the real discharges whose principal and first secondary diagnosis are both known."""
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    found = np.array([[find(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()], np.int32)
-    known = found[(found != UNKNOWN).all(axis=1)]
-    return Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+    return as_batch(real_pairs())
 
 
 def disclosure(

@@ -1,4 +1,4 @@
-"""Semantic distances: pairs, one concept to all, and matrices, compared with other implementations.
+"""Semantic distances by the number of concepts, and other implementations, which ``table.py`` compares.
 
 Run by hand: ``python tests/benchmarks/bench_distances.py [--quick]``. One core. Rates are the best of several runs.
 
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 import networkx as nx
 import numpy as np
-from measuring import SNOMED_CONCEPTS, best, peak_megabytes, random_positions, table, taxonomy
+from measuring import SNOMED_CONCEPTS, best, random_positions, table, taxonomy
 from nltk.corpus.reader.wordnet import NOUN, Synset
 from nxontology import NXOntology
 
@@ -24,7 +24,6 @@ from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Taxonomy
 
 HESML = {"hpo": 1.08e6, f"snomed:{SNOMED_CONCEPTS}": 435_252.0}
-MEASURES: tuple[Callable[[Taxonomy], Distance], ...] = (WuPalmer, LogTaxonomic)
 FEW = 300
 """The number of pairs for slow implementations."""
 
@@ -32,38 +31,7 @@ FEW = 300
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a smaller SNOMED-shaped taxonomy")
-    snomed = "snomed:50000" if parser.parse_args().quick else f"snomed:{SNOMED_CONCEPTS}"
-    names = ("icd10cm", "hpo", snomed)
-    pairs(names)
-    sizes(snomed)
-    matrices(("hpo", snomed))
-    to_all(names)
-
-
-def pairs(names: tuple[str, ...]) -> None:
-    head = [
-        "taxonomy",
-        "concepts",
-        "measure",
-        "pairs/s",
-        "from strings/s",
-        "÷ literal NumPy",
-        "÷ Python library",
-        "÷ HESML",
-    ]
-    table("Random pairs", head, (pairs_row(name, measure) for name in names for measure in MEASURES))
-
-
-def pairs_row(name: str, measure: Callable[[Taxonomy], Distance]) -> list[object]:
-    tau = taxonomy(name)
-    d, n = measure(tau), 1_000_000
-    a, b = random_positions(tau, n, seed=1), random_positions(tau, n, seed=2)
-    rate = n / best(lambda: d.pairs(a, b))
-    ids = tau.decode(a[:100_000].tolist()), tau.decode(b[:100_000].tolist())
-    strings = 100_000 / best(lambda: d.pairs(*ids))
-    others = [check_and_rate(d, other(tau), a[:FEW], b[:FEW]) for other in (literal(d), library(d))]
-    hesml = rate / HESML[name] if name in HESML and d.name == "wu_palmer" else "-"
-    return [name, len(tau), d.name, rate, strings, *(rate / other for other in others), hesml]
+    sizes("snomed:50000" if parser.parse_args().quick else f"snomed:{SNOMED_CONCEPTS}")
 
 
 def check_and_rate(d: Distance, other: Callable[[int, int], float], a: np.ndarray, b: np.ndarray) -> float:
@@ -170,34 +138,6 @@ def size_row(name: str) -> list[object]:
     made = best(lambda: WuPalmer(tau).pairs(a, b), repeats=3) - n / rate
     other = LogTaxonomic(tau)
     return [len(tau), rate, made * 1e3, len(tau) * 64 / 1e6, walked, n / best(lambda: other.pairs(a, b))]
-
-
-def matrices(names: tuple[str, ...]) -> None:
-    """Measure the cost by k."""
-    head = ["taxonomy", "k", "measure", "ms", "ns a cell", "peak MB beside the matrix", "÷ literal NumPy"]
-    ks = (250, 1000, 4000)
-    table("Matrices k x k", head, (matrix_row(name, k, measure) for name in names for measure in MEASURES for k in ks))
-
-
-def matrix_row(name: str, k: int, measure: Callable[[Taxonomy], Distance]) -> list[object]:
-    tau = taxonomy(name)
-    d, concepts = measure(tau), random_positions(tau, k, seed=3)
-    seconds = best(lambda: d.matrix(concepts), repeats=3)
-    megabytes = peak_megabytes(lambda: d.matrix(concepts)) - k * k * 8 / 1e6
-    plain = check_and_rate(d, literal(d)(tau), concepts[:FEW], concepts[::-1][:FEW])
-    return [name, k, d.name, seconds * 1e3, seconds * 1e9 / k**2, megabytes, k**2 / plain / seconds]
-
-
-def to_all(names: tuple[str, ...]) -> None:
-    head = ["taxonomy", "concepts", "Wu–Palmer, ms", "LogTaxonomic, ms"]
-    table("One concept to all", head, (to_all_row(name) for name in names))
-
-
-def to_all_row(name: str) -> list[object]:
-    tau = taxonomy(name)
-    concept = int(random_positions(tau, 1, seed=4)[0])
-    first, second = (measure(tau) for measure in MEASURES)
-    return [name, len(tau), best(lambda: first.to_all(concept)) * 1e3, best(lambda: second.to_all(concept)) * 1e3]
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
-import os
 import secrets
 import subprocess
 import sys
@@ -39,6 +38,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import NewTopic
 from kafka_broker import running
 from kafka_records import Topics, read_all, write
+from measuring import processor_seconds
 from sealed_topics import opened_version
 from support.documentation import blocks
 
@@ -53,7 +53,6 @@ CLIENT_S_OWN_MS = 1_000
 SAMPLING_SECONDS = 60.0
 CLI = (sys.executable, "-P", "-m", "stream_masker")
 SHAPES = {"nested": "A nested event", "flat": "A flat event"}
-TICKS = os.sysconf("SC_CLK_TCK")
 HEADERS = [("stream-masker-version", b"1"), ("stream-masker-mechanism", b"semantic_noise")]
 HEADERS.append(("stream-masker-configuration", b"0123456789abcdef"))
 """Headers of the size of those of a masked record."""
@@ -181,17 +180,11 @@ def timed(command: list[str], bootstrap: str, topics: list[str], records: int) -
     """Measure a child process from its first to its last committed records."""
     with child(command) as process, contextlib.closing(Watch(bootstrap, topics)) as watch:
         first = watch.until(1, process)
-        start, busy = time.perf_counter(), seconds_of(process.pid)
+        start, busy = time.perf_counter(), processor_seconds(process.pid)
         most = watch.until(9 * records // 10, process)
-        processor = 1e6 * (seconds_of(process.pid) - busy) / (most - first)
+        processor = 1e6 * (processor_seconds(process.pid) - busy) / (most - first)
         watch.until(records, process)
         return Measured((records - first) / (time.perf_counter() - start), processor)
-
-
-def seconds_of(process: int) -> float:
-    """Return the processor time of a process, including all threads."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 class Watch:

@@ -31,9 +31,9 @@ from confluent_kafka import Consumer, TopicPartition
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run, seconds_of
+from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
 from kafka_broker import running
-from measuring import table
+from measuring import processor_seconds, table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.names import consumer_group_id
@@ -66,7 +66,7 @@ class Spent:
 
     @classmethod
     def now(cls, workers: Sequence[int], broker: int) -> Spent:
-        return cls(time.perf_counter(), sum(map(seconds_of, workers)), seconds_of(broker))
+        return cls(time.perf_counter(), sum(map(processor_seconds, workers)), processor_seconds(broker))
 
 
 def main() -> None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import secrets
 import subprocess
 import sys
@@ -38,7 +37,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / 
 from confluent_kafka import Consumer, TopicPartition
 from kafka_broker import Cluster, build, free_ports
 from kafka_records import write
-from measuring import SNOMED_CONCEPTS, table
+from measuring import SNOMED_CONCEPTS, processor_seconds, table
 from processes import terminate
 from support.snomed import write_release
 
@@ -150,7 +149,7 @@ class Contest:
             )
             try:
                 times = list(milestones(process, port, records, begun))
-                return [*times, cpu_seconds(process.pid), resident(process.pid)]
+                return [*times, processor_seconds(process.pid), resident(process.pid)]
             finally:
                 terminate(process)
 
@@ -188,12 +187,6 @@ def reader(bootstrap: str, topic: str) -> Iterator[Consumer]:
         yield consumer
     finally:
         consumer.close()
-
-
-def cpu_seconds(pid: int) -> float:
-    """Return the processor time of all threads of a process, including system time."""
-    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
-    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int) -> float:

@@ -1,23 +1,21 @@
-"""Semantic means, variances and covariances of windows, compared with other implementations and by input size.
+"""Statistics of windows by input size, and other implementations of the covariance, which ``table.py`` compares.
 
 Run by hand: ``python tests/benchmarks/bench_statistics.py [--quick]``. One core. Windows are
 synthetic: heavy-tailed values at random positions of the taxonomy; the second attribute depends on the first. Memory is
 the peak besides the taxonomy.
 
 * the literal algorithm: equations 15 to 18 of the 2017 paper in NumPy, n x n;
-* dcor: its double centring and mean of products, n x n (both use the distances of this project's ``d.matrix``);
-* row by row: Σ sd(c, a) over the distances of each distinct value to all concepts.
+* dcor: its double centring and mean of products, n x n (both use the distances of this project's ``d.matrix``).
 """
 
 from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
-from functools import partial
 
 import dcor
 import numpy as np
-from measuring import SNOMED_CONCEPTS, best, once, peak_megabytes, random_positions, table, taxonomy
+from measuring import SNOMED_CONCEPTS, once, peak_megabytes, table, taxonomy
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, WuPalmer
@@ -25,10 +23,7 @@ from stream_masker.core.statistics import (
     Counts,
     compute_statistics,
     count_batch,
-    distance_covariance,
 )
-from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.mean import mean_from_counts
 
 Columns = list[np.ndarray]
 
@@ -38,8 +33,6 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="a smaller SNOMED-shaped taxonomy, smaller windows")
     options = parser.parse_args()
     snomed = "snomed:50000" if options.quick else f"snomed:{SNOMED_CONCEPTS}"
-    covariances(("icd10cm", "hpo", snomed))
-    means(("hpo", snomed), quick=options.quick)
     curves(snomed, quick=options.quick)
 
 
@@ -65,23 +58,6 @@ def counted(d: Distance, columns: Columns) -> Counts:
     return count_batch(batch, [len(d.taxonomy)] * len(columns))
 
 
-def covariances(names: tuple[str, ...]) -> None:
-    """Measure sdCov of n records, computed from the records."""
-    head = ["taxonomy", "n", "ms", "÷ literal NumPy", "÷ dcor"]
-    rows = (covariance_row(name, n) for name in names for n in (500, 1000, 2000, 4000))
-    table("sdCov, against n x n matrices", head, rows)
-
-
-def covariance_row(name: str, n: int) -> list[object]:
-    d = WuPalmer(taxonomy(name))
-    a, b = sample(d, 1000, n)
-    seconds = best(lambda: distance_covariance(a, d, b, d), repeats=5)
-    ours = distance_covariance(a, d, b, d)
-    literal, by_dcor = (partial(of_matrices, other, d, a, b) for other in (literal_covariance, dcor_covariance))
-    assert max(abs(ours - literal()), abs(ours - by_dcor())) < 1e-9
-    return [name, n, seconds * 1e3, best(literal, repeats=3) / seconds, best(by_dcor, repeats=3) / seconds]
-
-
 def of_matrices(
     covariance: Callable[[np.ndarray, np.ndarray], float], d: Distance, a: np.ndarray, b: np.ndarray
 ) -> float:
@@ -96,27 +72,6 @@ def literal_covariance(a: np.ndarray, b: np.ndarray) -> float:
 def dcor_covariance(a: np.ndarray, b: np.ndarray) -> float:
     product = dcor.mean_product(dcor.double_centered(a), dcor.double_centered(b))
     return float(np.sqrt(max(0.0, product)))
-
-
-def means(names: tuple[str, ...], *, quick: bool) -> None:
-    """Measure sMean over every concept."""
-    head = ["taxonomy", "distinct values", "ms", "ms, previous window known", "÷ a row for each value", "peak MB"]
-    values = (100, 1000, 4000) if quick else (100, 1000, 4000, 30_000)
-    rows = (mean_row(name, k) for name in names for k in values if k < len(taxonomy(name)) / 4)
-    table("sMean of a million records", head, rows)
-
-
-def mean_row(name: str, values: int) -> list[object]:
-    d = WuPalmer(taxonomy(name))
-    d.taxonomy.closure  # noqa: B018
-    counts = count_keys(sample(d, values, 1_000_000)[0].astype(np.int64))
-    seconds = best(lambda: mean_from_counts(counts, d), repeats=3)
-    mean = mean_from_counts(counts, d)
-    known = best(lambda: mean_from_counts(counts, d, hint=mean), repeats=3)
-    some = random_positions(d.taxonomy, 50).tolist()
-    row = best(lambda: [d.to_all(a) for a in some], repeats=3) / len(some)
-    megabytes = peak_megabytes(lambda: mean_from_counts(counts, d))
-    return [name, counts.keys.size, seconds * 1e3, known * 1e3, row * counts.keys.size / seconds, megabytes]
 
 
 def curves(snomed: str, *, quick: bool) -> None:

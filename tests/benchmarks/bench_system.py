@@ -27,9 +27,9 @@ import yaml
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, child, configured, fill, run, seconds_of
+from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, child, configured, fill, run
 from kafka_broker import running
-from measuring import table
+from measuring import processor_seconds, table
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.topics import prepare_topics
@@ -95,12 +95,12 @@ def measured(folder: Path, number: int, beside: bool, options: argparse.Namespac
     run(*CLI, "calibrate", *config, "--publish", str(folder / "sample.jsonl"))
     with contextlib.ExitStack() as stack:
         calibrator = stack.enter_context(running_calibrator(config, options.port)) if beside else None
-        before = seconds_of(calibrator.pid) if calibrator else 0.0
+        before = processor_seconds(calibrator.pid) if calibrator else 0.0
         rate, processor = masking_rate(stack, config, configuration, options)
         if calibrator is None:
             return Measured(rate, processor)
         shown = metrics(options.port)
-        return Measured(rate, processor, seconds_of(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
+        return Measured(rate, processor, processor_seconds(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
 
 
 def with_own_topics(base: Path, path: Path, number: int, share: float | None) -> Configuration:
@@ -137,14 +137,14 @@ def masking_rate(
     outcomes = [configuration.topics.output, configuration.topics.rejected]
     watch = stack.enter_context(contextlib.closing(Watch(configuration.kafka.bootstrap_servers, outcomes)))
     first = watch.until(1, workers[0])
-    start, busy = time.perf_counter(), processor_seconds(workers)
+    start, busy = time.perf_counter(), seconds_of_all(workers)
     watch.until(options.records, workers[0])
     seconds, most = time.perf_counter() - start, options.records - first
-    return most / seconds, 1e6 * (processor_seconds(workers) - busy) / most
+    return most / seconds, 1e6 * (seconds_of_all(workers) - busy) / most
 
 
-def processor_seconds(processes: list[subprocess.Popen[bytes]]) -> float:
-    return sum(seconds_of(process.pid) for process in processes)
+def seconds_of_all(processes: list[subprocess.Popen[bytes]]) -> float:
+    return sum(processor_seconds(process.pid) for process in processes)
 
 
 def metrics(port: int) -> dict[str, float]:

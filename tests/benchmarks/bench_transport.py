@@ -33,12 +33,12 @@ import numpy as np
 from bench_disclosure import added, repeated
 from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
 from measuring import SNOMED_CONCEPTS, once, table
-from strong_sample import as_batch, real_pairs, strong_sample
-from support.data import discharges, icd9cm
+from strong_sample import as_batch, real_codes, real_pairs, strong_sample
+from support.data import icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism
-from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
+from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.statistics.counts import Counts
@@ -191,10 +191,7 @@ def print_trees() -> None:
 def real_triples() -> tuple[str, Taxonomy, np.ndarray]:
     """The diagnoses of the real discharges that have three: a label, their taxonomy, and (3, n) int32 positions."""
     tau = icd9cm().taxonomy()
-    find = ConceptMap(tau, unknown="ancestor", ontology=icd9cm()).resolve
-    names = ("diag_1", "diag_2", "diag_3")
-    found = np.array([[find(row[name])[0] for name in names] for row in discharges()], np.int32)
-    return "three real diagnoses", tau, np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+    return "three real diagnoses", tau, real_codes(("diag_1", "diag_2", "diag_3"))
 
 
 def tree_rows(samples: list[tuple[str, Taxonomy, np.ndarray]]) -> Iterator[list[object]]:

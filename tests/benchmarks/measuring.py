@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import tracemalloc
@@ -32,6 +33,12 @@ def once(run: Callable[[], object]) -> float:
     start = time.process_time()
     run()
     return time.process_time() - start
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor time of all threads of a process, including system time."""
+    ticks = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
 
 
 def peak_megabytes(run: Callable[[], object]) -> float:

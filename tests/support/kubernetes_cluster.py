@@ -123,15 +123,19 @@ class Installation:
 
 
 @contextmanager
-def restricted_namespace(secret: bytes) -> Iterator[Installation]:
-    """A namespace that enforces the restricted level and has the masking secret. Skips the test without a cluster."""
+def restricted_namespace(secret: bytes | None = None) -> Iterator[Installation]:
+    """A namespace that enforces the restricted level, with the masking secret if one is given.
+
+    Skips the test without a cluster.
+    """
     if reason := why_not():
         pytest.skip(reason)
     metadata = {"name": f"masking-{uuid.uuid4().hex[:8]}", "labels": RESTRICTED}
     output("kubectl", "create", "-f", "-", given={"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     one = Installation(metadata["name"])
     try:
-        one.kubectl("create", "secret", "generic", "stream-masker", f"--from-literal=secret={secret.decode()}")
+        if secret is not None:
+            one.kubectl("create", "secret", "generic", "stream-masker", f"--from-literal=secret={secret.decode()}")
         one.kubectl("wait", "--for=create", "serviceaccount/default", "configmap/kube-root-ca.crt", "--timeout=60s")
         yield one
     finally:

@@ -86,7 +86,10 @@ class Ended:
 
 
 class PodProcess:
-    """Runs the single container of a pod, on a thread, until the pod is deleted."""
+    """Runs the single container of a pod, on a thread, until the pod is deleted.
+
+    The process of a Job's pod runs once and has no probes.
+    """
 
     def __init__(self, kubelet: Kubelet, pod: dict[str, Any]) -> None:
         self.name = str(pod["metadata"]["name"])
@@ -98,6 +101,7 @@ class PodProcess:
         (self.container,) = pod["spec"]["containers"]
         self.port = free_ports(1)[0]
         self.restarts = 0
+        self.runs_once = pod["spec"]["restartPolicy"] == "Never"
         self.process: subprocess.Popen[bytes] | None = None
         self.failure: BaseException | None = None
         self.started = self.ready = False
@@ -116,6 +120,9 @@ class PodProcess:
             environment = self._environment(mounts)
             while not self.deleted.is_set():
                 self._run_once(environment)
+                if self.runs_once:
+                    self._report()
+                    self.deleted.wait()
             self._stop()
             self.kubelet.remove(self.pod)
         except BaseException as failure:
@@ -138,13 +145,14 @@ class PodProcess:
                 stderr=log,
                 preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
             )
-        probes = {kind: self._probe(f"{kind}Probe") for kind in ("startup", "liveness", "readiness")}
+        kinds = () if self.runs_once else ("startup", "liveness", "readiness")
+        probes = {kind: self._probe(f"{kind}Probe") for kind in kinds}
         self.started = self.ready = False
         while self.process.poll() is None and not self.deleted.is_set():
             self._check(probes)
             self._report()
             self.deleted.wait(TICK)
-        if not self.deleted.is_set():
+        if not self.deleted.is_set() and not self.runs_once:
             self.kubelet.ended.append(Ended(self.name, self.process.wait(), None))
             self.restarts += 1
             self.started = self.ready = False
@@ -152,6 +160,9 @@ class PodProcess:
             self.deleted.wait(RESTART_SECONDS)
 
     def _check(self, probes: Mapping[str, Probe]) -> None:
+        if self.runs_once:
+            self.started = self.ready = True
+            return
         if not self.started:
             probes["startup"].check()
             self.started = probes["startup"].passed
@@ -202,11 +213,11 @@ class PodProcess:
 
     def _environment(self, mounts: Mapping[str, str]) -> dict[str, str]:
         own = {name: os.environ[name] for name in OWN_ENVIRONMENT if name in os.environ}
-        (port,) = self.container["ports"]
+        served = {str(port["containerPort"]) for port in self.container.get("ports", ())}
         declared = {one["name"]: self._value(one) for one in self.container["env"]}
         paths = re.compile("|".join(map(re.escape, sorted(mounts, key=len, reverse=True))))
         mapped = {name: paths.sub(lambda found: mounts[found[0]], value) for name, value in declared.items()}
-        ports = {name: str(self.port) for name, value in declared.items() if value == str(port["containerPort"])}
+        ports = {name: str(self.port) for name, value in declared.items() if value in served}
         return {**own, "TMPDIR": mounts["/tmp"], "PYTHONUNBUFFERED": "1", **mapped, **ports}
 
     def _value(self, variable: Mapping[str, Any]) -> str:
@@ -220,13 +231,19 @@ class PodProcess:
 
     def _report(self) -> None:
         """Report the status of the pod if it has changed."""
-        state = (self.started, self.ready, self.restarts)
+        state = (self.started, self.ready, self.restarts, self._ended_with)
         if state != self._reported:
             self.kubelet.report(self.pod, self._status())
             self._reported = state
 
+    @property
+    def _ended_with(self) -> int | None:
+        """The exit code of a process that runs once, when it has ended."""
+        return self.process.poll() if self.runs_once and self.process is not None else None
+
     def _status(self) -> dict[str, Any]:
-        time_now = f"{now()}Z"
+        time_now, code = f"{now()}Z", self._ended_with
+        ended = {"terminated": {"exitCode": code, "startedAt": time_now, "finishedAt": time_now}}
         conditions = {"Initialized": True, "ContainersReady": self.ready, "Ready": self.ready}
         container = {
             "name": self.container["name"],
@@ -235,10 +252,10 @@ class PodProcess:
             "ready": self.ready,
             "started": self.started,
             "restartCount": self.restarts,
-            "state": {"running": {"startedAt": time_now}},
+            "state": {"running": {"startedAt": time_now}} if code is None else ended,
         }
         return {
-            "phase": "Running",
+            "phase": "Running" if code is None else "Failed" if code else "Succeeded",
             "hostIP": LOOPBACK,
             "podIP": LOOPBACK,
             "startTime": time_now,

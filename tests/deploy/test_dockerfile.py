@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -46,18 +47,45 @@ def test_lint_finds_a_defect(tmp_path: Path, before: str, after: str, rule: str)
     assert any(rule in finding for finding in lint(tmp_path / "Dockerfile"))
 
 
-def test_the_base_is_an_argument_of_both_stages() -> None:
-    head, build, final = STAGES
+def test_the_base_is_an_argument_of_all_stages() -> None:
+    head, *stages = STAGES
     assert re.search(r"^ARG BASE=", head, re.MULTILINE)
-    assert build.startswith("FROM ${BASE} AS build\n")
-    assert final.startswith("FROM ${BASE}\n")
+    assert [stage.splitlines()[0] for stage in stages] == [
+        "FROM ${BASE} AS locked",
+        "FROM locked AS dependencies",
+        "FROM locked AS build",
+        "FROM ${BASE}",
+    ]
+
+
+def test_the_layer_of_the_dependencies_does_not_change_with_the_code() -> None:
+    _, locked, dependencies, _, final = STAGES
+    assert re.findall(r"^COPY (.*)$", locked + dependencies, re.M) == ["deploy/requirements.lock ./"]
+    assert re.findall(r"^COPY --from=(.*)$", final, re.M) == [
+        "dependencies /opt/stream-masker /opt/stream-masker",
+        "build /opt/application /opt/application",
+    ]
+
+
+def test_the_image_has_no_pip() -> None:
+    assert "venv --without-pip /opt/stream-masker" in STAGES[1]
+    (removed,) = re.findall(r"^RUN rm -rf (.*)$", STAGES[-1], re.M)
+    assert {Path(one).name for one in removed.split()} == {"pip*", "ensurepip"}
+
+
+def test_the_image_has_the_labels_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    labels = dict(re.findall(r'org\.opencontainers\.image\.(\w+)="([^"]*)"', STAGES[-1]))
+    assert labels.keys() == {"title", "description", "version", "revision", "licenses"}
+    assert (labels["title"], labels["version"]) == (project["name"], project["version"])
+    assert labels["licenses"] == project["license"]
 
 
 def test_dependencies_are_those_of_the_lock_file() -> None:
-    installs = re.findall(r"pip install [^&\n]*", TEXT)
-    assert [re.findall(r"--[\w-]+", one) for one in installs] == [
+    installs = re.findall(r"pip --python \S+ install [^&\n]*", TEXT)
+    assert [re.findall(r"--[\w-]+", one)[1:] for one in installs] == [
         ["--no-cache-dir", "--require-hashes"],
-        ["--no-cache-dir", "--no-deps", "--no-build-isolation"],
+        ["--no-cache-dir", "--no-deps", "--no-build-isolation", "--target"],
     ]
 
 
@@ -68,17 +96,16 @@ def test_the_image_does_not_run_as_root_and_takes_the_process_as_argument() -> N
 
 
 def test_kernels_are_compiled_for_the_processor_that_the_final_stage_names() -> None:
-    names = [
-        re.search(r"NUMBA_CPU_NAME=\$\{CPU\} NUMBA_CPU_FEATURES= STREAM_MASKER_CACHE=(\S+)", s) for s in STAGES[1:]
-    ]
-    assert names[0][1] == names[1][1] == "/opt/stream-masker/cache"
-    assert "stream-masker prepare --config /opt/stream-masker/prepare.yaml" in STAGES[1]
+    pattern = r"NUMBA_CPU_NAME=\$\{CPU\} NUMBA_CPU_FEATURES= STREAM_MASKER_CACHE=(\S+)"
+    assert re.findall(pattern, STAGES[3]) == re.findall(pattern, STAGES[-1]) == ["/opt/application/cache"]
+    assert "stream-masker prepare --config /opt/application/prepare.yaml" in STAGES[3]
 
 
 def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -> None:
-    """The image contains the kernels and the ontology of the example's configuration."""
+    """The image contains the kernels and the ontology of the example, and the kernels of the default method."""
     (tmp_path / "image.yaml").write_text((ROOT / "deploy" / "image.yaml").read_text())
     example = yaml.safe_load((ROOT / "deploy" / "example-values.yaml").read_text())["configuration"]
     (tmp_path / "example.yaml").write_text(yaml.safe_dump(example, sort_keys=False))
     image, other = (load_configuration(tmp_path / name, {}) for name in ("image.yaml", "example.yaml"))
     assert image.masking_sections() == other.masking_sections()
+    assert [one.mechanism.name for one in image.by_population.values()] == ["semantic_noise", "semantic_transport"]

@@ -69,7 +69,7 @@ def _description(kernel: Any) -> tuple[bytes, tuple[Any, ...]]:
     referred = dict(_references(function))
     values = {name: _content(value, function) for name, value in referred.items()}
     code = _code(function.__code__, function.__doc__)
-    options = sorted(kernel.targetoptions.items())
+    options = [(name, _ordered(value)) for name, value in sorted(kernel.targetoptions.items())]
     text = repr((function.__module__, function.__qualname__, options, code, function.__defaults__, values))
     called = tuple(value for value in referred.values() if isinstance(value, Dispatcher))
     return hashlib.sha256(text.encode()).digest(), called
@@ -95,10 +95,15 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
 def _code(code: CodeType, docstring: str | None = None) -> object:
     """Bytecode, names and constants, without the docstring and without line numbers."""
     constants = [
-        _code(value) if isinstance(value, CodeType) else None if value is docstring else value
+        _code(value) if isinstance(value, CodeType) else None if value is docstring else _ordered(value)
         for value in code.co_consts
     ]
     return code.co_code, code.co_names, code.co_varnames, code.co_argcount, constants
+
+
+def _ordered(value: object) -> object:
+    """Return a set in an order that is the same in all processes; other values as they are."""
+    return ("set", sorted(value, key=repr)) if isinstance(value, set | frozenset) else value
 
 
 def _content(value: Any, function: FunctionType) -> object:

@@ -1,8 +1,7 @@
 """All alerts: their expressions, and the rules that Prometheus reads.
 
-The result of each expression has the labels ``namespace``, ``job`` and ``population``, so two installations in one
-Prometheus have alerts of their own, and so have the populations of one installation. Outside Kubernetes there is no
-namespace, and without populations there is no label for them.
+The result of each expression has the labels ``namespace`` and ``job``, so two installations in one Prometheus have
+alerts of their own. Outside Kubernetes there is no namespace.
 """
 
 from __future__ import annotations
@@ -89,7 +88,7 @@ class Expressions:
         return metric(name, *matchers, *([self.matchers] if self.matchers else []), **labels)
 
     def most(self, name: str, *labels: str, **selected: str) -> str:
-        """Return the maximum in each installation and population, and by labels of the metric."""
+        """Return the maximum in each installation, and by labels of the metric."""
         return f"max by ({_joined(*by(name, *labels))}) ({self.series(name, **selected)})"
 
     def least(self, name: str) -> str:
@@ -120,7 +119,7 @@ class Expressions:
 
 
 def _joined(*labels: str) -> str:
-    return ", ".join(("namespace", "job", "population", *labels))
+    return ", ".join(("namespace", "job", *labels))
 
 
 def alerts(at: Thresholds, matchers: str = "") -> tuple[Alert, ...]:

@@ -157,11 +157,11 @@ def _with_queries(built: PanelBuilder, panel: Panel, *, instant: bool) -> PanelB
     return built
 
 
-def variables() -> tuple[dashboard.DatasourceVariable, dashboard.QueryVariable, dashboard.QueryVariable]:
-    """Return the variables of every dashboard: the data source, the jobs of Prometheus that scrape the service, and the
-    named populations. All populations include the one without a name."""
+def variables() -> tuple[dashboard.DatasourceVariable, dashboard.QueryVariable]:
+    """Return the variables of every dashboard: the data source, and the jobs of Prometheus that scrape the
+    service."""
     source = dashboard.DatasourceVariable("datasource").label("Data source").type("prometheus")
-    return source, _label_variable("job", "Job"), _label_variable("population", "Population")
+    return source, _label_variable("job", "Job")
 
 
 def _label_variable(label: str, title: str) -> dashboard.QueryVariable:

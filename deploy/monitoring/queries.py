@@ -9,8 +9,8 @@ DEFINITIONS = {definition.name: definition for definition in ALL_METRICS}
 RATE_INTERVAL = "$__rate_interval"
 """Grafana's variable for the shortest range over which a rate is correct."""
 
-SELECTED_SERIES = 'job=~"$job", population=~"$population"'
-"""The matchers of all panels: the dashboards have the variables ``job`` and ``population``."""
+SELECTED_SERIES = 'job=~"$job"'
+"""The matchers of all panels: the dashboards have the variable ``job``."""
 
 
 def metric(name: str, *matchers: str, **labels: str) -> str:

@@ -1,4 +1,4 @@
-"""The verdicts of the overview: a word for the worst that is true, in any installation and population.
+"""The verdicts of the overview: a word for the worst that is true, in any installation.
 
 Each number is the position of a case in the list of a verdict, and the first case that holds counts. Most cases are the
 conditions of alerts, without the time for which they must last.

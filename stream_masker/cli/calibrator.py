@@ -9,7 +9,6 @@ import click
 
 from stream_masker.cli.options import config_option
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
-from stream_masker.service.observability.population_context import named_text
 
 log = logging.getLogger(__name__)
 
@@ -27,9 +26,8 @@ log = logging.getLogger(__name__)
 def command(config: Path, http_port: int | None, log_level: str) -> None:
     """Merge the workers' counts and publish statistics and their drift, until SIGTERM or SIGINT.
 
-    A process runs one calibrator for each population. Of several processes, one is active for a population and the
-    others stand by; /readyz reports the role. Without statistics, a calibrator samples its input topics. After a stop
-    or a crash, it continues with the same window.
+    Of several processes, one is active and the others stand by; /readyz reports the role. Without statistics, a
+    calibrator samples its input topics. After a stop or a crash, it continues with the same window.
 
     It watches the configuration file: changed noise levels, policies and references are published with the next
     version, which every worker applies at a batch boundary. SIGHUP rereads the file immediately. An invalid file is
@@ -44,13 +42,10 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
       stream-masker calibrator --config discharges.yaml --http-port 0 --log-level debug
     """
     from stream_masker.service.calibrator.process import run_calibrator
-    from stream_masker.service.configuration import load_configuration
     from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.configuration.reload import ConfigurationFile
 
     configure_logs(log_level)
-    configuration = load_configuration(config)
-    files = {name: ConfigurationFile(config, population=name) for name in configuration.by_population}
-    for name, file in files.items():
-        log.info(named_text(name, mechanism_line(file.current)))
-    run_calibrator(configuration, http_port=http_port, files=files)
+    file = ConfigurationFile(config)
+    log.info(mechanism_line(file.current))
+    run_calibrator(file.current, http_port=http_port, file=file)

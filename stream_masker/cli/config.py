@@ -13,12 +13,11 @@ from typing import Any
 import click
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
+from stream_masker.cli.options import config_option, information, quiet_option, tell
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal
-from stream_masker.service.observability.population_context import named_text
 
 SAMPLE_EVENTS = 10_000
 """The number of events that ``check`` and ``init`` read."""
@@ -52,8 +51,7 @@ def command() -> None:
     metavar="FILE",
     help="Events of any format that mask reads; show what happens to each of their fields.",
 )
-@topic_option
-def check(config: Path, events: str, topic: str) -> None:
+def check(config: Path, events: str) -> None:
     """Check the configuration.
 
     Checks the file, the environment's overrides, ontologies, roots, mapping files, the mechanism's parameters and the
@@ -80,20 +78,19 @@ def check(config: Path, events: str, topic: str) -> None:
     check_properties(confluent_properties(configuration))
     with shown_activity(information()) as show:
         show("loading the ontologies")
-        for name, population in configuration.by_population.items():
-            for line in _population_lines(population):
-                click.echo(named_text(name, line))
-            if population.fields.unlisted == "keep":
-                click.echo(f"Warning: {named_text(name, UNLISTED_KEPT)}", err=True)
+        for line in _masking_lines(configuration):
+            click.echo(line)
+    if configuration.fields.unlisted == "keep":
+        click.echo(f"Warning: {UNLISTED_KEPT}", err=True)
     for line in _secret_lines(configuration):
         click.echo(line)
     if events:
-        _show_coverage(for_population(configuration, topic), events)
+        _show_coverage(configuration, events)
     click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
 
 
-def _population_lines(configuration: Configuration) -> Iterator[str]:
-    """Yield how a population is masked: a line for each attribute, and the mechanism."""
+def _masking_lines(configuration: Configuration) -> Iterator[str]:
+    """Yield how records are masked: a line for each attribute, and the mechanism."""
     from stream_masker.service.configuration.build import build_mechanism, build_plan
     from stream_masker.service.configuration.parameters.defaults import mechanism_line
 

@@ -15,7 +15,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
+from stream_masker.cli.options import config_option, information, quiet_option, tell
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
 from stream_masker.service.configuration import load_configuration
@@ -60,7 +60,6 @@ from stream_masker.service.observability.progress import task_progress
 @records_option
 @repeats_option
 @processes_option
-@topic_option
 @click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 def command(
     config: Path,
@@ -73,7 +72,6 @@ def command(
     records: int,
     repeats: int,
     processes: int,
-    topic: str,
     source: str,
 ) -> None:
     """Measure utility and disclosure risk of masking the events of FILE, for many methods.
@@ -91,7 +89,7 @@ def command(
     """
     configure_logs("warning")
     json_file, csv_file = json_file or str(output.with_suffix(".json")), csv_file or str(output.with_suffix(".csv"))
-    configuration = for_population(load_configuration(config), topic)
+    configuration = load_configuration(config)
     outputs.refuse_same_file(
         {"FILE": source, "--config": str(config), **named_files(configuration)},
         {"--output": str(output), "--json": json_file, "--csv": csv_file},

@@ -38,15 +38,7 @@ def for_topic(configuration: Configuration, topic: str) -> Configuration:
 
     Raises ConfigurationError if there are several, or for a name that is no input topic.
     """
-    return configuration.for_topic(topic or configuration.single_population.topics.single)
-
-
-def for_population(configuration: Configuration, topic: str) -> Configuration:
-    """Return the configuration of the population of an input topic; without a name, of the only population.
-
-    Raises ConfigurationError if there are several, or for a name that is no input topic.
-    """
-    return configuration.for_topic(topic) if topic else configuration.single_population
+    return configuration.for_topic(topic or configuration.topics.single)
 
 
 def _remember(context: click.Context, option: click.Parameter, given: bool) -> None:

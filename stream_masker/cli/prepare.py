@@ -38,10 +38,6 @@ def warm_up_with_progress(config: Path) -> None:
     configure_logs("warning")
     start = time.perf_counter()
     with step_progress("compiling", stream=information()) as show:
-        populations = load_configuration(config).by_population.values()
-        ready = [
-            f"{one.name} over {', '.join(one.attributes)}" for one in (warm_up(each, show) for each in populations)
-        ]
+        ready = warm_up(load_configuration(config), show)
     seconds = time.perf_counter() - start
-    verb = "is" if len(ready) == 1 else "are"
-    click.echo(f"{' and '.join(ready)} {verb} ready, in {seconds:.1f} s ({cache_folder()})")
+    click.echo(f"{ready.name} over {', '.join(ready.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})")

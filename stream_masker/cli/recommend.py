@@ -16,7 +16,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, for_population, information, quiet_option, tell, topic_option
+from stream_masker.cli.options import config_option, information, quiet_option, tell
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
@@ -35,7 +35,6 @@ from stream_masker.service.files import outputs
 from stream_masker.service.files.named import named_files
 from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
 from stream_masker.service.observability.logs import configure_logs
-from stream_masker.service.observability.population_context import named_text
 from stream_masker.service.observability.progress import task_progress
 
 NOT_MET_EXIT_CODE = 3
@@ -68,7 +67,6 @@ FRACTION = click.FloatRange(0, 1)
 @records_option
 @repeats_option
 @processes_option
-@topic_option
 @click.argument("source", default=outputs.STANDARD_STREAM, metavar="[FILE]")
 @click.pass_context
 def command(
@@ -83,15 +81,13 @@ def command(
     records: int,
     repeats: int,
     processes: int,
-    topic: str,
     source: str,
 ) -> None:
     """Search for a mechanism, reference, rounding and noise level within limits, on the events of FILE.
 
     FILE is of any format that `mask` reads. The configuration with the recommended mechanism is written to --output;
-    its comments and formatting are not kept. With `populations`, the mechanism becomes that of the population of
-    --topic, and the others keep theirs. If no setting meets the limits, the nearest one is explained, no configuration
-    is written, and the exit code is 3.
+    its comments and formatting are not kept. If no setting meets the limits, the nearest one is explained, no
+    configuration is written, and the exit code is 3.
 
     \b
     Examples:
@@ -100,7 +96,7 @@ def command(
     """
     configure_logs("warning")
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
-    configuration = for_population(load_configuration(config), topic)
+    configuration = load_configuration(config)
     outputs.refuse_same_file(
         {"FILE": source, "--config": str(config), **named_files(configuration)},
         {"--output": str(output), "--report": report},
@@ -114,16 +110,15 @@ def command(
     click.echo(textwrap.fill(found.text(data), 100))
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
-    outputs.write_text(str(output), _rewritten(raw, found, configuration.population), private=False)
+    outputs.write_text(str(output), _rewritten(raw, found), private=False)
     tell(f"the configuration is {output}, the plot is {report}")
 
 
 def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Configuration) -> bool:
-    """Return whether the configuration file is valid with the candidate in the population of a configuration."""
-    population = configuration.population
-    changed = with_mechanism(raw, candidate.mechanism, candidate.options, population)
+    """Return whether the configuration file is valid with the candidate."""
+    changed = with_mechanism(raw, candidate.mechanism, candidate.options)
     try:
-        build_mechanism(parse_configuration(changed, folder=configuration.folder).of_population(population), bytes(16))
+        build_mechanism(parse_configuration(changed, folder=configuration.folder), bytes(16))
     except ConfigurationError:
         return False
     return True
@@ -135,8 +130,7 @@ def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processe
         return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
 
 
-def _rewritten(raw: Mapping[str, Any], found: Recommendation, population: str) -> str:
+def _rewritten(raw: Mapping[str, Any], found: Recommendation) -> str:
     candidate = found.best.candidate
     comment = f"{candidate.label}: recommended by stream-masker recommend for {found.limits}"
-    changed = with_mechanism(raw, candidate.mechanism, candidate.options, population)
-    return configuration_yaml(changed, named_text(population, comment))
+    return configuration_yaml(with_mechanism(raw, candidate.mechanism, candidate.options), comment)

@@ -37,8 +37,7 @@ def _parse_principals(
 
 
 def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole, str]) -> None:
-    rules = [rule for population in configuration.by_population.values() for rule in required_access(population)]
-    for rule in dict.fromkeys(rules):
+    for rule in dict.fromkeys(required_access(configuration)):
         click.echo(rule.command(configuration.kafka.bootstrap_servers, principals[rule.role]))
 
 
@@ -84,8 +83,8 @@ def command(
 ) -> None:
     """Create missing topics with the right cleanup policies, and check existing ones.
 
-    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none of its population
-    is created and the exit code is 1. If topics.input is a regular expression, the input topics are those that exist:
+    Prints one line per topic: created, exists, or wrong, with the remedy. If a topic is wrong, none is
+    created and the exit code is 1. If topics.input is a regular expression, the input topics are those that exist:
     run the command again after new ones were created. With --acls, no broker is contacted.
 
     \b
@@ -99,16 +98,12 @@ def command(
     if acls:
         _print_acls(configuration, principals)
         return
-    lines = [
-        line
-        for population in configuration.by_population.values()
-        for line in prepare_topics(
-            population,
-            partitions=partitions,
-            replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
-            dry_run=dry_run,
-        )
-    ]
+    lines = prepare_topics(
+        configuration,
+        partitions=partitions,
+        replication_factor=replication_factor or BROKER_DEFAULT_REPLICATION,
+        dry_run=dry_run,
+    )
     figures = [{"topic": line.name, "status": str(line.status), "detail": line.detail} for line in lines]
     summarise("\n".join(map(str, lines)), {"topics": figures})
     wrong = sum(line.status is TopicStatus.WRONG for line in lines)

@@ -17,7 +17,6 @@ from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
-from stream_masker.service.observability.population_context import named_text
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -37,43 +36,38 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
 
     One transaction holds the masked records, rejections, calibration counts and offsets of a batch. Without
     statistics the worker holds, and /readyz gives the reason. Run at most as many workers as the input has
-    partitions. Each needs its own transactional id, which worker.instance sets. A process runs one worker for each
-    population, in a thread of its own.
+    partitions. Each needs its own transactional id, which worker.instance sets.
 
     The worker waits for brokers that do not answer. Exit code 1: a topic is missing. Exit code 2: the configuration
-    cannot be used. A failure of one population ends the process of all. After a signal the worker ends within 25
-    seconds, with exit code 0 after an orderly stop and otherwise with 1.
+    cannot be used. After a signal the worker ends within 25 seconds, with exit code 0 after an orderly stop and
+    otherwise with 1.
 
     \b
     Examples:
       stream-masker worker --config discharges.yaml
       stream-masker worker --config discharges.yaml --http-port 0 --log-level debug
     """
-    from prometheus_client import CollectorRegistry
-
     from stream_masker.service.observability.health import Health, HttpServer
     from stream_masker.service.observability.http_access import http_access
-    from stream_masker.service.observability.populations import PopulationsHealth, process_registry
-    from stream_masker.service.worker.populations import run_workers
+    from stream_masker.service.observability.process_metrics import process_registry
+    from stream_masker.service.worker.run import run_worker
 
     configure_logs(log_level)
     configuration = load_configuration(config)
-    populations = configuration.by_population
-    for name, population in populations.items():
-        log.info(named_text(name, mechanism_line(population)))
+    log.info(mechanism_line(configuration))
     http, stop = configuration.http, threading.Event()
-    healths = {name: Health() for name in populations}
-    registries = {name: CollectorRegistry() for name in populations}
+    health = Health()
+    registry = process_registry("worker", health)
     stop_on_signals(stop)
     server = HttpServer(
         host=http.host,
         port=http.port if http_port is None else http_port,
-        health=PopulationsHealth(healths),
-        registry=process_registry("worker", registries, healths),
+        health=health,
+        registry=registry,
         access=http_access(configuration),
     )
     with server, unexpected_logged(), infrequent_collections(configuration.worker.batch_records):
-        run_workers(populations, registries=registries, healths=healths, stop=stop)
+        run_worker(configuration, registry=registry, health=health, stop=stop)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from pathlib import Path
 import prometheus
 import pytest
 import yaml
-from alert_series import BEHIND, FIRING, JOB, LABORATORY, LABS, MINUTES, WARDS, WORKING, Series, run_promtool
+from alert_series import BEHIND, FIRING, JOB, LABORATORY, MINUTES, WARDS, WORKING, Series, run_promtool
 from alerts import RUNBOOKS, Alert, Thresholds, alerts, camel_case, marked_rules_yaml, rules, rules_yaml
 from queries import DEFINITIONS, metric
 from support.documentation import ROOT, slug
@@ -61,10 +61,6 @@ SILENT: Mapping[str, list[Series]] = {
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},
         {metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}", metric("records_in_total", JOB): f"9x{MINUTES}"},
-        {
-            metric("statistics_age_seconds", JOB, LABS): f"0+60x{MINUTES}",
-            metric("records_in_total", JOB, LABS): f"9x{MINUTES}",
-        },
     ],
     "DriftOverThreshold": [
         {metric("drift_divergence", JOB, attribute="principal", against="baseline"): f"0.09x{MINUTES}"}

@@ -143,7 +143,10 @@ def test_documented_commands_name_the_chart_and_its_values():
     for command in commands:
         words = command.split()
         assert (ROOT / words[3] / "Chart.yaml").exists()
-        assert words[4:] == ["-f", "values.yaml", "--wait"]
+        assert words[4:] in (
+            ["-f", "values.yaml", "--wait"],
+            *(["-f", "shared.yaml", "-f", f"{release}.yaml", "--wait"] for release in ("discharges", "emergency")),
+        )
 
 
 def test_lint_finds_nothing():
@@ -220,22 +223,6 @@ def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(
     (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
     assert "topic" not in trigger["metadata"]
     assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
-
-
-def test_keda_scales_by_the_lag_of_every_population():
-    populations = {"labs": {"topics": {"input": "labs"}}, "visits": {"topics": {"input": ["a", "b"]}}}
-    values = {"configuration": {"populations": populations}, "autoscaling": {"mode": "keda"}}
-    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
-    groups = [(one["metadata"]["consumerGroup"], one["metadata"].get("topic")) for one in scaled["triggers"]]
-    assert groups == [
-        ("stream-masker.discharges", "discharges"),
-        ("stream-masker.labs", "labs"),
-        ("stream-masker.calibration.visits.workers", None),
-    ]
-    values["configuration"]["kafka"] = {"properties": {"group.id": "masking"}}
-    scaled = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]
-    groups = [one["metadata"]["consumerGroup"] for one in scaled["triggers"]]
-    assert groups == ["masking", "masking.labs", "masking.visits"]
 
 
 def test_secrets_come_from_existing_secrets_only():

@@ -104,12 +104,3 @@ def test_ports_and_destinations_of_the_registry_can_be_given() -> None:
 def test_an_unknown_kind_of_login_is_refused() -> None:
     with pytest.raises(ValueError, match="login"):
         rendered({"schemaRegistry": {**LOGIN, "login": "password"}})
-
-
-def test_the_network_policy_opens_the_ports_of_all_populations() -> None:
-    registry = {"registry": {"url": "https://registry.example:8443"}}
-    populations = {"labs": {"topics": {"input": "labs"}, "format": {"value": "confluent"}}}
-    given = {"format": registry, "populations": populations}
-    assert ports_beside_kafka({"configuration": given}) == [8443]
-    populations["visits"] = {"topics": {"input": "v"}, **wire_format("http://registry.example")}
-    assert ports_beside_kafka({"configuration": given}) == [8443, 80]

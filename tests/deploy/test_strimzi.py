@@ -26,16 +26,6 @@ CONFIGURATIONS = [
     {"calibration": {"window_age": "5d"}, "limits": {"record_bytes": 12_345_678}},
     {"calibration": {"window_age": 864_001.5}},
     {"calibration": {"window_age": "90m"}, "message": {"key": "drop"}},
-    {
-        "kafka": {"properties": {"group.id": "masking"}},
-        "calibration": {"window_age": "5d"},
-        "topics": {"rejected": "rejections"},
-        "populations": {
-            "Emergency_1": {"topics": {"input": "visits"}, "limits": {"record_bytes": 20_000}},
-            "labs": {"topics": {"input": ["blood", "urine"], "drift": "drift"}, "calibration": {"window_age": "9d"}},
-        },
-    },
-    {"populations": {"labs": {"topics": {"input": "labs"}}}},
 ]
 
 
@@ -51,8 +41,7 @@ def both(request, tmp_path):
 def test_topics_are_those_of_the_configuration(both):
     configuration, objects = both
     topics = {one["spec"]["topicName"]: one for (kind, _), one in objects.items() if kind == "KafkaTopic"}
-    populations = configuration.by_population.values()
-    required = [topic for one in populations for topic in required_topics(one, partitions=7)]
+    required = required_topics(configuration, partitions=7)
     assert topics.keys() == {topic.name for topic in required}
     for topic in required:
         one = topics[topic.name]
@@ -65,7 +54,7 @@ def test_topics_are_those_of_the_configuration(both):
 def test_users_have_the_access_that_they_need_and_no_other(both):
     configuration, objects = both
     required = {role: set() for role in PrincipalRole}
-    for rule in (rule for one in configuration.by_population.values() for rule in required_access(one)):
+    for rule in required_access(configuration):
         pattern = "prefix" if rule.prefixed else "literal"
         required[rule.role].add((RESOURCE_TYPES[rule.resource], rule.name, pattern, rule.operations))
     users = {name: one["spec"] for (kind, name), one in objects.items() if kind == "KafkaUser"}

@@ -80,7 +80,7 @@ def panels() -> list[dict]:
 
 
 def in_promtool(expression: str) -> str:
-    for variable, value in {"$job": ".*", "$population": ".*", "$__range": "1h"}.items():
+    for variable, value in {"$job": ".*", "$__range": "1h"}.items():
         expression = expression.replace(variable, value)
     return expression
 

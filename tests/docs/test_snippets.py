@@ -18,8 +18,10 @@ from support.documented import (
     RecordMasker,
     build_mechanism,
     build_plan,
+    consumer_group_id,
     load_schema,
     parse_configuration,
+    required_topics,
     schema_validator,
 )
 
@@ -27,6 +29,7 @@ SECRET = b"a secret of the tests"
 EVENTS = ["A flat event", "A nested event", "A FHIR R4 Encounter", "A CloudEvent"]
 CONFIGURATIONS = [block for block in blocks("yaml") if not block.title]
 OTHER = {block.title: yaml.safe_load(block.text) for block in blocks("yaml") if block.title}
+RELEASES = ("discharges.yaml", "emergency.yaml")
 MESSAGES = [block for block in blocks("json") if block.title.endswith(".schema.json")]
 
 
@@ -115,13 +118,24 @@ def test_the_titled_files_are_those_of_prometheus_and_of_the_chart():
         "keda.yaml",
         "monitoring.yaml",
         "network.yaml",
+        "new-secret.yaml",
+        "openshift.yaml",
         "registry.yaml",
         "strimzi.yaml",
         "values.yaml",
     ]
-    assert sorted(OTHER) == sorted(["prometheus.yml", *values])
+    assert sorted(OTHER) == sorted(["prometheus.yml", *values, "shared.yaml", *RELEASES])
     (job,) = OTHER["prometheus.yml"]["scrape_configs"]
     assert job["static_configs"] == [{"targets": ["localhost:9464", "localhost:9465"]}]
+
+
+def test_the_two_releases_of_the_chart_share_no_topic_and_no_group():
+    shared = OTHER["shared.yaml"]["configuration"]
+    releases = [parse_configuration(overridden(shared, OTHER[name]["configuration"])) for name in RELEASES]
+    topics = [{topic.name for topic in required_topics(release)} for release in releases]
+    assert topics[0].isdisjoint(topics[1])
+    assert len({consumer_group_id(release) for release in releases}) == 2
+    assert len({tuple(release.attributes) for release in releases}) == 2
 
 
 def test_prometheus_accepts_its_configuration(tmp_path):

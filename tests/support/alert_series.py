@@ -13,7 +13,6 @@ from queries import metric
 JOB, OTHER = 'job="masking"', 'job="other"'
 WARDS, LABORATORY = 'namespace="wards"', 'namespace="laboratory"'
 BEHIND = 'instance="behind"'
-LABS = 'population="labs"'
 MINUTES = 90
 
 Series = Mapping[str, str]
@@ -87,10 +86,6 @@ FIRING: Mapping[str, list[Series]] = {
     ],
     "UtilityOffTarget": [
         *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)),
-        {
-            metric("rmse", JOB, LABS, attribute="principal", kind="actual"): f"0.15x{MINUTES}",
-            metric("rmse", JOB, LABS, attribute="principal", kind="target"): f"0.2x{MINUTES}",
-        },
     ],
     "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],

@@ -24,8 +24,15 @@ from stream_masker.service.configuration import (
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
 from stream_masker.service.configuration.sections import PROFILES
+from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.retries import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
-from stream_masker.service.kafka.topics import DEFAULT_PARTITIONS, MAX_SUMMARY_BYTES, WEEK_MS, max_masked_bytes
+from stream_masker.service.kafka.topics import (
+    DEFAULT_PARTITIONS,
+    MAX_SUMMARY_BYTES,
+    WEEK_MS,
+    max_masked_bytes,
+    required_topics,
+)
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
@@ -74,10 +81,12 @@ __all__ = [
     "build_plan",
     "candidates",
     "configuration_schema",
+    "consumer_group_id",
     "load_schema",
     "main",
     "max_masked_bytes",
     "parse_configuration",
+    "required_topics",
     "schema_validator",
     "utility_of",
 ]

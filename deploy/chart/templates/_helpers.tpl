@@ -287,15 +287,9 @@ template:
 {{- define "stream-masker.registryPorts" -}}
 {{- $ports := .Values.networkPolicy.registryPorts -}}
 {{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
-{{- $own := get $configuration "format" | default dict -}}
-{{- $formats := list $own -}}
-{{- range get $configuration "populations" | default dict }}{{ $formats = append $formats (merge dict (.format | default dict) $own) }}{{ end -}}
-{{- $urls := list -}}
-{{- range $formats -}}
-{{- if eq (.value | default "json") "confluent" }}{{ $urls = append $urls (dig "registry" "url" "http://localhost:8081" .) }}{{ end -}}
-{{- end -}}
-{{- if not $ports -}}
-{{- range $urls | join "," | splitList "," | compact -}}
+{{- $format := get $configuration "format" | default dict -}}
+{{- if and (not $ports) (eq ($format.value | default "json") "confluent") -}}
+{{- range dig "registry" "url" "http://localhost:8081" $format | splitList "," | compact -}}
 {{- $url := urlParse . -}}
 {{- $default := eq $url.scheme "https" | ternary "443" "80" -}}
 {{- $ports = append $ports (regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) | default $default | int) -}}
@@ -324,43 +318,21 @@ template:
 {{- end }}
 {{- end }}
 
-{{/*
-The topics of each population by role, its name, and what their settings depend on, as JSON: first those of the
-configuration itself, whose name is empty. Roles have templates, input has a list. Takes the context.
-*/}}
-{{- define "stream-masker.populations" -}}
+{{/* The topics by role, as JSON: input has a list, other roles have templates. Takes the context. */}}
+{{- define "stream-masker.roles" -}}
 {{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
 {{- $defaults := dict "input" "discharges" "output" "{topic}.masked" "rejected" "{topic}.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
-{{- $window := dig "calibration" "window_age" "24h" $configuration -}}
-{{- $bytes := dig "limits" "record_bytes" 1048576 $configuration -}}
-{{- $own := merge (dict "name" "" "window_age" $window "record_bytes" $bytes) (get $configuration "topics" | default dict) $defaults -}}
-{{- $all := list $own -}}
-{{- range $name, $sections := get $configuration "populations" | default dict -}}
-{{- $internal := dict -}}
-{{- range list "calibration" "statistics" "drift" }}{{ $_ := set $internal . (printf "%s.%s" (get $own .) $name) }}{{ end -}}
-{{- $limits := dict "window_age" (dig "calibration" "window_age" $window $sections) "record_bytes" (dig "limits" "record_bytes" $bytes $sections) -}}
-{{- $all = append $all (merge (dict "name" $name) $limits $sections.topics $internal $own) -}}
-{{- end -}}
-{{- range $all }}{{ if kindIs "string" .input }}{{ $_ := set . "input" (list .input) }}{{ end }}{{ end -}}
-{{- $all | toJson -}}
+{{- $roles := merge dict (get $configuration "topics" | default dict) $defaults -}}
+{{- if kindIs "string" $roles.input }}{{ $_ := set $roles "input" (list $roles.input) }}{{ end -}}
+{{- $roles | toJson -}}
 {{- end }}
 
-{{/* The names of the topics of a role of a population, one for each input topic, as JSON. Takes (list population role). */}}
-{{- define "stream-masker.topicsOf" -}}
-{{- $population := index . 0 -}}
-{{- $template := eq (index . 1) "input" | ternary "{topic}" (get $population (index . 1)) -}}
-{{- $names := list -}}
-{{- range $population.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end -}}
-{{- $names | uniq | toJson -}}
-{{- end }}
-
-{{/* The names of the topics of a role of all populations, as JSON. Takes (list context role). */}}
+{{/* The names of the topics of a role, one for each input topic, as JSON. Takes (list context role). */}}
 {{- define "stream-masker.topics" -}}
-{{- $role := index . 1 -}}
+{{- $roles := include "stream-masker.roles" (index . 0) | fromJson -}}
+{{- $template := eq (index . 1) "input" | ternary "{topic}" (get $roles (index . 1)) -}}
 {{- $names := list -}}
-{{- range include "stream-masker.populations" (index . 0) | fromJsonArray -}}
-{{- $names = concat $names (include "stream-masker.topicsOf" (list . $role) | fromJsonArray) -}}
-{{- end -}}
+{{- range $roles.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end -}}
 {{- $names | uniq | toJson -}}
 {{- end }}
 
@@ -371,22 +343,17 @@ configuration itself, whose name is empty. Roles have templates, input has a lis
 {{- round (mulf (trimSuffix $unit (toString .) | float64) $scale) 0 | int64 -}}
 {{- end }}
 
-{{/*
-The input topic of a population, empty if there are several, and the consumer group of its workers, for a scaler that
-reads the lag. Take (list context population).
-*/}}
+{{/* The input topic, empty if there are several. Takes the context. */}}
 {{- define "stream-masker.inputTopic" -}}
-{{- $population := index . 1 -}}
-{{- $topic := first $population.input -}}
-{{- if not $population.name }}{{ $topic = default $topic (index . 0).Values.autoscaling.topic }}{{ end -}}
-{{- if and (eq (len $population.input) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
+{{- $input := (include "stream-masker.roles" . | fromJson).input -}}
+{{- $topic := default (first $input) .Values.autoscaling.topic -}}
+{{- if and (eq (len $input) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
 {{- end }}
 
+{{/* The consumer group of the workers, for a scaler that reads the lag. Takes the context. */}}
 {{- define "stream-masker.consumerGroup" -}}
-{{- $population := index . 1 -}}
-{{- $properties := include "stream-masker.configured" (list (index . 0) "kafka" "properties" dict) | fromYaml -}}
-{{- $group := printf "%s.workers" $population.calibration -}}
+{{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
+{{- $group := printf "%s.workers" (include "stream-masker.roles" . | fromJson).calibration -}}
 {{- with include "stream-masker.inputTopic" . }}{{ $group = printf "stream-masker.%s" . }}{{ end -}}
-{{- with get $properties "group.id" }}{{ $group = empty $population.name | ternary . (printf "%s.%s" . $population.name) }}{{ end -}}
-{{- $group -}}
+{{- get $properties "group.id" | default $group -}}
 {{- end }}

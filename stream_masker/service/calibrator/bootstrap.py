@@ -41,7 +41,6 @@ from stream_masker.service.kafka.topic_reader import (
     require_topics_of,
 )
 from stream_masker.service.observability.logs import describe
-from stream_masker.service.observability.population_context import population_thread
 
 log = logging.getLogger(__name__)
 
@@ -144,7 +143,7 @@ class Sampler:
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._stopping = threading.Event()
-        self._thread = population_thread(self._run, "sampler")
+        self._thread = threading.Thread(target=self._run, name="sampler", daemon=True)
         self._sample = InputSample(build_settings(configuration))
         self._result: SampleCounts | None = None
         self._error: Exception | None = None

@@ -103,13 +103,12 @@ def build_risk_limits(configuration: Configuration) -> RiskLimits:
 def publication_settings(configuration: Configuration) -> PublicationSettings:
     """Return the limits of what is published to people. The noise derives from the secret of the internal topics.
 
-    It differs between populations. Without a secret it is random, so a restarted calibrator adds different noise to
+    Without a secret it is random, so a restarted calibrator adds different noise to
     earlier versions. Raises ConfigurationError.
     """
     section = configuration.publication
     found = read_topic_secrets(configuration) or [secrets.token_bytes(32)]
-    population = configuration.population.encode()
-    key = hashlib.blake2b(population, digest_size=32, key=checked_secret(found[0]), person=b"masker-publish").digest()
+    key = hashlib.blake2b(digest_size=32, key=checked_secret(found[0]), person=b"masker-publish").digest()
     return PublicationSettings(min_records=section.min_records, epsilon=section.epsilon, key=key)
 
 

@@ -30,7 +30,6 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.population_context import population_thread
 from stream_masker.service.runtime.executor import SerialExecutor
 
 log = logging.getLogger(__name__)
@@ -116,7 +115,7 @@ class CalibratorEngine:
         self._backoff = BACKOFF_SECONDS[0]
         self._session: CalibrationSession | None = None
         self._sampler: Sampler | None = None
-        self._thread = population_thread(self._run, "calibrator")
+        self._thread = threading.Thread(target=self._run, name="calibrator", daemon=True)
 
     def start(self) -> None:
         self._thread.start()

@@ -6,13 +6,11 @@ import asyncio
 import logging
 import signal
 import threading
-from collections.abc import Collection, Coroutine, Iterator, Mapping
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
-from types import MappingProxyType
 from typing import Any, cast
 
 import faust
-from prometheus_client import CollectorRegistry
 
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.calibrator.bootstrap import require_topics
@@ -32,8 +30,7 @@ from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.population_context import working_for
-from stream_masker.service.observability.populations import PopulationsHealth, process_registry
+from stream_masker.service.observability.process_metrics import process_registry
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -55,99 +52,56 @@ CANCEL_SECONDS = 1.0
 
 
 def run_calibrator(
-    configuration: Configuration,
-    *,
-    http_port: int | None = None,
-    files: Mapping[str, ConfigurationFile] = MappingProxyType({}),
+    configuration: Configuration, *, http_port: int | None = None, file: ConfigurationFile | None = None
 ) -> None:
-    """Run the calibrator of each population until SIGTERM or SIGINT.
+    """Run the calibrator until SIGTERM or SIGINT.
 
-    ``http_port`` overrides the configuration's port. ``files``: for each population, the watched configuration file,
-    whose settings are applied when it changes and on SIGHUP.
+    ``http_port`` overrides the configuration's port. ``file``: the watched configuration file, whose settings are
+    applied when it changes and on SIGHUP.
 
     Raises ConfigurationError if the configuration or the HTTP port cannot be used, ServiceError if a topic is missing
     or the calibrator failed. If no broker is reachable, it retries.
     """
-    populations, http = configuration.by_population, configuration.http
-    registries = {name: CollectorRegistry() for name in populations}
-    healths = {name: Health(stale_after=CALIBRATOR_STALE_SECONDS) for name in populations}
-    pages = {name: LivePage(one, healths[name]) for name, one in populations.items()}
+    http, health = configuration.http, Health(stale_after=CALIBRATOR_STALE_SECONDS)
+    registry = process_registry("calibrator", health)
+    page = LivePage(configuration, health)
     server = HttpServer(
         host=http.host,
         port=http.port if http_port is None else http_port,
-        health=PopulationsHealth(healths),
-        registry=process_registry("calibrator", registries, healths),
-        pages={page.path: page.html for page in pages.values()},
+        health=health,
+        registry=registry,
+        pages={"/": page.html},
         access=http_access(configuration),
     )
     with server, unexpected_errors_hidden(), exit_on_signals():
         limit_client_logs()
         warn_about_plain_topics(configuration)
-        calibrators = {
-            name: population_calibrator(one, registries[name], healths[name], pages[name], files.get(name))
-            for name, one in populations.items()
-        }
-        run_and_cancel_rest(run_together(calibrators))
+        metrics = Metrics(registry, "calibrator")
+        metrics.forget_gauges()
+        initialise_counters(metrics)
+        process = CalibratorProcess(build_components(configuration, page), metrics, health, file)
+        run_and_cancel_rest(run_until_signal(process))
 
 
-def population_calibrator(
-    configuration: Configuration,
-    registry: CollectorRegistry,
-    health: Health,
-    page: LivePage,
-    file: ConfigurationFile | None,
-) -> PopulationCalibrator:
-    """Build the calibrator of one population; loads the ontologies. Raises ConfigurationError."""
-    metrics = Metrics(registry, "calibrator")
-    metrics.forget_gauges()
-    initialise_counters(metrics)
-    with working_for(configuration.population):
-        return PopulationCalibrator(build_components(configuration, page), metrics, health, file)
+async def run_until_signal(process: CalibratorProcess) -> None:
+    """Run the calibrator until a signal. Raises its error."""
+    handle_signals(process)
+    await process.run()
 
 
-async def run_together(calibrators: Mapping[str, PopulationCalibrator]) -> None:
-    """Run the calibrators of all populations until a signal; if one fails, all stop. Raises its error."""
-    handle_signals(calibrators.values())
-    running = []
-    for name, calibrator in calibrators.items():
-        with working_for(name):
-            running.append(asyncio.create_task(_run_one(calibrator, alone=len(calibrators) == 1)))
-    await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
-    for calibrator in calibrators.values():
-        calibrator.stop()
-    await asyncio.wait(running)
-    for task in running:
-        task.result()
-
-
-async def _run_one(calibrator: PopulationCalibrator, *, alone: bool) -> None:
-    """Run a calibrator; log its error if the process has others, as only this line names the population."""
-    try:
-        await calibrator.run()
-    except Exception:
-        if not alone:
-            log.exception("the calibrator failed, so the process ends with all populations")
-        raise
-
-
-def handle_signals(calibrators: Collection[PopulationCalibrator]) -> None:
-    """Stop the calibrators on SIGTERM and SIGINT, and reread the configuration on SIGHUP; only in the main thread."""
+def handle_signals(process: CalibratorProcess) -> None:
+    """Stop on SIGTERM and SIGINT, and reread the configuration on SIGHUP; only in the main thread."""
 
     def stop(number: signal.Signals) -> None:
         log.info("%s: stopping", number.name)
         exit_within()
-        for calibrator in calibrators:
-            calibrator.stop()
-
-    def reload() -> None:
-        for calibrator in calibrators:
-            calibrator.reload()
+        process.stop()
 
     if threading.current_thread() is threading.main_thread():
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stop, number)
-        loop.add_signal_handler(signal.SIGHUP, reload)
+        loop.add_signal_handler(signal.SIGHUP, process.reload)
 
 
 @contextmanager
@@ -196,8 +150,8 @@ def run_and_cancel_rest(main: Coroutine[Any, Any, None]) -> None:
         loop.close()
 
 
-class PopulationCalibrator:
-    """Runs the engine and a Faust application, which is replaced by a new one after a crash, for one population."""
+class CalibratorProcess:
+    """Runs the engine and a Faust application, which is replaced by a new one after a crash."""
 
     def __init__(
         self, components: CalibratorComponents, metrics: Metrics, health: Health, file: ConfigurationFile | None = None

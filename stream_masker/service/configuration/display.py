@@ -12,7 +12,6 @@ from typing import Any
 import yaml
 
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.populations.sections import PopulationSection
 
 REDACTED = "********"
 SHOWN_PROPERTIES = re.compile(
@@ -40,16 +39,8 @@ def redacted_configuration(configuration: Configuration) -> dict[str, Any]:
     data = configuration.model_dump(mode="json", exclude_none=True)
     properties = data["kafka"]["properties"]
     data["kafka"]["properties"] = {k: v if SHOWN_PROPERTIES.fullmatch(k) else REDACTED for k, v in properties.items()}
-    data["populations"] = {
-        name: _population_sections(configuration.of_population(name)) for name in data["populations"]
-    }
     _hide_arguments(data)
     return data
-
-
-def _population_sections(configuration: Configuration) -> dict[str, Any]:
-    """Return the sections that may differ between populations, complete."""
-    return configuration.model_dump(mode="json", exclude_none=True, include=set(PopulationSection.model_fields))
 
 
 def _hide_arguments(value: Any) -> None:

@@ -14,12 +14,6 @@ from stream_masker.service.configuration.checks import consistency_problems
 from stream_masker.service.configuration.environment import apply_overrides
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.parameters.defaults import with_default_mechanism
-from stream_masker.service.configuration.populations.checks import population_problems
-from stream_masker.service.configuration.populations.derivation import (
-    POPULATIONS,
-    given_populations,
-    population_data,
-)
 from stream_masker.service.configuration.problems import model_problems, problem_report
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.configuration.wording import ConfigurationLocation
@@ -46,44 +40,11 @@ def parse_configuration(
     ``folder``: base of relative file names. ``name``: prefix of error messages. Raises ConfigurationError.
     """
     merged, variables = apply_overrides(data, environ or {})
-    configuration = _checked(_with_population_mechanisms(merged), name, variables)
-    others = tuple(
-        _checked(population_data(merged, one), f"{name}, population {one}", _moved(variables, one)).loaded(
-            folder or Path(), with_default_mechanism(population_data(merged, one))[1], one
-        )
-        for one in configuration.populations
-    )
-    loaded = configuration.loaded(folder or Path(), with_default_mechanism(merged)[1], others=others)
-    topics = {population: one.topics for population, one in loaded.by_population.items()}
-    if problems := [*population_problems(topics)]:
-        raise ConfigurationError(problem_report(name, problems, variables))
-    return loaded
-
-
-def _checked(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:
-    """Return the configuration of valid data, without its further populations. Raises ConfigurationError."""
-    complete, _ = with_default_mechanism(data)
+    complete, default_reason = with_default_mechanism(merged)
     configuration = _validated(complete, name, variables)
     if problems := consistency_problems(configuration):
         raise ConfigurationError(problem_report(name, problems, variables))
-    return configuration
-
-
-def _with_population_mechanisms(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the data with the complete mechanism of each population that gives one, which the schema requires."""
-    given = given_populations(data)
-    complete = {
-        one: {**sections, "mechanism": with_default_mechanism(population_data(data, one))[0]["mechanism"]}
-        for one, sections in given.items()
-        if "mechanism" in sections
-    }
-    return {**data, POPULATIONS: {**data[POPULATIONS], **complete}} if complete else dict(data)
-
-
-def _moved(variables: Mapping[ConfigurationLocation, str], population: str) -> dict[ConfigurationLocation, str]:
-    """Return the variables by the locations that they set in the configuration of a population."""
-    own = {location[2:]: v for location, v in variables.items() if location[:2] == (POPULATIONS, population)}
-    return {**variables, **own}
+    return configuration.loaded(folder or Path(), default_reason)
 
 
 def _validated(data: Mapping[str, Any], name: str, variables: Mapping[ConfigurationLocation, str]) -> Configuration:

@@ -31,7 +31,6 @@ from stream_masker.service.configuration.base import (
 from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.configuration.fields.sections import FieldsSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
-from stream_masker.service.configuration.populations.sections import PopulationSection
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
     FormatSection,
@@ -125,51 +124,15 @@ class Configuration(Section):
     worker: WorkerSection = Field(default=WorkerSection())
     produce: ProduceSection = Field(default=ProduceSection())
     limits: LimitsSection = Field(default=LimitsSection())
-    populations: dict[NameText, PopulationSection] = Field(
-        default={},
-        description="Further populations by name: input topics with attributes, statistics and internal topics of "
-        "their own, which the same processes mask. The other sections of the file are the first population",
-    )
 
     _folder: Path = PrivateAttr(default_factory=Path)
     _default_reason: str | None = PrivateAttr(default=None)
-    _population: str = PrivateAttr(default="")
-    _others: tuple[Configuration, ...] = PrivateAttr(default=())
 
-    def loaded(
-        self,
-        folder: Path,
-        default_reason: str | None,
-        population: str = "",
-        others: tuple[Configuration, ...] = (),
-    ) -> Configuration:
-        """Return a copy that resolves relative file names against a folder; see ``default_reason``.
-
-        ``population``: the name of its population. ``others``: the configurations of the further populations.
-        """
+    def loaded(self, folder: Path, default_reason: str | None) -> Configuration:
+        """Return a copy that resolves relative file names against a folder; see ``default_reason``."""
         copy = self.model_copy()
         copy._folder, copy._default_reason = folder, default_reason
-        copy._population, copy._others = population, others
         return copy
-
-    @property
-    def population(self) -> str:
-        """The name of the population that the configuration is of; empty for that of the file itself."""
-        return self._population
-
-    @property
-    def by_population(self) -> dict[str, Configuration]:
-        """The whole configuration of each population by its name, first that of the file itself, with an empty name."""
-        if not self.populations:
-            return {self._population: self}
-        own = self.model_copy(update={"populations": {}})
-        return {configuration.population: configuration for configuration in (own, *self._others)}
-
-    def of_population(self, name: str) -> Configuration:
-        """Return the configuration of a population. Raises ConfigurationError if the file does not name it."""
-        if (found := self.by_population.get(name)) is None:
-            raise ConfigurationError(f"populations.{name}: missing")
-        return found
 
     @property
     def default_reason(self) -> str | None:
@@ -197,19 +160,11 @@ class Configuration(Section):
     def for_topic(self, topic: str) -> Configuration:
         """Return the configuration of one input topic, with the names of its own topics.
 
-        Raises ConfigurationError if it is no input topic of any population.
+        Raises ConfigurationError if it is no input topic.
         """
-        for configuration in self.by_population.values():
-            if configuration.topics.is_input(topic):
-                return configuration.model_copy(update={"topics": configuration.topics.of(topic)})
-        raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
-
-    @property
-    def single_population(self) -> Configuration:
-        """The configuration of the only population. Raises ConfigurationError if there are several."""
-        if self.populations:
-            raise ConfigurationError("populations: there are several: choose one by its input topic, with --topic")
-        return self
+        if not self.topics.is_input(topic):
+            raise ConfigurationError(f"topics.input: {topic!r} is none of the input topics")
+        return self.model_copy(update={"topics": self.topics.of(topic)})
 
     @property
     def nominal(self) -> dict[str, AttributeSection]:

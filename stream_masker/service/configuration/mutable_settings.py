@@ -62,9 +62,7 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
         data["attributes"][name] = _with_values(data["attributes"][name], attribute, MUTABLE_ATTRIBUTE_KEYS)
     data["mechanism"] = _with_values(data["mechanism"], settings["mechanism"], _mutable_parameters(configuration))
     data |= {section: settings[section] for section in MUTABLE_SECTIONS}
-    return parse_configuration(data).loaded(
-        configuration.folder, configuration.default_reason, configuration.population
-    )
+    return parse_configuration(data).loaded(configuration.folder, configuration.default_reason)
 
 
 def check_not_looser(own: Configuration, other: Configuration) -> None:

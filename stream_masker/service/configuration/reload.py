@@ -21,20 +21,19 @@ log = logging.getLogger(__name__)
 
 
 class ConfigurationFile:
-    """A watched configuration file, for one population.
+    """A watched configuration file.
 
     An invalid change is refused as a whole, and the previous configuration stays. ``current``: the configuration in
     force. ``refused``: the reason why the file's present content was refused, or None. ``refusals``: the number of
     refused changes.
     """
 
-    def __init__(self, path: Path, environ: Mapping[str, str] = os.environ, population: str = "") -> None:
+    def __init__(self, path: Path, environ: Mapping[str, str] = os.environ) -> None:
         """Load the file. Raises ConfigurationError like ``load_configuration``."""
         self._path = path
         self._environ = environ
-        self._population = population
         self._loaded_digest = self._digest()
-        self.current = self._initial = load_configuration(path, environ).of_population(population)
+        self.current = self._initial = load_configuration(path, environ)
         self.refused: str | None = None
         self.refusals = 0
 
@@ -70,7 +69,7 @@ class ConfigurationFile:
 
         Workers refuse settings that are looser than their own files, so those need a restart, of the workers first.
         """
-        configuration = load_configuration(self._path, self._environ).of_population(self._population)
+        configuration = load_configuration(self._path, self._environ)
         if keys := changes_needing_restart(self.current, configuration):
             raise ConfigurationError(f"{', '.join(keys)}: a change here needs a restart")
         check_not_looser(self._initial, configuration)

@@ -13,13 +13,11 @@ def consumer_group_id(configuration: Configuration) -> str:
     """Return the consumer group of all workers of one deployment: ``group.id`` if configured, else a derived name.
 
     It contains the name of the input topic. With several input topics it contains that of the calibration topic, so
-    that the group and its offsets stay the same when topics are added. Each population has a group of its own: a
-    configured name is followed by that of the population.
+    that the group and its offsets stay the same when topics are added.
     """
-    topics, population = configuration.topics, configuration.population
-    configured = configuration.kafka.properties.get("group.id")
+    topics, configured = configuration.topics, configuration.kafka.properties.get("group.id")
     if configured is not None:
-        return f"{configured}.{population}" if population else str(configured)
+        return str(configured)
     return f"{topics.calibration}.workers" if topics.several else f"stream-masker.{topics.single}"
 
 

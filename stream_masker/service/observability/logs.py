@@ -17,7 +17,6 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.observability.population_context import population_text
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -42,7 +41,7 @@ class OneLineFormatter(logging.Formatter):
         return " ".join((line if error is None else f"{line}: {describe(error)}").splitlines())
 
     def _prepared(self, record: logging.LogRecord) -> logging.LogRecord:
-        record.message = population_text(record.getMessage())
+        record.message = record.getMessage()
         record.asctime = self.formatTime(record, self.datefmt)
         return record
 

@@ -1,7 +1,7 @@
 """A log filter that passes one line for each cause and minute.
 
 Kafka clients log every attempt to reach a broker, thousands of lines a second while a broker is down. The cause of a
-line is its logger, its level, its population, and its text without digits: addresses of one broker, attempts and times
+line is its logger, its level, and its text without digits: addresses of one broker, attempts and times
 are one cause.
 """
 
@@ -12,8 +12,6 @@ import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-
-from stream_masker.service.observability.population_context import population_text
 
 REPEAT_SECONDS = 60.0
 """The minimum time between two lines with the same cause."""
@@ -47,7 +45,7 @@ class RepeatFilter:
         if record.levelno < logging.WARNING:
             return True
         text, now = record.getMessage(), self._clock()
-        key = record.name, record.levelno, _DIGITS.sub("", population_text(text))
+        key = record.name, record.levelno, _DIGITS.sub("", text)
         cause = self._causes.get(key)
         if cause is not None and now < cause.next:
             cause.dropped += 1

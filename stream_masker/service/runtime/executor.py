@@ -11,8 +11,6 @@ from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
-from stream_masker.service.observability.population_context import population_thread
-
 T = TypeVar("T")
 
 
@@ -25,7 +23,7 @@ class SerialExecutor:
     def __init__(self, name: str, *, niceness: int = 0) -> None:
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._niceness = niceness
-        population_thread(self._run, name).start()
+        threading.Thread(target=self._run, name=name, daemon=True).start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
         """Queue a task; the future holds its result or exception."""

@@ -167,15 +167,10 @@ def test_page_of_few_versions_is_whole(versions: int) -> None:
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
 
 
-def test_page_of_a_population_names_it_and_refreshes_itself() -> None:
-    given = configuration().model_dump(mode="json", exclude_none=True)
-    whole = parse_configuration({**given, "populations": {"labs": {"topics": {"input": "labs", "output": "l"}}}})
-    own, labs = (LivePage(one) for one in whole.by_population.values())
-    assert (own.path, labs.path) == ("/", "/populations/labs")
-    assert "<h1>stream-masker</h1>" in own.html("")
-    assert "<h1>stream-masker: population labs</h1>" in labs.html("")
-    assert "/populations/labs?refresh=30" in outline(labs.html("")).links
-    assert "/populations/labs" in outline(labs.html("refresh=30")).links
+def test_page_refreshes_itself_until_it_is_stopped() -> None:
+    page = LivePage(configuration())
+    assert "/?refresh=30" in outline(page.html("")).links
+    assert "/" in outline(page.html("refresh=30")).links
 
 
 def test_server_serves_the_page_with_a_policy_that_forbids_scripts() -> None:

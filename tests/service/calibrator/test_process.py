@@ -7,7 +7,6 @@ import logging
 import threading
 from contextlib import nullcontext, suppress
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -17,12 +16,10 @@ from stream_masker.service.calibrator.process import (
     crash_cause,
     run_and_cancel_rest,
     run_calibrator,
-    run_together,
     stop_app,
     unexpected_errors_hidden,
 )
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.observability.population_context import population_text
 
 
 def test_shutdown_does_not_wait_for_stubborn_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,36 +82,6 @@ def test_exception_that_ended_an_application_is_found() -> None:
     running, failed, crashed, started, error = asyncio.run(check())
     assert (running, started) == (None, None)
     assert failed is crashed is error
-
-
-class Runs:
-    """Stands for the calibrator of a population: runs until it is stopped, or fails at once."""
-
-    def __init__(self, error: Exception | None = None) -> None:
-        self.error = error
-        self.stopped = asyncio.Event()
-        self.text = ""
-
-    async def run(self) -> None:
-        self.text = population_text("runs")
-        if self.error is not None:
-            raise self.error
-        await self.stopped.wait()
-
-    def stop(self) -> None:
-        self.stopped.set()
-
-
-def test_calibrators_of_all_populations_run_together_and_stop_if_one_fails(caplog: pytest.LogCaptureFixture) -> None:
-    async def check() -> list[str]:
-        calibrators: Any = {"": Runs(), "labs": Runs(), "visits": Runs(ServiceError("a topic is missing"))}
-        with pytest.raises(ServiceError, match="a topic is missing"):
-            await run_together(calibrators)
-        assert all(one.stopped.is_set() for one in calibrators.values())
-        return [one.text for one in calibrators.values()]
-
-    assert asyncio.run(check()) == ["runs", "population labs: runs", "population visits: runs"]
-    assert caplog.messages == ["the calibrator failed, so the process ends with all populations"]
 
 
 def test_unexpected_error_is_reported_without_its_text() -> None:

@@ -49,7 +49,7 @@ from stream_masker.service.observability.metric_definitions import (
     ProcessName,
 )
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.populations import process_registry
+from stream_masker.service.observability.process_metrics import process_registry
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import HoldReason, WorkerReport
 
@@ -77,7 +77,7 @@ def statistics(columns: tuple[list[str], ...], version: int, previous: Statistic
 
 def worker() -> Metrics:
     """Return the metrics of a worker after a few transactions."""
-    metrics = Metrics(CollectorRegistry(), "worker")
+    metrics = Metrics(process_registry("worker", Health()), "worker")
     report = WorkerReport(metrics, Health())
     report.start()
     for name, level in ALPHA.items():
@@ -96,13 +96,12 @@ def worker() -> Metrics:
     return metrics
 
 
-HEALTH = {"": Health()}
 NUMBERS = NumericStatistics(("age", "charge"), np.array([40.0, 7.0]), np.array([[4.0, 3.0], [3.0, 9.0]]))
 
 
 def calibrator() -> Metrics:
     """Return the metrics of a calibrator that has published three versions."""
-    metrics = Metrics(CollectorRegistry(), "calibrator")
+    metrics = Metrics(process_registry("calibrator", Health()), "calibrator")
     initialise_counters(metrics)
     first = statistics(BEFORE, 1)
     latest = replace(statistics(NOW, 3, previous=first), numeric=NUMBERS)
@@ -157,9 +156,7 @@ def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scraped]:
     prometheus.required()
     metrics: dict[ProcessName, Metrics] = {"worker": worker(), "calibrator": calibrator()}
     with contextlib.ExitStack() as stack:
-        registries = {
-            process: process_registry(process, {"": one.registry}, HEALTH) for process, one in metrics.items()
-        }
+        registries = {process: one.registry for process, one in metrics.items()}
         ports = {process: stack.enter_context(served(one)).port for process, one in registries.items()}
         server = stack.enter_context(prometheus.scraping(tmp_path_factory.mktemp("prometheus"), ports))
         yield Scraped(registries, ports, server)

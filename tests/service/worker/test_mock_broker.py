@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, mock_broker
-from processes import Processes
 from workers import Setting, running, setting
 
 
@@ -21,18 +20,6 @@ def here(tmp_path: Path) -> Iterator[Setting]:
         for topic in here.topics.values():
             admin.list_topics(topic, timeout=10)
         yield here
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("command", ["worker", "calibrator"])
-def test_a_population_that_fails_ends_the_process_of_all(here: Setting, tmp_path: Path, command: str) -> None:
-    """The topics of the first population exist, those of the other one do not."""
-    here.data["populations"] = {"emergency": {"topics": {"input": "visits", "output": "visits.masked"}}}
-    here.configuration()
-    with Processes(tmp_path) as processes:
-        done = processes.run(command, "--config", str(here.path), "--http-port", "0", code=1)
-    assert f"population emergency: the {command} failed, so the process ends with all populations: topic" in done.stderr
-    assert "stream-masker topics" in done.stderr.splitlines()[-1]
 
 
 def test_the_worker_holds_and_then_masks_everything_once(here: Setting) -> None:

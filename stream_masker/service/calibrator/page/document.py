@@ -30,8 +30,7 @@ PAGE_SECTIONS = {
 class PageContent:
     """What the page shows.
 
-    ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz; ``population``: whose figures they are,
-    empty for that of the configuration file itself; ``path``: that of the page's URL.
+    ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz.
     """
 
     versions: tuple[VersionFigures, ...]
@@ -39,8 +38,6 @@ class PageContent:
     min_records: int
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
-    population: str = ""
-    path: str = "/"
 
 
 def document(content: PageContent, *, refresh: int | None = None) -> str:
@@ -63,16 +60,15 @@ def _header(content: PageContent, refresh: int | None) -> str:
     latest = content.versions[-1] if content.versions else None
     state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes))
     crossed = "".join(f'<p class="warn">Risk: {escape(text)}</p>' for text in (latest.crossed if latest else ()))
-    whose = f": population {content.population}" if content.population else ""
     shown = PAGE_SECTIONS if latest else {"configuration": PAGE_SECTIONS["configuration"]}
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in shown.items())
     reload = (
-        f'<li><a href="{content.path}">Stop refreshing</a></li>'
+        '<li><a href="/">Stop refreshing</a></li>'
         if refresh
-        else f'<li><a href="{content.path}?refresh=30">Refresh every 30 s</a></li>'
+        else '<li><a href="/?refresh=30">Refresh every 30 s</a></li>'
     )
     return (
-        f"<header><h1>stream-masker{escape(whose)}</h1>{_version_line(latest, content.min_records)}{state}{crossed}"
+        f"<header><h1>stream-masker</h1>{_version_line(latest, content.min_records)}{state}{crossed}"
         f'<nav aria-label="Sections"><ul>{links}{reload}</ul></nav></header>'
     )
 

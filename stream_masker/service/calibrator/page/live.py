@@ -17,7 +17,7 @@ REFRESH = {"refresh=30": 30}
 
 
 class LivePage:
-    """The page of a calibrator, at ``path``. It has the versions since the calibrator became active.
+    """The page of a calibrator, at ``/``. It has the versions since the calibrator became active.
 
     The calibrator writes it, in one thread, and the HTTP server reads it. ``health``: the process whose state the page
     shows.
@@ -25,14 +25,8 @@ class LivePage:
 
     def __init__(self, configuration: Configuration, health: Health | None = None) -> None:
         self._health = health or Health()
-        self._population = configuration.population
         self._versions: deque[VersionFigures] = deque(maxlen=KEPT_VERSIONS)
         self.configure(configuration)
-
-    @property
-    def path(self) -> str:
-        """The path of the page's URL: ``/``, or for a population of another name ``/populations/NAME``."""
-        return f"/populations/{self._population}" if self._population else "/"
 
     def configure(self, configuration: Configuration) -> None:
         """Show another configuration, without its secrets."""
@@ -58,8 +52,6 @@ class LivePage:
         """Return the page as HTML; ``query``: the query of its URL."""
         content = PageContent(
             versions=tuple(self._versions),
-            population=self._population,
-            path=self.path,
             configuration=self._configuration,
             min_records=self._least,
             reasons=self._health.reasons,

@@ -78,13 +78,15 @@ def command(
 ) -> None:
     """Mask events from IN to OUT without a broker. The defaults are the standard streams, which are JSON lines.
 
-    IN has JSON lines, a JSON array or CSV, each plain or compressed with gzip or zstd, or is a Parquet file (which
-    needs the extra `parquet`) or an Avro object container file (extra `registry`); its content decides which. It is
-    a Protobuf file (extra `registry`) if its name ends in .pb or .binpb. The section `produce` of the configuration
-    says which column of a table is which field, and the message type of a Protobuf file. OUT has JSON lines; of a
-    table, if its name ends in .csv, .parquet, .avro or .pb, it is a table of the same kind, without the columns that
-    the configuration drops; Avro and Protobuf files keep their schema. A name that ends in .gz or .zst is compressed.
-    OUT appears when it is complete: after an error, a file that was there before is unchanged.
+    IN has JSON lines, a JSON array, a single JSON document, CSV or HL7 v2 messages, each plain or compressed with
+    gzip or zstd, or is a Parquet file (which needs the extra `parquet`) or an Avro object container file (extra
+    `registry`); its content decides which. It is a Protobuf file (extra `registry`) if its name ends in .pb or
+    .binpb, and may be a folder of JSON files or of HL7 v2 messages. The section `produce` of the configuration says
+    which column of a table is which field, and the message type of a Protobuf file. The name of OUT decides its
+    format: .jsonl or .ndjson for JSON lines, .json for a document, .hl7 for HL7 v2 messages, and .csv, .parquet,
+    .avro or .pb for a table of the kind of IN, without the columns that the configuration drops; Avro and Protobuf
+    files keep their schema. A name that ends in .gz or .zst is compressed. OUT appears when it is complete: after an
+    error, a file that was there before is unchanged.
 
     Buffers and calibrates on the first window (calibration.window_records), then masks all records. A record that
     cannot be masked becomes a rejection with its reason and its line number (of a table: its row number), without

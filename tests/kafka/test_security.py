@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
-from kafka_records import read_all
+from kafka_records import read_all, write
 from secured_kafka import SERVICE_USERS, SecuredKafka, password, token_endpoint, write_certificates
 from support.processes import Processes, terminate
 from workers import Setting, setting, value
@@ -83,6 +83,23 @@ def test_no_principal_can_use_the_topics_of_another(secured_kafka: SecuredKafka,
     assert refusal(secured_kafka.scram("stream-masker-worker"), stream.topics["statistics"])
     assert refusal(secured_kafka.scram("stream-masker-calibrator"), stream.topics["output"])
     assert refusal(secured_kafka.scram("stream-masker-producer"), stream.topics["calibration"])
+
+
+def test_the_log_names_the_topic_that_a_worker_may_not_write(secured_kafka: SecuredKafka, tmp_path: Path) -> None:
+    here = setting(secured_kafka.bootstrap, tmp_path)
+    here.create()
+    here.publish(1)
+    write(here.bootstrap, here.topics["input"], [{"value": b'{"id": 1, "first": "Z99"}', "partition": 0}])
+    with Processes(tmp_path) as processes:
+        printed = processes.run("topics", "--config", str(here.path), "--acls").stdout.splitlines()
+        secured_kafka.allow([line for line in printed if here.topics["rejected"] not in line])
+        path = configured(here, "stream-masker-worker", secured_kafka.scram("stream-masker-worker"))
+        processes.start("worker", "worker", "--config", path)
+        cause = f"records for {here.topics['rejected']} are not delivered: "
+        processes.wait(lambda: cause in processes.log("worker"), "the cause", 120)
+        line = next(line for line in processes.log("worker").splitlines() if cause in line)
+    assert "`stream-masker topics --acls` prints the access" in line
+    here.remove()
 
 
 @pytest.mark.parametrize(

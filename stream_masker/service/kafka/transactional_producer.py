@@ -138,6 +138,7 @@ class TransactionalProducer:
         self._version = 0
         self._clock = clock
         self._request_in_doubt = False
+        self._undelivered: set[object] | None = None
         self._client: ProducerClient | None = None
         self._in_transaction = False
         self._expedited = False
@@ -220,7 +221,7 @@ class TransactionalProducer:
             self._request("commit", client.commit_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
             return self._recover(failure)
-        self._in_transaction = False
+        self._in_transaction, self._undelivered = False, None
         return TransactionOutcome.COMMITTED
 
     def abort(self) -> TransactionOutcome:
@@ -244,8 +245,9 @@ class TransactionalProducer:
         ``produce`` takes three quarters of the time with positional arguments; two of them are callbacks.
         """
         produce, too_large = self._connected_client().produce, []
+        unwatched = self._log_undelivered if self._undelivered is not None else None
         for index, (value, key, timestamp, headers) in enumerate(messages):
-            callback = watch and self._watched(watch, index)
+            callback = self._watched(watch, index) if watch else unwatched
             try:
                 produce(topic, value, key, partition, callback, None, timestamp, headers)
             except (BufferError, KafkaException) as failure:
@@ -253,6 +255,13 @@ class TransactionalProducer:
                 if not self._send_when_room(failure, retry, f"produce to partition {partition} of {topic}"):
                     too_large.append(index)
         return too_large
+
+    def _log_undelivered(self, error: KafkaError | None, message: Any) -> None:
+        """Log each cause of undelivered records once; the error of the transaction names none."""
+        cause = error and (message.topic(), error.code())
+        if error is not None and self._undelivered is not None and cause not in self._undelivered:
+            self._undelivered.add(cause)
+            log.warning("records for %s are not delivered: %s", message.topic(), explained(error))
 
     def _watched(self, watch: DeliveryWatch, index: int) -> Callable[[KafkaError | None, Any], None]:
         """Return the receiver of a message's delivery report, after a flush if there is a cut before the message."""
@@ -323,6 +332,7 @@ class TransactionalProducer:
     def _recover(self, failure: TransactionStepError) -> TransactionOutcome:
         log.warning("transaction failed (%s), recovery: %s", failure, failure.action.value)
         if failure.action is RecoveryAction.ABORT:
+            self._undelivered = self._undelivered or set()
             if failure.code in REFUSED_MESSAGE:
                 self._on_refused(failure.code)
             return TransactionOutcome.ABORTED if self._abort() else self._drop_client()

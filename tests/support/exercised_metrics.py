@@ -34,6 +34,8 @@ from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.starts.ended import EndedWorkers
+from stream_masker.service.worker.starts.notes import WorkerStart
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "secret-e")
@@ -84,7 +86,9 @@ def worker_metrics() -> RecordingMetrics:
     skipped.pass_to(PARTITIONS[0], 3, 5)
     inputs = SimpleNamespace(place_missing=lambda waiting: None)
     source = {"unreadable": dict, "skipped": skipped, "without_place": set, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}
-    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), **source), inputs)
+    ended = EndedWorkers(SimpleNamespace(take=lambda committed: {one: WorkerStart(3, 2) for one in committed}))
+    ended.take(dict.fromkeys(PARTITIONS, 3))
+    report.partitions(SimpleNamespace(assigned=set(PARTITIONS), ended=ended, **source), inputs)
     counts = TransactionCounts(
         masked=8,
         tombstones=1,

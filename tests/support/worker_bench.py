@@ -29,6 +29,7 @@ from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.starts.ended import EndedWorkers
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
 LIMITS = BatchLimits(records=10, size=1000, delay=1)
@@ -76,6 +77,7 @@ class FakeSource:
         self.calls = calls
         self.offset = 0
         self.skipped = SkippedOffsets()
+        self.ended = EndedWorkers()
         self.member: str | None = "metadata"
         self.assigned = frozenset(parts(0))
         self.waiting = True

@@ -39,6 +39,13 @@ RECORDS = Dashboard(
                 "short",
                 (1, "red"),
             ),
+            number(
+                "Workers that ended",
+                "Workers that ended one after another at the committed offset of a partition.",
+                aggregated("max", "workers_ended_at_offset"),
+                "short",
+                (1, "red"),
+            ),
             Panel(
                 "Rejections by reason",
                 "Rejected records per second.",

@@ -19,6 +19,7 @@ from stream_masker.service.kafka.names import (
     calibrator_group,
     consumer_group_id,
     publisher_id,
+    starts_group_id,
     statistics_group_id,
     transactional_id_prefix,
 )
@@ -91,6 +92,7 @@ def _rules(configuration: Configuration) -> Iterator[AccessRule]:
     yield _topic(PrincipalRole.WORKER, topics.statistics, "Read")
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, group, ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, statistics_group_id(configuration), ("Describe",))
+    yield AccessRule(PrincipalRole.WORKER, Resource.GROUP, starts_group_id(configuration), ("Read",))
     yield AccessRule(PrincipalRole.WORKER, Resource.TRANSACTIONAL_ID, prefix, ("Write",), prefixed=True)
     yield from _topics(PrincipalRole.CALIBRATOR, inputs, "Read")
     yield _topic(PrincipalRole.CALIBRATOR, topics.calibration, "Read")

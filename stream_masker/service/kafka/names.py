@@ -26,6 +26,11 @@ def statistics_group_id(configuration: Configuration) -> str:
     return f"{consumer_group_id(configuration)}.statistics"
 
 
+def starts_group_id(configuration: Configuration) -> str:
+    """Return the group in which workers note the offsets at which they begin to read; nothing joins it."""
+    return f"{consumer_group_id(configuration)}.starts"
+
+
 def transactional_id_prefix(configuration: Configuration) -> str:
     """Return the beginning of the transactional ids of all workers of one input."""
     return f"{consumer_group_id(configuration)}."

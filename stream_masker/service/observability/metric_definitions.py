@@ -88,6 +88,11 @@ STATE_METRICS: tuple[MetricDefinition, ...] = (
     gauge("held_because", "1 for the reason why the worker holds its input, 0 for all others.", ("reason",)),
     gauge("assigned_partitions", "Number of input partitions assigned to the worker."),
     gauge("unreadable_partitions", "Assigned partitions whose next record cannot be read."),
+    gauge(
+        "workers_ended_at_offset",
+        "Workers that ended one after another at the committed offset of an assigned partition, the most of all; 0 "
+        "below 2.",
+    ),
     counter(
         "records_skipped_total",
         "Offsets of the input that were passed without masking, by cause: retention (deleted before) or command.",

@@ -17,6 +17,7 @@ from stream_masker.service.kafka.partitions import Partition, partitions_of, par
 from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets, UnreadablePartitions
 from stream_masker.service.worker.batch import GroupShortfall, MessageBatch, earliest_offsets
 from stream_masker.service.worker.batcher import Batcher, PutBack, no_groups
+from stream_masker.service.worker.starts.ended import EndedWorkers, Notes
 
 log = logging.getLogger(__name__)
 
@@ -43,10 +44,8 @@ SHORT_REQUEST_SECONDS = 0.1
 """Timeout of a request after earlier requests have used up the shared time limit, in seconds."""
 
 SEEK_ATTEMPTS = 5
-MAX_RENEWALS = 12
-"""This many new clients within ``RENEWAL_SECONDS`` are an error: more than sessions can expire in that time."""
-
-RENEWAL_SECONDS = 60.0
+MAX_RENEWALS, RENEWAL_SECONDS = 12, 60.0
+"""This many new clients within so many seconds are an error: more than sessions can expire in that time."""
 
 
 class PartitionSource:
@@ -70,6 +69,7 @@ class PartitionSource:
         beat: Callable[[], bool],
         put_back: PutBack = no_groups,
         has_place: Callable[[Partition], bool] = lambda _: True,
+        notes: Notes | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -93,6 +93,7 @@ class PartitionSource:
         self._failures: deque[float] = deque(maxlen=MAX_RENEWALS)
         self._unreadable = UnreadablePartitions(clock)
         self.skipped = SkippedOffsets()
+        self.ended = EndedWorkers(notes)
 
     @property
     def assigned(self) -> frozenset[Partition]:
@@ -208,6 +209,7 @@ class PartitionSource:
         """Record that a batch is committed."""
         for partition, first in batch.first_offsets().items():
             self._count_deleted(partition, first)
+        self.ended.forget(batch.partitions)
         for partition, offset in batch.next_offsets().items():
             self.skipped.advance(partition, offset)
             self._progress[partition] = max(offset, self._progress.get(partition, offset))
@@ -302,16 +304,14 @@ class PartitionSource:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""
         if self._leaving:
             return
+        assigned = partitions_of(partitions)
+        self._assigned |= assigned
+        self._find_progress()
+        self.ended.take({partition: self._progress[partition] for partition in assigned & self._progress.keys()})
         client.incremental_assign(partitions)
         self._member = client.memberid()
-        self._assigned |= partitions_of(partitions)
-        self._find_progress()
-        self._start_reading(client, partitions_of(partitions))
-        log.info(
-            "assigned partitions %s, now %s",
-            partitions_text(partitions_of(partitions)),
-            partitions_text(self._assigned),
-        )
+        self._start_reading(client, assigned)
+        log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._assigned))
 
     def _start_reading(self, client: ConsumerClient, partitions: set[Partition]) -> None:
         """Read new partitions, unless the source is held, or a partition has no place in the output."""
@@ -322,9 +322,8 @@ class PartitionSource:
 
     def _on_revoke(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
-        log.info(
-            "revoked partitions %s, now %s", partitions_text(partitions_of(partitions)), partitions_text(self._assigned)
-        )
+        gone = partitions_text(partitions_of(partitions))
+        log.info("revoked partitions %s, now %s", gone, partitions_text(self._assigned))
 
     def _on_lost(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._member = None
@@ -338,9 +337,9 @@ class PartitionSource:
     def _release(self, partitions: set[Partition]) -> None:
         """Settle the commit in progress, then forget the partitions and their gathered records."""
         self._before_revoke()
+        (self.ended.give_up if self._member else self.ended.forget)(partitions)
         self._assigned -= partitions
-        for partition in partitions:
-            self._progress.pop(partition, None)
+        self._progress = {partition: end for partition, end in self._progress.items() if partition not in partitions}
         self._unreadable.forget(partitions)
         self._waiting -= partitions
         self.skipped.forget(partitions)
@@ -350,8 +349,8 @@ class PartitionSource:
 
     def _committed(self, first: Mapping[Partition, int]) -> dict[Partition, int] | None:
         """Return each partition's committed offset, or its given one; None if the coordinator does not answer."""
-        wanted = [TopicPartition(*partition) for partition in first]
         try:
+            wanted = [TopicPartition(*partition) for partition in first]
             found = self._client.committed(wanted, BROKER_REQUEST_SECONDS) if wanted else []
         except KafkaException as failure:
             log.warning("requesting the committed offsets: %s", failure.args[0].str())

@@ -19,6 +19,7 @@ from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.rejections import RejectionShare
+from stream_masker.service.worker.starts.ended import ended_text
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 log = logging.getLogger(__name__)
@@ -154,11 +155,14 @@ class WorkerReport:
             self._metrics.set("consumer_lag", records, topic=partition.topic, partition=str(partition.number))
 
     def _reading(self, source: PartitionSource) -> None:
-        """Report partitions that cannot be read on, and records that were passed."""
+        """Report partitions that cannot be read on or that ended other workers, and records that were passed."""
         errors = source.unreadable()
         self._metrics.set("unreadable_partitions", len(errors))
         self._health.reason("reading", "; ".join(map(unreadable_text, errors, errors.values())) or None)
         self._count_by("records_skipped_total", "cause", source.skipped.take())
+        ended = source.ended.suspicious
+        self._metrics.set("workers_ended_at_offset", max((start.ended for start in ended.values()), default=0))
+        self._health.note("starts", "; ".join(map(ended_text, ended, ended.values())) or None)
 
     def _count_by(self, name: str, label: str, amounts: Mapping[str, int]) -> None:
         for value, amount in amounts.items():

@@ -21,6 +21,7 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.committed_offsets import check_committed_offsets
 from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
+from stream_masker.service.kafka.names import starts_group_id
 from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import (
@@ -52,6 +53,7 @@ from stream_masker.service.worker.micro_windows import MicroWindowBatcher, Micro
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
+from stream_masker.service.worker.starts.notes import StartNotes
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 from stream_masker.service.worker.topic_checks import (
     METADATA_TIMEOUT_SECONDS,
@@ -259,11 +261,18 @@ def _source(
         topics=inputs.names,
         beat=liveness.beat,
         has_place=inputs.has_place,
+        notes=_start_notes(configuration),
     )
     if not statistics.masking.mechanism.needs_group:
         return source(batcher=SizeTimeBatcher(_batch_limits(configuration))), never_hold
     windows = MicroWindowBatcher(limits, minimum=lambda: statistics.masking.mechanism.group_minimum)
     return source(batcher=windows, put_back=windows.put_back), limits.may_hold
+
+
+def _start_notes(configuration: Configuration) -> StartNotes:
+    group = starts_group_id(configuration)
+    properties = confluent_properties(configuration, group_id=group, enable_auto_commit=False)
+    return StartNotes(lambda on_commit: connect_consumer({**properties, "on_commit": on_commit, "log_level": 0}))
 
 
 def _window_limits(configuration: Configuration) -> MicroWindowLimits:

@@ -51,6 +51,9 @@ A pod has 30 seconds to end. A failing commit takes two steps of at most ``EXPED
 ``ATTEMPT_SECONDS`` each; a transaction that is still being written takes a third one.
 """
 
+PURGED = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})
+"""Errors of messages of an aborted transaction; their causes are those of others."""
+
 MAX_FENCINGS = 3
 """This many fencings within ``FENCING_SECONDS`` mean that another process uses the same transactional id."""
 
@@ -90,7 +93,7 @@ class TransactionStepError(Exception):
     """A step of a transaction has failed and is not retried; ``action``: how to recover (never ``RETRY``)."""
 
     def __init__(self, step: str, action: RecoveryAction, error: KafkaError) -> None:
-        super().__init__(f"{step}: {error.str()}")
+        super().__init__(f"{step}: {explained(error)}")
         self.action = action
         self.code: int = error.code()
         self.fenced = error.code() in {KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -258,8 +261,9 @@ class TransactionalProducer:
 
     def _log_undelivered(self, error: KafkaError | None, message: Any) -> None:
         """Log each cause of undelivered records once; the error of the transaction names none."""
-        cause = error and (message.topic(), error.code())
-        if error is not None and self._undelivered is not None and cause not in self._undelivered:
+        if error is None or self._undelivered is None or error.code() in PURGED:
+            return
+        if (cause := (message.topic(), error.code())) not in self._undelivered:
             self._undelivered.add(cause)
             log.warning("records for %s are not delivered: %s", message.topic(), explained(error))
 

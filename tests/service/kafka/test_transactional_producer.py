@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -88,6 +90,31 @@ def test_an_abortable_failure_aborts(step: str, clients: int) -> None:
     assert "commit" not in bench.calls[: bench.calls.index(step)]
     assert bench.write() is TransactionOutcome.COMMITTED
     assert len(bench.clients) == clients
+
+
+def test_after_a_failed_transaction_the_causes_of_undelivered_records_are_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = open_bench({"flush": [ABORT]})
+    bench.write()
+    bench.write()
+    first, second = bench.clients[0].callbacks
+    assert first is None
+    for code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._PURGE_QUEUE):
+        second(KafkaError(code), SimpleNamespace(topic=lambda: "masked"))
+    second(None, SimpleNamespace(topic=lambda: "masked"))
+    assert "records for masked" not in caplog.text, "the second transaction is committed"
+
+
+def test_a_cause_of_undelivered_records_is_logged_once(caplog: pytest.LogCaptureFixture) -> None:
+    bench = open_bench({"flush": [ABORT, ABORT]})
+    bench.write()
+    bench.write()
+    for code in (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError._PURGE_QUEUE):
+        bench.clients[0].callbacks[1](KafkaError(code), SimpleNamespace(topic=lambda: "masked"))
+    lines = [line for line in caplog.messages if "records for masked are not delivered: " in line]
+    assert len(lines) == 1
+    assert "`stream-masker topics --acls` prints the access" in lines[0]
 
 
 @pytest.mark.parametrize("step", ["offsets", "commit"])

@@ -24,6 +24,7 @@ from stream_masker.evaluation.report.overview import (
 from stream_masker.evaluation.report.page import html_page
 from stream_masker.evaluation.report.swaps import swapping_section
 from stream_masker.evaluation.report.transitions import transition_section
+from stream_masker.evaluation.report.verdict import verdict_section
 
 SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
 """The mechanisms of the methods of 2019 that are not rank swapping."""
@@ -34,6 +35,7 @@ ROW_PARAMETERS = frozenset({"method", "variant", "k", "k1", "k2", "known"})
 
 CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
 SECTIONS = (
+    verdict_section,
     data_section,
     risk_section,
     noise_section,

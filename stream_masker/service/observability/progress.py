@@ -9,7 +9,7 @@ from itertools import count
 from typing import IO, TextIO, TypeAlias
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 ReportProgress: TypeAlias = Callable[[int], None]
 """Reports the number of records so far; cheap enough to call for each record."""
@@ -43,7 +43,13 @@ def task_progress(what: str, *, total: int, stream: TextIO) -> Iterator[Callable
     if not stream.isatty():
         yield _task_lines(what, total, stream)
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TaskProgressColumn(),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)

@@ -96,7 +96,7 @@ def random_groups(made, size, number=30):
     return [rng.integers(0, len(CHAIN), max(size, made.group_minimum)).astype(np.int32) for _ in range(number)]
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 5, 8, 20])
+@pytest.mark.parametrize("size", [2, 3, 8])
 @pytest.mark.parametrize("name", sorted(SWAPPING))
 def test_the_masks_of_a_group_do_not_determine_its_values(name, size):
     """In a chain, all distances of a value differ, so that the values of a group decide most about its swaps."""

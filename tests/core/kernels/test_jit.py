@@ -13,6 +13,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.exhaustive
+
 KERNELS = '''
 import numpy as np
 
@@ -185,7 +187,6 @@ def rare(*given: object) -> Any:
     return pytest.param(*given, marks=pytest.mark.scheduled)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "old", "new", "result"),
     [
@@ -207,7 +208,6 @@ def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name
     assert call() == (result, 1)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "changed",
     [
@@ -296,7 +296,6 @@ def test_a_damaged_kernel_of_the_installation_is_compiled_once(package, call, co
     assert call(SHIPPED.format(shipped=str(shipped))) == (131, 0)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize("content", [b"", b"no machine code"])
 def test_a_damaged_file_counts_as_missing(call, compiled, content):
     (file,) = compiled.glob("total-*")

@@ -26,6 +26,7 @@ def test_warm_up_with_every_mechanism(tmp_path, mechanism):
 TREE_ATTRIBUTES = {"a": "a", "b": "b[*].code", "c": "c"}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("target", [{"alpha": 0.3}, {"vulnerability": 0.6}, {"epsilon": 8.0}], ids=str)
 def test_three_attributes_and_an_array_start_with_each_target(tmp_path, target):
     path = written(tmp_path, {"name": "semantic_transport", "target": target}, TREE_ATTRIBUTES)

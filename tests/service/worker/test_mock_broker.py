@@ -22,6 +22,7 @@ def here(tmp_path: Path) -> Iterator[Setting]:
         yield here
 
 
+@pytest.mark.exhaustive
 def test_the_worker_holds_and_then_masks_everything_once(here: Setting) -> None:
     here.produce(range(200))
     with running(here.configuration()) as worker:

@@ -98,7 +98,8 @@ def test_the_image_does_not_run_as_root_and_takes_the_process_as_argument() -> N
 def test_kernels_are_compiled_for_the_processor_that_the_final_stage_names() -> None:
     pattern = r"NUMBA_CPU_NAME=\$\{CPU\} NUMBA_CPU_FEATURES= STREAM_MASKER_CACHE=(\S+)"
     assert re.findall(pattern, STAGES[3]) == re.findall(pattern, STAGES[-1]) == ["/opt/application/cache"]
-    assert "stream-masker prepare --config /opt/application/prepare.yaml" in STAGES[3]
+    prepared = re.findall(r"stream-masker prepare --config /opt/application/prepare/(\S+)", STAGES[3])
+    assert prepared == ["image.yaml", "image-flat.yaml"]
 
 
 def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -> None:
@@ -108,4 +109,12 @@ def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -
     (tmp_path / "example.yaml").write_text(yaml.safe_dump(example, sort_keys=False))
     image, other = (load_configuration(tmp_path / name, {}) for name in ("image.yaml", "example.yaml"))
     assert image.masking_sections() == other.masking_sections()
-    assert [one.mechanism.name for one in image.by_population.values()] == ["semantic_noise", "semantic_transport"]
+    flat = load_configuration(ROOT / "deploy" / "image-flat.yaml", {})
+    assert [image.mechanism.name, flat.mechanism.name] == ["semantic_noise", "semantic_transport"]
+
+
+def test_all_files_that_are_copied_are_in_the_context() -> None:
+    copied = {one for line in re.findall(r"^COPY (?!--)(.*) \S+$", TEXT, re.M) for one in line.split()}
+    admitted = (ROOT / ".dockerignore").read_text().splitlines()
+    assert "deploy/image-flat.yaml" in copied
+    assert {f"!{one}" for one in copied} <= set(admitted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
@@ -27,6 +28,12 @@ def roles(said: Callable[[str], str]) -> set[bool]:
     return {"standby" in text for text in texts if "'ready': True" in text}
 
 
+def page_of(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+        text: str = answer.read().decode()
+        return text
+
+
 OUTAGES = {"stopped": (Cluster.stop, Cluster.start), "frozen": (Cluster.freeze, Cluster.thaw)}
 """How a broker goes, and how it comes back. A frozen one keeps its connections and answers nothing."""
 
@@ -47,6 +54,8 @@ def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path, out
                 gone = lambda: {name for name in PROCESSES if "no broker answers at" in said(name)}  # noqa: E731
                 processes.wait(lambda: HELD in said("worker") and not gone(), "a worker that holds its input")
                 processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby")
+                (standby,) = (name for name in PROCESSES if "standby" in said(name))
+                assert "The active calibrator is at 127.0.0.1." in page_of(ports[standby])
                 start = time.monotonic()
                 go(cluster, 1)
                 processes.wait(lambda: gone() == PROCESSES.keys(), "the reason", NOTICED_SECONDS)

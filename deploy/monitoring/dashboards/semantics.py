@@ -58,10 +58,14 @@ SEMANTICS = Dashboard(
         ],
         "Utility": [
             by_attribute("Distance of the sMeans", "Between original and masked sMean.", "utility_mean"),
-            by_attribute("Error of sVar", "Masked sVar against (1 + α) sVar.", "utility_variance"),
+            by_attribute(
+                "Error of sVar",
+                "Masked sVar against what the mechanism promises: sVar, or (1 + α) sVar with noise.",
+                "utility_variance",
+            ),
             Panel(
                 "Error of sdCov",
-                "Masked sdCov against (1 + α) sdCov.",
+                "Masked sdCov against what the mechanism promises: sdCov, or (1 + α) sdCov with noise.",
                 [Query(aggregated("max", "utility_covariance", "first", "second"), _PAIR)],
             ),
             Panel(

@@ -8,11 +8,13 @@ import signal
 import threading
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, cast
 
 import faust
 
 from stream_masker.errors import ServiceError, StreamMaskerError
+from stream_masker.service.calibrator.active import active_elsewhere
 from stream_masker.service.calibrator.bootstrap import require_topics
 from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
@@ -64,7 +66,7 @@ def run_calibrator(
     """
     http, health = configuration.http, Health(stale_after=CALIBRATOR_STALE_SECONDS)
     registry = process_registry("calibrator", health)
-    page = LivePage(configuration, health)
+    page = LivePage(configuration, health, find_active=partial(active_elsewhere, configuration, health))
     server = HttpServer(
         host=http.host,
         port=http.port if http_port is None else http_port,

@@ -143,6 +143,7 @@ class CalibrationSession:
             self._refuse_block(offset, error)
         else:
             self._metrics.add("blocks_read_total", outcome="merged")
+            self._components.page.count(block.last_offset - block.first_offset + 1)
             self._enqueue(window)
 
     def _refuse_block(self, offset: int, error: Exception) -> None:

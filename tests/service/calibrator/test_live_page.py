@@ -8,17 +8,23 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
+from alerts import Thresholds
 from page_figures import LEAST, NAMES, content, version
 from prometheus_client import CollectorRegistry
+from verdicts import CORRELATION_CHANGED
 
+from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.page.charts import Line, version_chart
-from stream_masker.service.calibrator.page.document import document
+from stream_masker.service.calibrator.page.document import PageContent, document
+from stream_masker.service.calibrator.page.figures import AttributeRiskFigures
 from stream_masker.service.calibrator.page.live import KEPT_VERSIONS
+from stream_masker.service.calibrator.page.verdict import MAX_CERTAIN, MAX_CORRELATION_ERROR, MAX_UNCHANGED, verdict
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability.health import Health, HttpServer
 
+RISK = AttributeRiskFigures(prior=0.1, vulnerability=0.4, given_record=0.45, certain=0.0, unchanged=0.3, epsilon=5.0)
 VOID = {"meta", "circle", "line", "polyline", "br"}
 
 
@@ -77,6 +83,65 @@ def test_page_is_whole_and_loads_nothing() -> None:
     assert len(set(found.ids)) == len(found.ids)
     assert {link[1:] for link in found.links if link.startswith("#")} <= set(found.ids)
     assert not re.search(r"https?://", document(content()))
+
+
+def test_the_head_has_the_mechanism_its_promise_a_rate_and_a_verdict() -> None:
+    moments = iter((1.0, 30.0, 80.0, 80.0, 200.0))
+    page = LivePage(configuration(), clock=lambda: next(moments))
+    page.show(version(2))
+    for _ in range(3):
+        page.count(600)
+    head = outline(page.html("")).text
+    assert "Mechanism: semantic_noise" in head
+    assert f"Its promise: {SemanticNoise.method_card.guarantee}." in head
+    assert "20 records/s in the last minute" in head
+    assert "Protected: no" in head
+    assert "21% of the values of principal are guessed with a probability above 0.9" in head
+    assert "Meaning kept: yes" in head
+    assert "0 records/s" in page.html("")
+
+
+def test_a_verdict_that_is_not_known_yet_says_so() -> None:
+    head = outline(document(PageContent((replace(version(1), risk={}),), "", 20, (), ()))).text
+    assert "Protected: not known yet" in head
+    assert "Meaning kept: not known yet" in head
+
+
+@pytest.mark.parametrize(
+    ("figures", "protected", "kept"),
+    [
+        (RISK, True, True),
+        (replace(RISK, certain=0.06), False, True),
+        (replace(RISK, certain=1.0, prior=0.95), True, True),
+        (replace(RISK, unchanged=0.61), False, True),
+        (replace(RISK, unchanged=0.9, prior=0.9), True, True),
+    ],
+)
+def test_the_verdict_follows_from_the_limits_of_the_alerts(
+    figures: AttributeRiskFigures, protected: bool, kept: bool
+) -> None:
+    one, other = verdict(replace(version(2), risk={"principal": figures}))
+    assert (one.yes, other.yes) == (protected, kept)
+    assert (str(MAX_CERTAIN), str(MAX_UNCHANGED)) == (Thresholds().certain, Thresholds().unchanged)
+    assert MAX_CORRELATION_ERROR == CORRELATION_CHANGED
+
+
+def test_crossed_limits_and_changed_correlations_are_reasons() -> None:
+    good = replace(version(2), risk={"principal": RISK})
+    protected, _ = verdict(replace(good, crossed=("a limit",)))
+    assert (protected.yes, protected.reasons) == (False, ("a limit",))
+    lost = replace(good.windows["masked"], correlation={NAMES[:2]: 0.1})
+    _, kept = verdict(replace(good, windows={**good.windows, "masked": lost}))
+    assert (kept.yes, kept.reasons) == (False, ("sdCor of principal and secondary is 0.10 instead of 0.59",))
+
+
+def test_a_page_that_stands_by_says_who_is_active() -> None:
+    page = LivePage(configuration(), find_active=lambda: "at 10.0.0.7")
+    assert "The active calibrator is at 10.0.0.7." in outline(page.html("")).text
+
+
+def test_the_configuration_is_folded() -> None:
+    assert "<details open" not in document(content())
 
 
 def test_page_shows_all_figures() -> None:

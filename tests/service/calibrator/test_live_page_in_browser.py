@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from page_figures import content
@@ -30,6 +32,12 @@ return [...document.querySelectorAll("a[href], summary, [tabindex='0']")].filter
 FOCUSED = """
 const one = document.activeElement, outline = getComputedStyle(one);
 return [one.tagName, one.getAttribute('aria-label') || one.textContent, outline.outlineStyle]"""
+AXE = os.environ.get("STREAM_MASKER_AXE", "")
+"""The file ``axe.min.js`` of the npm package axe-core."""
+
+VIOLATIONS = """
+const done = arguments[arguments.length - 1];
+axe.run().then(found => done([found.passes.length, found.violations.map(one => [one.id, one.nodes[0].html])]));"""
 SMALLEST_TEXT = """
 const scale = svg => svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;
 return Math.min(...[...document.querySelectorAll('body *')]
@@ -94,3 +102,15 @@ def test_page_is_read_by_keyboard_on_any_screen_and_loads_nothing_else(browser, 
     first.send_keys(Keys.ENTER)
     assert browser.find_element(By.CSS_SELECTOR, "details[open] table").is_displayed()
     assert browser.get_screenshot_as_png().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.skipif(not AXE, reason="set STREAM_MASKER_AXE to axe.min.js (npm install axe-core)")
+def test_axe_finds_nothing_about_keyboard_contrast_or_structure(browser, scheme: str) -> None:
+    features = [{"name": "prefers-color-scheme", "value": scheme}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+    browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
+    browser.execute_script(Path(AXE).read_text())
+    passed, violations = browser.execute_async_script(VIOLATIONS)
+    assert passed > 20
+    assert violations == []

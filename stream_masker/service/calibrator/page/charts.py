@@ -113,7 +113,7 @@ def heat_map(caption: str, names: Sequence[str], rows: Sequence[Sequence[float]]
 
 def _cell(value: float, greatest: float) -> str:
     share = max(0.0, value) / greatest
-    return f'<td class="{"strong" if share > 0.5 else ""}" style="--heat:{share:.0%}">{value:.4f}</td>'
+    return f'<td style="--heat:{share:.0%}">{value:.4f}</td>'
 
 
 def bar(share: float, kind: str) -> str:

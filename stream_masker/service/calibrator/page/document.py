@@ -13,6 +13,7 @@ from stream_masker.pipeline.calibration.versions import DataKind
 from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, table, version_chart
 from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
 from stream_masker.service.calibrator.page.style import STYLE
+from stream_masker.service.calibrator.page.verdict import Answer, verdict
 
 NOT_KNOWN_YET = "not known yet"
 DATA: tuple[DataKind, DataKind] = ("original", "masked")
@@ -30,7 +31,9 @@ PAGE_SECTIONS = {
 class PageContent:
     """What the page shows.
 
-    ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz.
+    ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz; ``mechanism``: its name and parameters;
+    ``promise``: what it guarantees; ``rate``: records per second in the blocks of the last minute, None if it is not
+    known; ``active``: where the active calibrator is, if it is another one.
     """
 
     versions: tuple[VersionFigures, ...]
@@ -38,6 +41,10 @@ class PageContent:
     min_records: int
     reasons: tuple[str, ...]
     notes: tuple[str, ...]
+    mechanism: str = ""
+    promise: str = ""
+    rate: float | None = None
+    active: str | None = None
 
 
 def document(content: PageContent, *, refresh: int | None = None) -> str:
@@ -58,8 +65,8 @@ def _nothing_yet(content: PageContent) -> str:
 
 def _header(content: PageContent, refresh: int | None) -> str:
     latest = content.versions[-1] if content.versions else None
-    state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes))
-    crossed = "".join(f'<p class="warn">Risk: {escape(text)}</p>' for text in (latest.crossed if latest else ()))
+    active = () if content.active is None else (f"The active calibrator is {content.active}.",)
+    state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes, *active))
     shown = PAGE_SECTIONS if latest else {"configuration": PAGE_SECTIONS["configuration"]}
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in shown.items())
     reload = (
@@ -68,18 +75,42 @@ def _header(content: PageContent, refresh: int | None) -> str:
         else '<li><a href="/?refresh=30">Refresh every 30 s</a></li>'
     )
     return (
-        f"<header><h1>stream-masker</h1>{_version_line(latest, content.min_records)}{state}{crossed}"
+        f"<header><h1>stream-masker</h1>{_verdict(latest)}{state}{_mechanism(content)}"
+        f"{_version_line(latest, content)}"
         f'<nav aria-label="Sections"><ul>{links}{reload}</ul></nav></header>'
     )
 
 
-def _version_line(latest: VersionFigures | None, least: int) -> str:
+def _verdict(latest: VersionFigures | None) -> str:
+    """Return the answers to what people ask first."""
+    answers = () if latest is None else verdict(latest)
+    return f'<ul class="verdict">{"".join(map(_answer, answers))}</ul>' if answers else ""
+
+
+def _answer(answer: Answer) -> str:
+    word = NOT_KNOWN_YET if answer.yes is None else "yes" if answer.yes else "no"
+    kind = "open" if answer.yes is None else "good" if answer.yes else "bad"
+    reasons = "".join(f"<li>{escape(reason)}</li>" for reason in answer.reasons)
+    return (
+        f'<li class="{kind}"><strong>{answer.question}: {word}</strong>{f"<ul>{reasons}</ul>" if reasons else ""}</li>'
+    )
+
+
+def _mechanism(content: PageContent) -> str:
+    if not content.mechanism:
+        return ""
+    return f'<p>{escape(content.mechanism)}</p><p class="soft">Its promise: {escape(content.promise)}.</p>'
+
+
+def _version_line(latest: VersionFigures | None, content: PageContent) -> str:
     if latest is None:
         return ""
+    least = content.min_records
     records = f"{latest.records:,}" if latest.records >= least else f"fewer than {least}"
+    rate = "" if content.rate is None else f", {content.rate:,.0f} records/s in the last minute"
     return (
         f'<p class="soft">Statistics version {latest.version} from {escape(latest.source)}, '
-        f"published {_time(latest.published)}, {records} records</p>"
+        f"published {_time(latest.published)}, {records} records{rate}</p>"
     )
 
 
@@ -211,5 +242,5 @@ def _chart(title: str, versions: Sequence[VersionFigures], lines: Sequence[Line]
 
 
 def _configuration(content: PageContent) -> str:
-    text = _scrollable("Configuration", f"<pre>{escape(content.configuration)}</pre>")
-    return _section("configuration", f"<details open><summary>Without secrets</summary>{text}</details>", wide=True)
+    text = _scrollable("Configuration without secrets", f"<pre>{escape(content.configuration)}</pre>")
+    return _section("configuration", f"<details><summary>Without secrets</summary>{text}</details>", wide=True)

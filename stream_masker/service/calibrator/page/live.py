@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
+from collections.abc import Callable
 
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.calibrator.page.document import PageContent, document
 from stream_masker.service.calibrator.page.figures import VersionFigures
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.display import redacted_yaml
+from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.health import Health
 
 KEPT_VERSIONS = 100
+
+RATE_SECONDS = 60.0
+"""Seconds over which the rate of records is the mean."""
 
 REFRESH = {"refresh=30": 30}
 """Seconds between two loads of the page by itself, by query."""
@@ -20,18 +27,43 @@ class LivePage:
     """The page of a calibrator, at ``/``. It has the versions since the calibrator became active.
 
     The calibrator writes it, in one thread, and the HTTP server reads it. ``health``: the process whose state the page
-    shows.
+    shows. ``find_active``: returns where the active calibrator is, None if it is this one or not known.
     """
 
-    def __init__(self, configuration: Configuration, health: Health | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        health: Health | None = None,
+        *,
+        find_active: Callable[[], str | None] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._health = health or Health()
         self._versions: deque[VersionFigures] = deque(maxlen=KEPT_VERSIONS)
+        self._find_active = find_active
+        self._clock = clock
+        self._read: deque[tuple[float, int]] = deque()
         self.configure(configuration)
 
     def configure(self, configuration: Configuration) -> None:
         """Show another configuration, without its secrets."""
         self._least = configuration.publication.min_records
         self._configuration = redacted_yaml(configuration)
+        self._mechanism = f"M{mechanism_line(configuration).removeprefix('m')}"
+        self._promise = MECHANISMS[configuration.mechanism.name].method_card.guarantee
+
+    def count(self, records: int) -> None:
+        """Count the records of a block that was just read."""
+        now = self._clock()
+        self._read.append((now, records))
+        while self._read[0][0] < now - RATE_SECONDS:
+            self._read.popleft()
+
+    @property
+    def rate(self) -> float:
+        """Records per second in the blocks of the last minute."""
+        since = self._clock() - RATE_SECONDS
+        return sum(records for moment, records in tuple(self._read) if moment >= since) / RATE_SECONDS
 
     def show(self, figures: VersionFigures) -> None:
         """Add a version. It replaces the last one if it is the same version, read again after a new assignment."""
@@ -47,6 +79,7 @@ class LivePage:
     def clear(self) -> None:
         """Show no version."""
         self._versions.clear()
+        self._read.clear()
 
     def html(self, query: str) -> str:
         """Return the page as HTML; ``query``: the query of its URL."""
@@ -56,5 +89,9 @@ class LivePage:
             min_records=self._least,
             reasons=self._health.reasons,
             notes=self._health.notes,
+            mechanism=self._mechanism,
+            promise=self._promise,
+            rate=self.rate,
+            active=self._find_active(),
         )
         return document(content, refresh=REFRESH.get(query))

@@ -14,6 +14,10 @@ a { color: var(--c0); } :focus-visible { outline: 3px solid var(--c1); outline-o
 nav ul, .legend { display: flex; flex-wrap: wrap; gap: .25rem 1rem; list-style: none; padding: 0; margin: .5rem 0; }
 nav a { display: inline-block; padding: .25rem 0; }
 .soft { color: var(--soft); margin: .25rem 0; } .warn { border-left: 4px solid var(--c4); padding-left: .75rem; }
+.verdict { display: grid; gap: .5rem; list-style: none; padding: 0; margin: .5rem 0; }
+.verdict > li { border-left: .5rem solid var(--c5); padding: .25rem .75rem; } .verdict strong { font-size: 1.15rem; }
+.verdict ul { margin: 0; padding-left: 1.25rem; } .verdict .good { border-color: var(--c2); }
+.verdict .bad { border-color: var(--c4); }
 main { display: grid; gap: 1rem; grid-template-columns: minmax(0, 1fr); }
 section { border: 1px solid var(--edge); border-radius: .5rem; padding: 1rem; }
 .scroll { overflow-x: auto; }
@@ -23,8 +27,8 @@ th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px soli
 .cards { display: grid; gap: 1rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 20rem), 1fr)); }
 .cards caption { color: var(--ink); font-weight: bold; } .cards th { font-weight: normal; }
 .heat th, .heat td { padding: .4rem .6rem; }
-.heat td[style] { background: color-mix(in srgb, var(--heat-to) var(--heat), transparent); text-align: right; }
-.heat td.strong { color: #fff; }
+.heat td[style] { background: color-mix(in srgb, var(--heat-to) calc(var(--heat) * .7), transparent);
+  text-align: right; }
 .bar { display: inline-block; height: .6rem; width: calc(var(--share) * 7rem); min-width: 1px; margin-right: .5rem; }
 .risk { background: var(--c4); } .rmse { background: var(--c0); }
 .chart { display: block; width: 100%; max-width: 36rem; } .chart text { font-size: 12px; fill: var(--soft); }

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from stream_masker.evaluation.report.svg import SHAPES, element, line, marker, number, picture, polyline, text
+from stream_masker.svg import SHAPES, element, line, marker, number, picture, polyline, text
 
 WIDTH, HEIGHT = 760.0, 420.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 230.0, 16.0, 54.0

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from stream_masker import svg
+
 WIDTH, HEIGHT = 320, 180
 LEFT, RIGHT, TOP, BOTTOM = 34, 8, 10, 24
 COLORS = 6
@@ -29,13 +31,11 @@ def version_chart(title: str, versions: Sequence[int], lines: Sequence[Line]) ->
     """
     shown = [line for line in lines if line.color < COLORS]
     top = _top([value for line in shown for value in line.values if value is not None])
-    marks = "".join(_grid(top, share) for share in (0.0, 0.5, 1.0))
-    drawn = "".join(_line(line, len(versions), top) for line in shown)
-    ends = _version_labels(versions)
-    return (
-        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)}">'
-        f"{marks}{ends}{drawn}</svg>" + _legend(shown)
-    )
+    marks = (part for share in (0.0, 0.5, 1.0) for part in _grid(top, share))
+    drawn = (part for line in shown for part in _line(line, len(versions), top))
+    parts = (*marks, *_version_labels(versions), *drawn)
+    whole = {"class_": "chart", "viewBox": f"0 0 {WIDTH} {HEIGHT}", "role": "img", "aria_label": title}
+    return svg.element("svg", *parts, **whole) + _legend(shown)
 
 
 def _top(values: Sequence[float]) -> float:
@@ -43,30 +43,30 @@ def _top(values: Sequence[float]) -> float:
     return next((top for top in (0.02, 0.05, 0.1, 0.2, 0.5, 1.0) if greatest <= top), greatest)
 
 
-def _grid(top: float, share: float) -> str:
+def _grid(top: float, share: float) -> tuple[str, str]:
     y = _y(share * top, top)
-    return (
-        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>'
-        f'<text x="{LEFT - 4}" y="{y + 4:.1f}" text-anchor="end">{share * top:.3g}</text>'
-    )
+    label = svg.text(f"{share * top:.3g}", LEFT - 4, y + 4, text_anchor="end")
+    return svg.line(LEFT, y, WIDTH - RIGHT, y, class_="grid"), label
 
 
-def _version_labels(versions: Sequence[int]) -> str:
+def _version_labels(versions: Sequence[int]) -> list[str]:
     ends = [(LEFT, "start", versions[0]), (WIDTH - RIGHT, "end", versions[-1])][: len(versions)]
-    return "".join(f'<text x="{x}" y="{HEIGHT - 6}" text-anchor="{anchor}">v{v}</text>' for x, anchor, v in ends)
+    return [svg.text(f"v{version}", x, HEIGHT - 6, text_anchor=anchor) for x, anchor, version in ends]
 
 
-def _line(line: Line, versions: int, top: float) -> str:
+def _line(line: Line, versions: int, top: float) -> list[str]:
     """Return the parts of a line; a part of one version is a dot."""
-    kind = f'class="c{line.color}{" dashed" if line.dashed else ""}"'
-    parts = []
-    for points in _runs(line.values):
-        at = [(_x(i, versions), _y(value, top)) for i, value in points]
-        if len(at) == 1:
-            parts.append(f'<circle {kind} cx="{at[0][0]:.1f}" cy="{at[0][1]:.1f}" r="3"/>')
-        else:
-            parts.append(f'<polyline {kind} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in at)}"/>')
-    return "".join(parts)
+    parts = ([(_x(i, versions), _y(value, top)) for i, value in points] for points in _runs(line.values))
+    return [
+        svg.marker("circle", *points[0], 3, class_=_style(line))
+        if len(points) == 1
+        else svg.polyline(points, class_=_style(line))
+        for points in parts
+    ]
+
+
+def _style(line: Line) -> str:
+    return f"c{line.color}{' dashed' if line.dashed else ''}"
 
 
 def _runs(values: Sequence[float | None]) -> list[list[tuple[int, float]]]:
@@ -89,10 +89,10 @@ def _y(value: float, top: float) -> float:
 
 
 def _legend(lines: Sequence[Line]) -> str:
+    samples = (svg.line(0, 4, 24, 4, class_=_style(line)) for line in lines)
     items = "".join(
-        f'<li><svg viewBox="0 0 24 8" aria-hidden="true"><line class="c{line.color}{" dashed" if line.dashed else ""}" '
-        f'x1="0" x2="24" y1="4" y2="4"/></svg>{escape(line.name)}</li>'
-        for line in lines
+        f"<li>{svg.element('svg', sample, viewBox='0 0 24 8', aria_hidden='true')}{escape(line.name)}</li>"
+        for line, sample in zip(lines, samples, strict=True)
     )
     return f'<ul class="legend">{items}</ul>'
 

@@ -1,4 +1,4 @@
-"""SVG elements as text, with numbers in a fixed format."""
+"""SVG elements as text, with numbers in a fixed format, for the report and for the calibrator's page."""
 
 from __future__ import annotations
 

@@ -23,15 +23,11 @@ REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
 
 NODES = 16
-SCALE_NODES = 40
-MAX_SCALE = 6.0
-"""√W of Laplace noise beyond which it is neglected: e^−36."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoisePair:
-    """The law of two noises: their own laws, their correlation, and whether one √W scales both noises of a Laplace
-    pair."""
+    """The law of two noises: their own laws, their correlation, and whether one √W scales both noises."""
 
     first: NoiseLaw
     second: NoiseLaw
@@ -45,11 +41,11 @@ class NoisePair:
           infinity.
         * First index: 0 for equal signs, 1 for opposite ones. Second index: (p, q) = (0, 0), (2, 0), (0, 2), (2, 2).
         """
-        if self.correlation == 0.0 and not (self.shared and self.first.laplace):
+        if self.correlation == 0.0 and not (self.shared and self.first.distribution.scaled):
             return _independent(self.first, self.second, u, v)
         rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
         result = np.zeros((2, 4, u.size + 1, v.size + 1))
-        for scale, weight in _scales(laplace=self.first.laplace):
+        for scale, weight in self.first.distribution.quadrature():
             deviations = scale * self.first.deviation, scale * self.second.deviation
             add_moments(u, v, *deviations, rho, weight, *_nodes(), result)
         return result
@@ -65,16 +61,6 @@ def _half_moments(law: NoiseLaw, distances: Float64Array) -> tuple[Float64Array,
     """Return P(0 < ε ≤ x) and E[ε²; 0 < ε ≤ x] of each distance, and of infinity."""
     squares = np.append(law.square_below(distances), law.deviation**2)
     return 0.5 * np.append(law.below(distances), 1.0), 0.5 * squares
-
-
-def _scales(*, laplace: bool) -> list[tuple[float, float]]:
-    """Return values of √W with their weights: (1, 1) for normal noise; for Laplace noise W ~ Exp(1)."""
-    if not laplace:
-        return [(1.0, 1.0)]
-    nodes, weights = np.polynomial.legendre.leggauss(SCALE_NODES)
-    roots = 0.5 * MAX_SCALE * (nodes + 1.0)
-    masses = weights * roots * np.exp(-(roots**2))
-    return list(zip(roots.tolist(), (masses / masses.sum()).tolist(), strict=True))
 
 
 def _nodes() -> tuple[Float64Array, Float64Array]:

@@ -9,9 +9,10 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, UInt64Array
+from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.mechanisms.noise.sampling import record_alpha, triangular_factor
 from stream_masker.core.numeric import Numeric, NumericStatistics
-from stream_masker.core.random.draws import exponential_roots, normals, uniforms
+from stream_masker.core.random.draws import normals, uniforms
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, draw_number_words, number_record_words
 from stream_masker.core.validation import require_one_of
@@ -42,7 +43,7 @@ class NumericNoise:
     * ``attributes``: the q numeric attributes.
     * ``mean``: (q,) float64 μ. ``sigma``: (q, q) float64 Σ.
     * ``alpha``: (q,) float64, the configured α; a record's own α replaces it.
-    * ``variant``: one of ``NOISE_VARIANTS``. ``laplace``: Laplace instead of normal noise.
+    * ``variant``: one of ``NOISE_VARIANTS``. ``distribution``: the law of W, see ``Distribution``.
     """
 
     attributes: tuple[Numeric, ...]
@@ -50,7 +51,7 @@ class NumericNoise:
     sigma: Float64Array
     alpha: Float64Array
     variant: str
-    laplace: bool
+    distribution: Distribution
 
     @classmethod
     def of(
@@ -59,8 +60,7 @@ class NumericNoise:
         statistics: NumericStatistics,
         alpha: Float64Array,
         variant: str,
-        *,
-        laplace: bool,
+        distribution: Distribution,
     ) -> NumericNoise:
         """Create the noise for the statistics of a window.
 
@@ -70,7 +70,7 @@ class NumericNoise:
         require_one_of("numeric_noise", variant, NOISE_VARIANTS)
         _check_statistics(statistics)
         sigma = np.diag(np.diag(statistics.covariance)) if variant == "uncorrelated" else statistics.covariance
-        return cls(attributes, statistics.mean, sigma, alpha, variant, laplace)
+        return cls(attributes, statistics.mean, sigma, alpha, variant, distribution)
 
     def mask(self, batch: Batch, keys: Keys) -> Float64Array:
         """Return (n, q) float64: the batch's masked numbers, with the random words of each record."""
@@ -98,12 +98,12 @@ class NumericNoise:
             yield noise * scale
 
     def _scales(self, numbers: Float64Array, keys: Keys, words: list[UInt64Array]) -> list[Float64Array]:
-        """Return √W of each attribute's numbers with W ~ Exp(1); 1 for normal noise."""
-        if not self.laplace:
+        """Return √W of each attribute's numbers; 1 for normal noise."""
+        if not self.distribution.scaled:
             return [np.ones(1)] * len(words)
         if self.variant == "uncorrelated":
-            return [exponential_roots(block[:, SCALE_WORD].copy()) for block in words]
-        return [exponential_roots(number_record_words(keys, numbers))] * len(words)
+            return [self.distribution.roots(block[:, SCALE_WORD].copy()) for block in words]
+        return [self.distribution.roots(number_record_words(keys, numbers))] * len(words)
 
     def _transformed(self, j: int, noisy: Float64Array, alpha: Float64Array) -> Float64Array:
         if self.variant != "kim":

@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
-from stream_masker.core.random.draws import exponential_roots, normals
+from stream_masker.core.mechanisms.noise.law import Distribution
+from stream_masker.core.random.draws import normals
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, record_words
-
-DISTRIBUTIONS = ("normal", "laplace")
 
 MIN_PIVOT = 1e-12
 """The smallest pivot, as a share of the attribute's variance, that is not taken for 0.
@@ -38,21 +37,20 @@ class NominalNoise:
 
     * ``sigma``: (p, p) float64 Σ. At most one array attribute can have covariances other than 0.
     * ``alpha``: (p,) float64, the configured α; a record's own α replaces it.
-    * ``correlated``: whether one exponential variate scales all Laplace noise of a record; otherwise each value has its
-      own.
-    * ``laplace``: Laplace instead of normal noise.
+    * ``correlated``: whether one √W scales all noise of a record; otherwise each value has its own.
+    * ``distribution``: the law of W, see ``Distribution``.
     """
 
     sigma: Float64Array
     alpha: Float64Array
     correlated: bool
-    laplace: bool
+    distribution: Distribution
 
     def draw(self, keys: Keys, batch: Batch, words: list[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless."""
         variates = [normals(block[:, NORMAL].copy()) for block in words]
         noise = self._correlate(batch, variates)
-        scales = self._laplace_scales(keys, batch)
+        scales = self._scales(keys, batch)
         return [scale * alpha * e for scale, alpha, e in zip(scales, self._alpha_roots(batch), noise, strict=True)]
 
     def _correlate(self, batch: Batch, variates: list[Float64Array]) -> list[Float64Array]:
@@ -80,25 +78,24 @@ class NominalNoise:
             alpha = record_alpha(batch, float(self.alpha[j]))
             yield np.sqrt(alpha if not column.is_array else np.repeat(alpha, values_per_record(batch, j)))
 
-    def _laplace_scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
-        """Return √W of every value, W ~ Exp(1), by column; 1 for normal noise."""
-        if not self.laplace:
+    def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
+        """Return √W of every value, by column; 1 for normal noise."""
+        if not self.distribution.scaled:
             return [np.ones(1)] * len(batch.columns)
         if not self.correlated:
-            return [exponential_roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
-        shared = exponential_roots(record_words(keys, batch))
+            return [self.distribution.roots(words[:, 0].copy()) for words in draw_words(keys, batch, EXPONENTIALS)]
+        shared = self.distribution.roots(record_words(keys, batch))
         return [
-            _element_scales(keys, batch, j, shared) if column.is_array else shared
+            self._element_scales(keys, batch, j, shared) if column.is_array else shared
             for j, column in enumerate(batch.columns)
         ]
 
-
-def _element_scales(keys: Keys, batch: Batch, j: int, shared: Float64Array) -> Float64Array:
-    """Return √W of the elements of column j: that of the record's scalars, or their own if all scalars are absent."""
-    alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
-    lengths = values_per_record(batch, j)
-    own = exponential_roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
-    return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), own, np.repeat(shared, lengths))
+    def _element_scales(self, keys: Keys, batch: Batch, j: int, shared: Float64Array) -> Float64Array:
+        """Return √W of the elements of column j: that of the scalars, or their own if all scalars are absent."""
+        alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
+        lengths = values_per_record(batch, j)
+        own = self.distribution.roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
+        return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), own, np.repeat(shared, lengths))
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows,
 from stream_masker.core.mechanisms.noise.defaults import noise_defaults
 from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
-from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.law import DISTRIBUTIONS, Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
 from stream_masker.core.mechanisms.noise.pair import PairMasks
 from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
-from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, NominalNoise, values_per_record
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise, values_per_record
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
@@ -160,7 +160,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._partners = options.partner_indices(reference, pairs, self._taxonomies, correlated=correlated)
         self._correlated = correlated
         self._reference = reference
-        self._laplace = distribution == "laplace"
+        self._distribution = Distribution(distribution)
         self._calibrated = rounding == "calibrated"
         self._candidates = candidates
         self._replacers = (
@@ -272,7 +272,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
     def _law(self, j: int) -> NoiseLaw:
         noise = self._prepared_statistics().noise
-        return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._laplace)
+        return NoiseLaw(float(np.sqrt(noise.alpha[j] * noise.sigma[j, j])), self._distribution)
 
     def _candidate_weights(self, j: int) -> Float64Array:
         """Return (m,) float64: the weight of each concept among the candidates of a level."""
@@ -301,7 +301,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             sigma=statistics.covariance if self._correlated else np.diag(variances),
             alpha=self._alphas(self._attributes),
             correlated=self._correlated,
-            laplace=self._laplace,
+            distribution=self._distribution,
         )
         numeric, means = self._numeric_noise_of(statistics), self._means(statistics)
         return _PreparedNoise(noise, means, numeric, self._replacers_of(statistics))
@@ -332,7 +332,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             statistics.numeric,
             self._alphas(self.numeric_attributes),
             self._numeric_noise,
-            laplace=self._laplace,
+            self._distribution,
         )
 
     def _alphas(self, names: tuple[str, ...]) -> Float64Array:

@@ -13,7 +13,7 @@ from support.data import discharges, icd9cm
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, References
-from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.core.risk.records import Tuples, value_law
@@ -99,26 +99,28 @@ def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, can
     assert_drawn_from(expected, [f"{classes[0][a]} {classes[1][b]}" for a, b in zip(*codes, strict=True)])
 
 
-@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("distribution", Distribution)
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.4, 0.999, 1.0])
-def test_moments_of_rectangles_have_the_right_sums_and_margins(correlation, laplace):
-    pair = NoisePair(NoiseLaw(0.3, laplace), NoiseLaw(0.2, laplace), correlation, shared=True)
+def test_moments_of_rectangles_have_the_right_sums_and_margins(correlation, distribution):
+    pair = NoisePair(NoiseLaw(0.3, distribution), NoiseLaw(0.2, distribution), correlation, shared=True)
     u, v = np.array([0.0, 0.1, 0.4, 0.8]), np.array([0.0, 0.2, 0.3])
     moments = pair.moments(u, v)
     whole = 2.0 * moments[:, :, -1, -1].sum(axis=0)
-    fourth = (2.0 if laplace else 1.0) * (1.0 + 2.0 * min(correlation, 1.0) ** 2)
+    fourth = (2.0 if distribution is Distribution.LAPLACE else 1.0) * (1.0 + 2.0 * min(correlation, 1.0) ** 2)
     np.testing.assert_allclose(whole, [1.0, 0.09, 0.04, 0.09 * 0.04 * fourth], rtol=2e-5)
     first, second = 2.0 * moments.sum(axis=0)[0][:-1, -1], 2.0 * moments.sum(axis=0)[0][-1, :-1]
     np.testing.assert_allclose(first, pair.first.below(u), atol=1e-5)
     np.testing.assert_allclose(second, pair.second.below(v), atol=1e-5)
 
 
-@pytest.mark.parametrize("laplace", [False, True])
-def test_the_law_of_the_noise_agrees_with_draws(laplace):
+@pytest.mark.parametrize("distribution", Distribution)
+def test_the_law_of_the_noise_agrees_with_draws(distribution):
     rng = np.random.default_rng(4)
-    drawn = 0.3 * rng.standard_normal(200_000) * (np.sqrt(rng.exponential(size=200_000)) if laplace else 1.0)
+    drawn = (
+        0.3 * rng.standard_normal(200_000) * (np.sqrt(rng.exponential(size=200_000)) if distribution.scaled else 1.0)
+    )
     x = np.array([0.0, 0.05, 0.2, 0.5, 3.0])
-    law = NoiseLaw(0.3, laplace)
+    law = NoiseLaw(0.3, distribution)
     inside = np.abs(drawn)[:, None] <= x
     np.testing.assert_allclose(law.below(x), inside.mean(axis=0), atol=0.005)
     np.testing.assert_allclose(law.square_below(x), (drawn[:, None] ** 2 * inside).mean(axis=0), atol=0.002)
@@ -129,7 +131,7 @@ def test_weights_of_candidates_share_a_level():
     weights = np.zeros(4)
     weights[tau.encode(["y", "z"])] = [1.0, 3.0]
     given = References.single(tau.encode(["x"]), 0)
-    channel = NoiseChannel.of(given, WuPalmer(tau), weights, NoiseLaw(0.5, laplace=False), calibrated=False)
+    channel = NoiseChannel.of(given, WuPalmer(tau), weights, NoiseLaw(0.5, Distribution.NORMAL), calibrated=False)
     rows = channel.channel(tau.encode(["x"]))
     spread = {tau.ids[c]: p for c, p in rows.classes.spread(rows.rows[0]).items()}
     assert spread == pytest.approx({"y": 0.25, "z": 0.75})

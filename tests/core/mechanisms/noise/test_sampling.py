@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise, triangular_factor
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.random.layout import draw_words
@@ -22,14 +23,17 @@ def scalar(size) -> Column:
     return Column(np.zeros(size, np.int32))
 
 
+LAPLACE = Distribution.LAPLACE
+
+
 def array(lengths) -> Column:
     offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
     return Column(np.zeros(int(offsets[-1]), np.int32), offsets)
 
 
-def noise_of(batch, sigma=SIGMA, *, correlated=True, laplace=False):
+def noise_of(batch, sigma=SIGMA, *, correlated=True, distribution=Distribution.NORMAL):
     keys = PositionKeys(b"secret", "topic", 0, np.arange(batch.size))
-    source = NominalNoise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, laplace=laplace)
+    source = NominalNoise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, distribution=distribution)
     return source.draw(keys, batch, draw_words(keys, batch))
 
 
@@ -59,29 +63,33 @@ def test_a_constant_attribute_gets_no_noise():
     assert drawn[2].all()
 
 
-@pytest.mark.parametrize("laplace", [False, True])
-def test_scalars_have_the_requested_covariance(laplace):
-    drawn = np.array(noise_of(Batch(N, tuple(scalar(N) for _ in range(3))), laplace=laplace))
+@pytest.mark.parametrize("distribution", Distribution)
+def test_scalars_have_the_requested_covariance(distribution):
+    drawn = np.array(noise_of(Batch(N, tuple(scalar(N) for _ in range(3))), distribution=distribution))
     np.testing.assert_allclose(np.cov(drawn), TARGET, atol=0.004)
     np.testing.assert_allclose(drawn.mean(axis=1), 0, atol=0.005)
     for values in drawn:
-        assert kurtosis(values) == pytest.approx(6 if laplace else 3, abs=0.5)
+        assert kurtosis(values) == pytest.approx(6 if distribution is LAPLACE else 3, abs=0.5)
 
 
 def test_laplace_noise_of_uncorrelated_attributes_is_independent():
     """A common exponential variate would make it dependent, although uncorrelated."""
-    drawn = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=False, laplace=True)
+    drawn = noise_of(
+        Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=False, distribution=LAPLACE
+    )
     assert abs(np.corrcoef(drawn[0] ** 2, drawn[1] ** 2)[0, 1]) < 0.03
-    together = noise_of(Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=True, laplace=True)
+    together = noise_of(
+        Batch(N, (scalar(N), scalar(N))), np.diag(np.diag(SIGMA)[:2]), correlated=True, distribution=LAPLACE
+    )
     assert np.corrcoef(together[0] ** 2, together[1] ** 2)[0, 1] > 0.1
 
 
 @pytest.mark.parametrize("place", [0, 1, 2])
-@pytest.mark.parametrize("laplace", [False, True])
-def test_every_element_has_the_covariance_with_the_scalars(place, laplace):
+@pytest.mark.parametrize("distribution", Distribution)
+def test_every_element_has_the_covariance_with_the_scalars(place, distribution):
     columns = [scalar(N) for _ in range(3)]
     columns[place] = array([2] * N)
-    drawn = noise_of(Batch(N, tuple(columns)), laplace=laplace)
+    drawn = noise_of(Batch(N, tuple(columns)), distribution=distribution)
     for k in (0, 1):
         rows = [values[k::2] if j == place else values for j, values in enumerate(drawn)]
         np.testing.assert_allclose(np.cov(np.array(rows)), TARGET, atol=0.005)
@@ -113,7 +121,7 @@ def test_a_record_does_not_depend_on_the_absent_values_of_others():
     codes = np.array([ABSENT, 0, 0, ABSENT], np.int32)
     mixed = Batch(4, (Column(codes), scalar(4), Column(codes[::-1].copy())))
     keys = PositionKeys(b"secret", "topic", 0, np.arange(4))
-    source = NominalNoise(sigma=SIGMA, alpha=ALPHA, correlated=True, laplace=True)
+    source = NominalNoise(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=LAPLACE)
     together = source.draw(keys, mixed, draw_words(keys, mixed))
     for i in range(4):
         one = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))

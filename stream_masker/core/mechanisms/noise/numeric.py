@@ -111,6 +111,14 @@ class NumericNoise:
         return np.asarray(self.mean[j] + (noisy - self.mean[j]) / np.sqrt(1.0 + alpha))
 
 
+def noise_variant(given: str | None, *, correlated: bool) -> str:
+    """Return a variant of the noise; None stands for that of the nominal noise. Raises ParameterError."""
+    if given is None:
+        return "correlated" if correlated else "uncorrelated"
+    require_one_of("numeric_noise", given, NOISE_VARIANTS)
+    return given
+
+
 def _check_statistics(statistics: NumericStatistics) -> None:
     variances = np.diag(statistics.covariance)
     if not np.isfinite(statistics.mean).all() or not np.isfinite(statistics.covariance).all():

@@ -20,7 +20,7 @@ from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, wi
 from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
 from stream_masker.core.mechanisms.noise.law import DISTRIBUTIONS, Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
-from stream_masker.core.mechanisms.noise.numeric import NOISE_VARIANTS, NumericNoise
+from stream_masker.core.mechanisms.noise.numeric import NumericNoise, noise_variant
 from stream_masker.core.mechanisms.noise.pair import PairMasks
 from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise, values_per_record
@@ -156,7 +156,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             seed=seed,
         )
         self._alpha = options.checked_alpha(alpha, self._attributes + self.numeric_attributes)
-        self._numeric_noise = _checked_variant(numeric_noise, correlated=correlated)
+        self._numeric_noise = noise_variant(numeric_noise, correlated=correlated)
         self._partners = options.partner_indices(reference, pairs, self._taxonomies, correlated=correlated)
         self._correlated = correlated
         self._reference = reference
@@ -386,13 +386,6 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         if self._reference == "pair":
             return _paired_references(batch, j, self._partners[j])
         return np.full(size, prepared.means[j] if self._reference == "mean" else 0, np.int32)
-
-
-def _checked_variant(numeric_noise: str | None, *, correlated: bool) -> str:
-    if numeric_noise is None:
-        return "correlated" if correlated else "uncorrelated"
-    require_one_of("numeric_noise", numeric_noise, NOISE_VARIANTS)
-    return numeric_noise
 
 
 def _paired_references(batch: Batch, j: int, partner: int) -> Int32Array:

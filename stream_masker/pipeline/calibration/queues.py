@@ -6,7 +6,6 @@ samples, and thins them until they fit, so that the window always reaches back a
 
 from __future__ import annotations
 
-import sys
 from collections import Counter, deque
 from dataclasses import dataclass
 from typing import Final, TypeAlias
@@ -20,14 +19,19 @@ NO_TIME: Final = -1
 ROOM_TO_LOWER: Final = 0.75
 """The maximum share of the window that the sample of a lower level may fill when the window changes to that level."""
 
-BlockKey: TypeAlias = tuple[str, int, int, int]
+BlockKey: TypeAlias = int
+"""A number for topic, partition and level, and the first offset in its lowest ``OFFSET_BITS`` bits: smaller than a
+tuple of them."""
+
+OFFSET_BITS: Final = 63
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entry:
     """A block at its offset on the calibration topic. Its counts are those of ``segment`` at ``index``.
 
-    time: milliseconds since the epoch (``effective_time``); key: the same for all blocks that count the same records.
+    time: milliseconds since the epoch (``effective_time``); key: the same for all blocks that count the same records;
+    level: that of the block's stratum, -1 if it counts all records.
     """
 
     offset: int
@@ -36,11 +40,7 @@ class Entry:
     records: int
     segment: Segment
     index: int
-
-    @property
-    def level(self) -> int:
-        """The level of the block's stratum; -1 if it counts all records."""
-        return self.key[3]
+    level: int
 
     def is_older(self, than: float) -> bool:
         """Return whether the block's time is before ``than``, in milliseconds. A block without a time is never
@@ -53,6 +53,7 @@ class BlockStore:
 
     def __init__(self) -> None:
         self._open: dict[int, Segment] = {}
+        self._streams: dict[tuple[str, int, int], int] = {}
 
     def entry(self, offset: int, time: int, block: Block) -> Entry:
         """Store a block, and return its entry."""
@@ -60,8 +61,9 @@ class BlockStore:
         segment = self._open.get(level)
         if segment is None or segment.is_full:
             segment = self._open[level] = Segment()
-        key = sys.intern(block.topic), block.partition, block.first_offset, level
-        return Entry(offset, time, key, block.original.records, segment, segment.add(block))
+        stream = self._streams.setdefault((block.topic, block.partition, level), len(self._streams))
+        key = stream << OFFSET_BITS | block.first_offset
+        return Entry(offset, time, key, block.original.records, segment, segment.add(block), level)
 
 
 class BlockQueue:

@@ -28,6 +28,12 @@ SEGMENT_BLOCKS: Final = 128
 SEGMENT_ENTRIES: Final = 10_000
 """A segment with this number of counted values and pairs is full. A large block has a segment of its own."""
 
+DISTANCES: Final = [1, 2]
+"""The fields of ``Distortion`` that are sums of distances."""
+
+NUMBERS: Final = [0, 3, 4, 5]
+"""The fields of ``Distortion`` that are numbers of values."""
+
 Integers = NDArray[np.integer[Any]]
 """Integers of the smallest unsigned type that holds them."""
 
@@ -36,13 +42,15 @@ Integers = NDArray[np.integer[Any]]
 class SparseColumn:
     """The counts of one attribute, or of one pair of attributes, in n blocks, one block after another.
 
-    keys, counts, key_bits: those of ``SparseCounts``; sizes: (n,) the number of keys of each block; has_bits: (n,)
-    whether the noise keys of a block are known; present: (n,) whether a block has these counts at all.
+    keys, counts, key_bits: those of ``SparseCounts``; if all keys of a block have the same bits, as those of one record
+    do, key_bits is (n,) and shared is True; sizes: (n,) the number of keys of each block; has_bits: (n,) whether the
+    noise keys of a block are known; present: (n,) whether a block has these counts at all.
     """
 
-    keys: Int64Array
+    keys: Integers
     counts: Integers
     key_bits: UInt64Array | None
+    shared: bool
     sizes: Integers
     has_bits: BoolArray
     present: BoolArray
@@ -52,12 +60,15 @@ class SparseColumn:
         """Return the column of n blocks; None for a block without these counts."""
         found = [part for part in parts if part is not None]
         has_bits = np.array([part is not None and part.key_bits is not None for part in parts])
-        bits = [np.zeros(part.keys.size, np.uint64) if part.key_bits is None else part.key_bits for part in found]
+        sizes = np.array([0 if part is None else part.keys.size for part in parts])
+        each = [np.zeros(part.keys.size, np.uint64) if part.key_bits is None else part.key_bits for part in found]
+        bits, shared = _without_repeats(np.concatenate(each), sizes)
         return cls(
-            np.concatenate([part.keys for part in found]),
+            _smallest(np.concatenate([part.keys for part in found])),
             _smallest(np.concatenate([part.counts for part in found])),
-            np.concatenate(bits) if has_bits.any() else None,
-            _smallest(np.array([0 if part is None else part.keys.size for part in parts])),
+            bits if has_bits.any() else None,
+            shared,
+            _smallest(sizes),
             has_bits,
             np.array([part is not None for part in parts]),
         )
@@ -65,8 +76,12 @@ class SparseColumn:
     def rows(self, chosen: BoolArray) -> tuple[Int64Array, Int64Array, UInt64Array | None]:
         """Return keys, counts and key bits of some blocks; ``chosen``: (n,). The bits are None if none are known."""
         rows = np.repeat(chosen, self.sizes)
-        bits = self.key_bits[rows] if self.key_bits is not None and (self.has_bits & chosen).any() else None
-        return self.keys[rows], self.counts[rows].astype(np.int64), bits
+        return self.keys[rows].astype(np.int64), self.counts[rows].astype(np.int64), self._bits(chosen, rows)
+
+    def _bits(self, chosen: BoolArray, rows: BoolArray) -> UInt64Array | None:
+        if self.key_bits is None or not (self.has_bits & chosen).any():
+            return None
+        return np.repeat(self.key_bits[chosen], self.sizes[chosen]) if self.shared else self.key_bits[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +120,14 @@ class CountColumns:
 class BlockColumns:
     """What a window needs of n blocks.
 
-    distortions: (n, attributes, fields of ``Distortion``); styles: (n, attributes, traits), of no meaning where
-    ``has_styles`` is False; unchanged: (n,).
+    distances: (n, attributes, ``DISTANCES``) and numbers: (n, attributes, ``NUMBERS``), fields of ``Distortion``;
+    styles: (n, attributes, traits), of no meaning where ``has_styles`` is False; unchanged: (n,).
     """
 
     original: CountColumns
     masked: CountColumns
-    distortions: Float64Array
+    distances: Float64Array
+    numbers: Integers
     styles: Integers
     has_styles: BoolArray
     unchanged: Integers
@@ -120,14 +136,23 @@ class BlockColumns:
     def of(cls, blocks: Sequence[Block]) -> BlockColumns:
         """Return the columns of n blocks of the same attributes, at least one."""
         none = (StyleCounts(),) * len(blocks[0].distortions)
+        distortions = np.array([[astuple(one) for one in block.distortions] for block in blocks], np.float64)
         return cls(
             CountColumns.of([block.original for block in blocks]),
             CountColumns.of([block.masked for block in blocks]),
-            np.array([[astuple(one) for one in block.distortions] for block in blocks], np.float64),
+            distortions[..., DISTANCES],
+            _smallest(distortions[..., NUMBERS].astype(np.int64)),
             _smallest(np.array([[astuple(one) for one in block.styles or none] for block in blocks], np.int64)),
             np.array([bool(block.styles) for block in blocks]),
             _smallest(np.array([block.unchanged for block in blocks])),
         )
+
+    def distortions(self, chosen: BoolArray) -> Float64Array:
+        """Return (m, attributes, fields) distortions of some blocks."""
+        distances = self.distances[chosen]
+        rows = np.empty((*distances.shape[:2], len(DISTANCES) + len(NUMBERS)))
+        rows[..., DISTANCES], rows[..., NUMBERS] = distances, self.numbers[chosen]
+        return rows
 
     def style_totals(self, chosen: BoolArray) -> tuple[StyleCounts, ...]:
         """Return the sum over some blocks for each attribute; empty if none of them counts styles."""
@@ -188,13 +213,12 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
 def _total(parts: Sequence[tuple[SparseColumn, BoolArray]]) -> SparseCounts:
     """Return the sum over some blocks of each column."""
     rows = [column.rows(chosen) for column, chosen in parts]
-    known = any(bits is not None for _, _, bits in rows)
-    bits = [np.zeros(keys.size, np.uint64) if bits is None else bits for keys, _, bits in rows] if known else None
-    return sum_by_key(
-        np.concatenate([keys for keys, _, _ in rows]),
-        np.concatenate([counts for _, counts, _ in rows]),
-        None if bits is None else np.concatenate(bits),
-    )
+    keys, counts = (np.concatenate([row[i] for row in rows]) for i in (0, 1))
+    if all(bits is None for _, _, bits in rows):
+        return sum_by_key(keys, counts)
+    bits = [np.zeros(found.size, np.uint64) if known is None else known for found, _, known in rows]
+    rows.clear()
+    return sum_by_key(keys, counts, np.concatenate(bits))
 
 
 def distortion_totals(rows: Float64Array) -> tuple[Distortion, ...]:
@@ -218,6 +242,14 @@ def _stacked(parts: Sequence[Moments | None]) -> Moments | None:
         return None
     found = [part for part in parts if part is not None]
     return Moments(*(np.stack([getattr(part, name) for part in found]) for name in ("count", "mean", "products")))
+
+
+def _without_repeats(bits: UInt64Array, sizes: Int64Array) -> tuple[UInt64Array, bool]:
+    """Return the bits of n blocks once for each block, and True, if they are the same for all keys of each block."""
+    firsts = np.zeros(len(sizes), np.uint64)
+    firsts[sizes > 0] = bits[(np.cumsum(sizes) - sizes)[sizes > 0]]
+    shared = np.array_equal(np.repeat(firsts, sizes), bits)
+    return (firsts, True) if shared else (bits, False)
 
 
 def _smallest(numbers: Int64Array) -> Integers:

@@ -153,7 +153,7 @@ class Window:
     @property
     def distortions(self) -> tuple[Distortion, ...]:
         """The distortion of each attribute."""
-        rows = np.concatenate([part.columns.distortions[part.chosen] for part in self.parts])
+        rows = np.concatenate([part.columns.distortions(part.chosen) for part in self.parts])
         positions = np.concatenate([part.positions for part in self.parts])
         return distortion_totals(rows[np.argsort(positions)])
 

@@ -117,7 +117,7 @@ def test_a_window_is_the_sample_of_one_level_of_all_runs_within_its_age(topic: l
         assert window.records <= BOUNDS.window_records
         assert all(entry.level >= level for entry in entries)
         latest = max(time for offset, time, _ in topic if offset <= window.range.last)
-        first = entries[0].key[2]
+        first = entries[0].key % 2**63
         expected = [o for o, time, b in topic if o <= window.range.last and b.first_offset >= first and b.stratum]
         missing = {o for o in expected if topic[o][2].stratum.level >= level} - {entry.offset for entry in entries}
         assert all(topic[o][2].stratum.start > level or latest - topic[o][1] > 20_000 for o in missing)

@@ -20,7 +20,7 @@ from stream_masker.pipeline.wire.statistics import BlockRange
 
 CONCEPTS = 1000
 SIZES = (CONCEPTS, CONCEPTS)
-BYTES_OF_A_BLOCK = 1_500
+BYTES_OF_A_BLOCK = 400
 """The bound on the memory of a block of one record with two attributes. Before segments it took 9 kB."""
 
 

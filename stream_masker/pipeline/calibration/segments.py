@@ -28,10 +28,10 @@ SEGMENT_BLOCKS: Final = 128
 SEGMENT_ENTRIES: Final = 10_000
 """A segment with this number of counted values and pairs is full. A large block has a segment of its own."""
 
-DISTANCES: Final = [1, 2]
+DISTANCE_FIELDS: Final = [1, 2]
 """The fields of ``Distortion`` that are sums of distances."""
 
-NUMBERS: Final = [0, 3, 4, 5]
+NUMBER_FIELDS: Final = [0, 3, 4, 5]
 """The fields of ``Distortion`` that are numbers of values."""
 
 Integers = NDArray[np.integer[Any]]
@@ -120,8 +120,8 @@ class CountColumns:
 class BlockColumns:
     """What a window needs of n blocks.
 
-    distances: (n, attributes, ``DISTANCES``) and numbers: (n, attributes, ``NUMBERS``), fields of ``Distortion``;
-    styles: (n, attributes, traits), of no meaning where ``has_styles`` is False; unchanged: (n,).
+    distances: (n, attributes, ``DISTANCE_FIELDS``) and numbers: (n, attributes, ``NUMBER_FIELDS``), fields of
+    ``Distortion``; styles: (n, attributes, traits), of no meaning where ``has_styles`` is False; unchanged: (n,).
     """
 
     original: CountColumns
@@ -140,8 +140,8 @@ class BlockColumns:
         return cls(
             CountColumns.of([block.original for block in blocks]),
             CountColumns.of([block.masked for block in blocks]),
-            distortions[..., DISTANCES],
-            _smallest(distortions[..., NUMBERS].astype(np.int64)),
+            distortions[..., DISTANCE_FIELDS],
+            _smallest(distortions[..., NUMBER_FIELDS].astype(np.int64)),
             _smallest(np.array([[astuple(one) for one in block.styles or none] for block in blocks], np.int64)),
             np.array([bool(block.styles) for block in blocks]),
             _smallest(np.array([block.unchanged for block in blocks])),
@@ -150,8 +150,8 @@ class BlockColumns:
     def distortions(self, chosen: BoolArray) -> Float64Array:
         """Return (m, attributes, fields) distortions of some blocks."""
         distances = self.distances[chosen]
-        rows = np.empty((*distances.shape[:2], len(DISTANCES) + len(NUMBERS)))
-        rows[..., DISTANCES], rows[..., NUMBERS] = distances, self.numbers[chosen]
+        rows = np.empty((*distances.shape[:2], len(DISTANCE_FIELDS) + len(NUMBER_FIELDS)))
+        rows[..., DISTANCE_FIELDS], rows[..., NUMBER_FIELDS] = distances, self.numbers[chosen]
         return rows
 
     def style_totals(self, chosen: BoolArray) -> tuple[StyleCounts, ...]:

@@ -21,9 +21,9 @@ from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
-from stream_masker.core.mechanisms.transport.field.channel import FieldChannel
-from stream_masker.core.mechanisms.transport.field.disclosure import FieldRisk
-from stream_masker.core.mechanisms.transport.field.solver import solve as solve_field
+from stream_masker.core.mechanisms.transport.kernel import design
+from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.risk.measures import (
@@ -60,10 +60,10 @@ __all__ = [
     "EXIT_CODES",
     "MECHANISMS",
     "AttributeUtility",
+    "Caps",
     "Distance",
+    "Edge",
     "Exponential",
-    "FieldChannel",
-    "FieldRisk",
     "LogTaxonomic",
     "MethodCard",
     "NominalNoise",
@@ -86,6 +86,7 @@ __all__ = [
     "conditional_entropy",
     "confident_share",
     "configuration_schema",
+    "design",
     "differential_epsilon",
     "distance_correlation",
     "distance_covariance",
@@ -107,7 +108,6 @@ __all__ = [
     "replacer",
     "semantic_mean",
     "semantic_variance",
-    "solve_field",
     "stay_probability",
     "sum_of_squared_errors",
     "vulnerability",

@@ -115,7 +115,7 @@ def test_numbers_and_groups(kind):
 
 def test_equal_keys_have_equal_masks():
     frame = pl.DataFrame({"code": ["A1"] * 20 + ["B1"] * 20, "patient": [*["p"] * 20, *range(20)]}, strict=False)
-    masked = mask_frame(frame, {"code": TAU}, keep=[], key="patient", seed=SEED)["code"].to_list()
+    masked = mask_frame(frame, {"code": TAU}, keep=[], key="patient", least=1, seed=SEED)["code"].to_list()
     assert len(set(masked[:20])) == 1
     assert len(set(masked[20:])) > 1
 

@@ -187,8 +187,8 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     both = sum(before["a"] == after["a"] and before["b"] == after["b"] for before, after in pairs) / 120
     assert 0 < both <= min(same.values()) < 1
     shares = f"unchanged: a {same['a']:.1%}, b {same['b']:.1%}, whole records {both:.1%}"
-    default = "mechanism: semantic_transport (target alpha 0.3 of a, 0.3 of b); the default"
-    assert done.stderr.splitlines()[-3:-1] == [shares, default]
+    default = "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default"
+    assert done.stderr.splitlines()[-2:] == [shares, default]
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])

@@ -53,7 +53,7 @@ def config(tmp_path):
 def test_three_attributes_and_an_array_are_masked_with_each_target(tmp_path, config, kind):
     source = write(tmp_path / "in.jsonl", events())
     done = run("mask", "-c", config(**{kind: TARGETS[kind]}), source, tmp_path / "out.jsonl")
-    assert f"mechanism: semantic_transport (target {kind} {TARGETS[kind]})" in done.stderr
+    assert f"mechanism: semantic_transport (target {kind} {TARGETS[kind]:g})" in done.stderr
     after, before = read(tmp_path / "out.jsonl"), [orjson.loads(line) for line in events()]
     assert [record["id"] for record in after] == list(range(1500))
     assert [len(record["others"]) for record in after] == [len(record["others"]) for record in before]
@@ -67,4 +67,4 @@ def test_a_target_out_of_reach_stops_with_the_range(tmp_path, config, kind, leve
     source = write(tmp_path / "in.jsonl", events())
     done = run("mask", "-c", config(**{kind: level}), source, tmp_path / "out.jsonl", code=1)
     assert f"target {kind}" in done.stderr
-    assert "cannot be met: this window allows" in done.stderr
+    assert "this window allows" in done.stderr

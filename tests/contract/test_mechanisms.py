@@ -45,7 +45,8 @@ def tau(request):
 @pytest.fixture
 def make(kind, tau):
     def create(seed=SEED, attributes=("principal", "secondary")) -> Mechanism:
-        return kind(dict.fromkeys(attributes, tau), seed=seed)
+        options = {"least": 1} if kind.name == "semantic_transport" else {}
+        return kind(dict.fromkeys(attributes, tau), **options, seed=seed)
 
     return create
 

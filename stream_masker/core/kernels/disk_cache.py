@@ -76,8 +76,8 @@ class KernelCache:
         except UntrustedCodeError as error:
             _refuse(str(error))
             return None
-        except (OSError, EOFError, pickle.UnpicklingError):
-            return None
+        except (OSError, EOFError, pickle.UnpicklingError, ImportError, AttributeError):
+            return None  # the latter two: a class of its arguments has another name since
         return (
             restored_part(target_context, *content)
             if self._is_part

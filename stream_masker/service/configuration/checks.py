@@ -135,12 +135,15 @@ def sufficient_alpha(configuration: Configuration) -> Problems:
 
 
 def one_target(configuration: Configuration) -> Problems:
-    """A transport has exactly one target."""
+    """A transport has at most one target, and something to meet."""
     target = getattr(configuration.mechanism, "target", None)
-    if isinstance(target, TransportTarget) and len(target.given) != 1:
-        given = " and ".join(target.given) or "nothing"
-        options = join_options(list(TransportTarget.model_fields))
-        yield ("mechanism", "target"), f"{given} is given: use exactly one of {options}"
+    if not isinstance(target, TransportTarget):
+        return
+    if len(target.given) > 1:
+        options = join_options(["alpha", "rmse", "vulnerability", "epsilon"])
+        yield ("mechanism", "target"), f"{' and '.join(target.given)} are given: use only one of {options}"
+    elif not target.model_dump(exclude_none=True):
+        yield ("mechanism", "target"), f"nothing is given: use {join_options(list(TransportTarget.model_fields))}"
 
 
 def _alpha_source(attribute: AnyAttributeSection) -> str | None:

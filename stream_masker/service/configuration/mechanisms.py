@@ -270,8 +270,21 @@ TransportLevel: TypeAlias = Annotated[float, Field(gt=0, le=10, allow_inf_nan=Fa
 TransportDistance: TypeAlias = Annotated[float, Field(ge=0.001, le=1, allow_inf_nan=False)]
 
 
+Certainty: TypeAlias = Annotated[float, Field(ge=0.01, le=1, allow_inf_nan=False)]
+
+
+class SensitiveGroup(Section):
+    """The limit of a sensitive group of one's own."""
+
+    limit: Certainty = Field(
+        description="The greatest probability of the group given any masked record; from 0.01 to 1."
+    )
+    roots: list[NonEmptyText] = Field(min_length=1, description="Its concepts; their descendants belong to it, too.")
+
+
 class TransportTarget(Section):
-    """The target of a transport: exactly one of these."""
+    """The target of a transport: one of `alpha`, `rmse`, `vulnerability` and `epsilon`, and the limits of what any
+    masked record tells; these alone stand for an alpha of 1."""
 
     alpha: TransportLevel | dict[NameText, TransportLevel] | SkipJsonSchema[None] = Field(
         default=None,
@@ -294,11 +307,23 @@ class TransportTarget(Section):
         "attributes: an upper bound for records with one value of each attribute, to which each further element of an "
         "array adds its own.",
     )
+    certainty: Certainty | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The greatest probability of a value given any masked record, for everybody who knows all but the "
+        "secret and whose prior is the window's law; a value that is more frequent may stay so. From 0.01 to 1.",
+    )
+    sensitive: dict[NameText, Certainty | SensitiveGroup] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The same for groups of concepts: a limit by the name of a built-in list (`hiv`, "
+        "`mental_disorders`, `substance_use`, `pregnancy_and_abortion`, `sexually_transmitted_infections`, `abuse`), "
+        "or its `limit` and `roots` by a name of one's own.",
+    )
 
     @property
     def given(self) -> list[str]:
-        """The names of the targets that are given."""
-        return [name for name in type(self).model_fields if getattr(self, name) is not None]
+        """The names of the targets that are given, of which there may be one."""
+        names = ("alpha", "rmse", "vulnerability", "epsilon")
+        return [name for name in names if getattr(self, name) is not None]
 
 
 class SemanticTransportSection(MechanismSection):
@@ -306,10 +331,15 @@ class SemanticTransportSection(MechanismSection):
 
     name: Literal["semantic_transport"] = Field(default="semantic_transport", description="The masking mechanism.")
     target: TransportTarget | SkipJsonSchema[None] = Field(
-        default=None, description="What the transport has to meet. Default: the `alpha` of each attribute."
+        default=None,
+        description="What the transport has to meet. Default: an `alpha` of 1 and a `certainty` of 0.5; if an "
+        "attribute has an `alpha`, the `alpha` of each attribute, without a `certainty`. A group of `sensitive` has a "
+        "limit, or a `limit` and its `roots`.",
     )
     least: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
-        default=1, description="The minimum number of records of the window that a masked tuple must have; at least 1."
+        default=2,
+        description="The minimum number of different noise keys, such as patients, that a masked tuple must have in "
+        "the window, or of records without a noise key; at least 1.",
     )
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 

@@ -26,6 +26,7 @@ def components(tmp_path: Path) -> CalibratorComponents:
         "noise_key": "position",
         "internal_topics": {"encryption": False},
         "publication": {"min_records": 1},
+        "mechanism": {"target": {"alpha": 0.3}, "least": 1},
         "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
     }
     (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))

@@ -26,6 +26,10 @@ FAR_FUTURE = 1e12
 """Seconds: any time limit has passed."""
 
 
+FEW_RECORDS = {"target": {"alpha": 0.3}, "least": 1}
+"""What lets transport mask windows of a few records."""
+
+
 def bench_with(folder: Path, mechanism: str = "semantic_transport", **publication: Any) -> SessionBench:
     (folder / "ontology.csv").write_text(ONTOLOGY)
     (folder / "secret").write_bytes(b"the secret of all processes")
@@ -37,7 +41,10 @@ def bench_with(folder: Path, mechanism: str = "semantic_transport", **publicatio
         "noise_key": "position",
         "calibration": {"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
         "secret": {"file": "secret"},
-        "mechanism": {"name": mechanism},
+        "mechanism": {
+            "name": mechanism,
+            **({"target": {"alpha": 0.3}, "least": 1} if mechanism == "semantic_transport" else {}),
+        },
         "publication": publication,
     }
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))

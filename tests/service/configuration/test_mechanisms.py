@@ -80,7 +80,7 @@ def test_hash_covers_groups_of_group_mechanisms(parse):
 def test_only_noise_is_to_increase_the_variance(parse):
     """Semantic transport keeps sVar, and α is only its target."""
     transport = parse(mechanism={"name": "semantic_transport"})
-    assert noise_levels(transport) == {"principal": 0.3, "secondary": 0.3}
+    assert noise_levels(transport) == {"principal": 0.0, "secondary": 0.0}
     assert variance_growth(transport) == {"principal": 0.0, "secondary": 0.0}
     assert variance_growth(parse()) == {"principal": 0.3, "secondary": 0.3}
 

@@ -1,192 +1,208 @@
-"""The fit of a transport to a window's counts: the search for λ, and the error if a target cannot be met."""
+"""The fit of a transport to a window's counts, and the errors if a target cannot be met."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transport import disclosure
-from stream_masker.core.mechanisms.transport.fit import Fit
-from stream_masker.core.mechanisms.transport.search import (
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
+from stream_masker.core.mechanisms.transport.fit import Fit, costs_of
+from stream_masker.core.mechanisms.transport.kernel import Levels, leveled
+from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.scaling.search import (
+    EXPONENT_LOGS,
     FACTOR_ERROR,
-    MAX_SHARPNESS,
-    MIN_SHARPNESS,
     TARGET_ERROR,
-    Measure,
+    Measured,
+    OutOfRangeError,
+    Solved,
+    meet_from_below,
     meet_means,
-    meet_measure,
+    solve,
 )
-from stream_masker.core.mechanisms.transport.solver import (
-    MARGINAL_ERROR,
-    ROUGH_ERROR,
-    Problem,
-    Scaling,
-    balance,
-    mean_squares,
-)
-from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.mechanisms.transport.scaling.solver import MARGINAL_ERROR, Problem, Start, columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
-MAX_NOISE = 0.95
+MAX_NOISE = 0.995
 """The greatest noise of a given α, as a share of the mean squared distances of independent records.
 
 α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
 """
+MAX_POLISHES = 5
+"""How often a solution is checked, each time after rounds to a third of the error."""
+
+Squares = tuple[Float64Matrix, Float64Matrix]
+CapPair = tuple[Caps, Caps]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Goal:
-    """What a fit of one or two attributes has to meet.
+    """What a fit of one or two attributes has to meet, and for which window.
 
-    * ``names``: the attributes. ``wanted``: (2,) the mean squared distances, NaN without a second attribute.
-    * ``target``: the configured target. ``least``: the least count of a tuple that is written.
+    * ``names``: the attributes. ``wanted``: (n,) their mean squared distances. ``target``: the configured target.
+    * ``limits``, ``fitting``: of both attributes, what no posterior may exceed, and the lower limits for fitting.
+    * ``table``, ``counts``, ``written``: the tuples of the window, their rows, and which of them may be written.
+    * ``squares``: (k, k) sd² of both attributes. ``levels``: those of their kernels.
     """
 
     names: tuple[str, ...]
     wanted: Float64Array
     target: Target
-    least: int
+    limits: CapPair
+    fitting: CapPair
+    table: Table
+    counts: Int64Array
+    written: BoolArray
+    squares: Squares
+    levels: tuple[Levels, Levels]
+
+    @property
+    def problem(self) -> Problem:
+        """The problem with the limits for fitting."""
+        law = self.counts / self.counts.sum()
+        return Problem(self.table, law, self.written, costs_of(self.levels, self.squares), self.fitting)
+
+    def sharpened(self, factor: float) -> Goal:
+        """Return the goal with kernels of other λ, which are leveled anew."""
+        law = self.counts / self.counts.sum()
+        places = zip((self.table.rows, self.table.columns), self.table.shape, strict=True)
+        laws = (np.bincount(which, law, size).astype(np.float64) for which, size in places)
+        each = zip(self.levels, laws, self.squares, strict=True)
+        first, second = (
+            levels if len(squares) == 1 else leveled(given, squares, factor * levels.sharpness)
+            for levels, given, squares in each
+        )
+        return replace(self, levels=(first, second))
 
 
-def fit(
-    goal: Goal,
-    table: Table,
-    counts: Int64Array,
-    squares: tuple[Float64Matrix, Float64Matrix],
-    *,
-    extra: Float64Matrix | None = None,
-    start: Scaling | None = None,
-) -> Fit:
-    """Fit a transport. Raises StatisticsError if no tuple may be written or the target cannot be met."""
-    problem = problem_of(goal, table, counts, squares, extra=extra)
-    scaling = _by_distance(goal, problem, start) if goal.target.by_distance else _by_measure(goal, problem, start)
-    return Fit.of(problem, counts, scaling)
+def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Fit:
+    """Fit a transport. Raises StatisticsError if the target cannot be met.
+
+    ``start``: the exponents, and the solution, of a similar problem.
+    """
+    if goal.target.by_distance:
+        return checked(goal, _by_distance(goal, start))
+    return checked(*_by_measure(goal))
 
 
-def problem_of(
-    goal: Goal,
-    table: Table,
-    counts: Int64Array,
-    squares: tuple[Float64Matrix, Float64Matrix],
-    *,
-    extra: Float64Matrix | None = None,
-) -> Problem:
-    """Return the problem of a window's counts. Raises StatisticsError if no tuple may be written."""
-    problem = Problem(table, counts / counts.sum(), counts >= goal.least, squares, goal.target.power, extra)
-    _check_written(goal, problem)
-    return problem
+def checked(goal: Goal, solved: Solved) -> Fit:
+    """Return the fit of a solution, with more rounds where a posterior exceeds its limit for any masked record.
+
+    Raises StatisticsError if one still does.
+    """
+    tolerance, problem = MARGINAL_ERROR, goal.problem
+    for _ in range(MAX_POLISHES):
+        result = Fit.of(problem, goal.counts, goal.levels, solved.scaling)
+        published, scaling = result.solution(goal.squares, goal.limits)
+        sides = zip((True, False), goal.squares, goal.names, strict=False)
+        columns = [columns_of(published, scaling, each, first=first) for first, each, _ in sides]
+        if max(float(each.excess.max()) for each in columns) <= 0.0:
+            return replace(result, changed=np.array([*(each.changed for each in columns), 0.0])[:2])
+        tolerance /= 3.0
+        solved = solve(problem, goal.squares, solved.scaling.exponents, solved.start, tolerance)
+    raise StatisticsError(_unreachable(goal, solved))
 
 
-def _check_written(goal: Goal, problem: Problem) -> None:
-    if np.count_nonzero(problem.written) < 2:
+def check_written(name: str, written: BoolArray) -> None:
+    """Raise StatisticsError if fewer than two values of an attribute may be written."""
+    if np.count_nonzero(written) < 2:
         raise StatisticsError(
-            f"fewer than two different values of {' and '.join(goal.names)} occur in at least {goal.least} records of "
-            "the window, so nothing could be masked: use a smaller least, or calibrate on more records"
+            f"{name}: fewer than two different values may be written, because too few records of the window share "
+            "them, so nothing could be masked: use a smaller least, or calibrate on more records"
         )
 
 
-def _by_distance(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
-    wanted = np.minimum(goal.wanted, _greatest_noise(problem)) if goal.target.kind == "alpha" else goal.wanted
-    if problem.extra is not None:
-        _check_reach(goal, problem, wanted)
-    found = meet_means(problem, wanted, start)
-    if found is None and start is not None:
-        found = meet_means(problem, wanted, None)
-    if found is None and (goal.target.kind == "alpha" or np.isnan(wanted).any()):
-        found = _at_least(problem, wanted)
-    if found is None:
-        raise StatisticsError(_unreachable_distance(goal, problem))
-    return found
+def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Solved:
+    problem = goal.problem
+    solved, met = meet_means(problem, goal.squares, goal.wanted, start)
+    if not met and start is not None:
+        solved, met = meet_means(problem, goal.squares, goal.wanted, None)
+    if met:
+        return solved
+    at_least = _at_least(goal, problem, solved) if goal.target.kind == "alpha" or problem.lone else None
+    if at_least is None or (goal.target.limited and goal.target.kind != "alpha"):
+        raise StatisticsError(_unreachable(goal, at_least or solved))
+    return at_least
 
 
-def _at_least(problem: Problem, wanted: Float64Array) -> Scaling | None:
+def _free(goal: Goal) -> Problem:
+    """Return the problem without limits."""
+    first, second = goal.table.shape
+    return replace(goal.problem, limits=(Caps.none(first), Caps.none(second)))
+
+
+def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
     """Return the transport with the least noise that moves each attribute by ``wanted`` or more; None if none does.
 
-    Both mean squared distances of a pair cannot be met at once if one attribute nearly determines the other. λ has the
-    ratios of 1 / ``wanted``. For a single attribute, the search by ``meet_means`` may fail where the mean squared
-    distance hardly depends on λ; this one does not.
+    Values move farther than a given α asks for where the limits force them to, where one attribute of a pair nearly
+    determines the other, and where most tuples are too rare to be written: then it is ``near``, the nearest solution.
     """
-    active = ~np.isnan(wanted)
-    profile = np.where(active, np.nanmin(wanted) / wanted, 0.0)
-    found, low, high = None, np.log(MIN_SHARPNESS), np.log(MAX_SHARPNESS)
-    while high - low > TARGET_ERROR:
-        point = (low + high) / 2.0
-        scaling = balance(problem, np.exp(point) * profile, None, MARGINAL_ERROR)
-        if (mean_squares(problem, scaling)[active] >= wanted[active]).all():
-            found, low = scaling, point
-        else:
-            high = point
-    return found
+
+    def measure(exponent: float, near: Solved | None) -> Measured[Solved]:
+        solved = solve(problem, goal.squares, np.full(2, exponent), near and near.start)
+        return Measured(float((goal.wanted / solved.moved).max()) if solved.met else np.inf, solved)
+
+    try:
+        return meet_from_below(measure, 1.0, TARGET_ERROR, 1.0)[1]
+    except OutOfRangeError as error:
+        if error.greatest > 1.0:
+            return None
+        enough = near.met and (near.moved >= goal.wanted).all()
+        return near if enough else solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
 
 
-def _greatest_noise(problem: Problem) -> Float64Array:
-    """Return (2,) the greatest noise of a given α for each attribute (``greatest_noise``)."""
-    table, written = problem.table, np.where(problem.written, problem.law, 0.0)
-    means = []
-    for places, squares in zip((table.rows, table.columns), problem.squares, strict=True):
-        before, after = (np.bincount(places, law, len(squares)) for law in (problem.law, written))
-        means.append(greatest_noise(before.astype(np.float64), after.astype(np.float64), squares))
-    return np.array(means)
+def _unreachable(goal: Goal, solved: Solved) -> str:
+    """Return the message for a target that a window does not allow; ``solved``: the nearest solution."""
+    if goal.target.limited and solved.met:
+        ratio = float((solved.moved / goal.wanted).max())
+        instead = f"RMSE of {np.sqrt(max(ratio, 1.0) * goal.wanted.max()):.3f}"
+        limits = [f"certainty={goal.target.certainty:g}"] if goal.target.certainty is not None else []
+        limits += [f"sensitive {name}={each.limit:g}" for name, each in goal.target.sensitive.items()]
+        free = meet_means(_free(goal), goal.squares, goal.wanted, None)[0]
+        greatest = max(each.certainty for each in free.columns)
+        return (
+            f"{' and '.join(goal.names)}: {', '.join(limits)} cannot be met at this distance: use an {instead} or "
+            f"more, or limits of {np.ceil(100.0 * greatest) / 100.0:g} or more"
+        )
+    ranges = [
+        f"{name} {np.sqrt(moved):.3f} (wanted: {np.sqrt(wanted):.3f})"
+        for name, moved, wanted in zip(goal.names, solved.moved, goal.wanted, strict=True)
+    ]
+    return f"target {goal.target.kind} cannot be met: the nearest RMSE that this window allows is {', '.join(ranges)}"
 
 
-def greatest_noise(before: Float64Array, after: Float64Array, squares: Float64Matrix) -> float:
+def _by_measure(goal: Goal) -> tuple[Goal, Solved]:
+    """Return a solution that meets a vulnerability or an ε, and its goal.
+
+    For an ε the kernels are raised to a power; for a vulnerability they are leveled anew.
+    """
+    target = goal.target
+    tolerance = FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
+
+    def measure(factor: float, near: tuple[Goal, Solved] | None) -> Measured[tuple[Goal, Solved]]:
+        before = near and near[1].start
+        if target.kind == "epsilon":
+            solved = solve(goal.problem, goal.squares, np.full(2, factor), before)
+            value = epsilon_of_record(goal.problem, solved.scaling) if solved.met else np.inf
+            return Measured(value, (goal, solved))
+        sharp = goal.sharpened(factor)
+        solved = solve(sharp.problem, goal.squares, np.ones(2), before)
+        return Measured(max(c.vulnerability for c in solved.columns) if solved.met else np.inf, (sharp, solved))
+
+    try:
+        return meet_from_below(measure, target.level, tolerance, 1.0)[1]
+    except OutOfRangeError as error:
+        raise target.out_of_range(error.least, error.greatest) from None
+
+
+def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
     """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
 
-    * ``before``, ``after``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
+    * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
     """
-    masks = after.sum()
-    return MAX_NOISE * float(before @ squares @ after / masks) if masks > 0.0 else 0.0
-
-
-def _check_reach(goal: Goal, problem: Problem, wanted: Float64Array) -> None:
-    """Raise StatisticsError if additional exponents allow no λ at which the first attribute moves far enough."""
-    greatest = _range_of(problem, wanted, MIN_SHARPNESS)[0]
-    if not greatest > wanted[0]:
-        raise StatisticsError(
-            f"target {goal.target.kind} cannot be met: this window allows an RMSE of {goal.names[0]} of at most "
-            f"{np.sqrt(greatest):.3f} (wanted: {np.sqrt(wanted[0]):.3f})"
-        )
-
-
-def _range_of(problem: Problem, wanted: Float64Array, sharpness: float) -> Float64Array:
-    """Return (2,) the mean squared distances at one end of λ of all attributes for which ``wanted`` is given."""
-    given = np.where(np.isnan(wanted), 0.0, sharpness)
-    return mean_squares(problem, balance(problem, given, None, ROUGH_ERROR))
-
-
-def _unreachable_distance(goal: Goal, problem: Problem) -> str:
-    ends = [np.sqrt(_range_of(problem, goal.wanted, end)) for end in (MAX_SHARPNESS, MIN_SHARPNESS)]
-    ranges = [
-        f"{name} from {ends[0][j]:.3f} to {ends[1][j]:.3f} (wanted: {np.sqrt(goal.wanted[j]):.3f})"
-        for j, name in enumerate(goal.names)
-    ]
-    return f"target {goal.target.kind} cannot be met: this window allows an RMSE of {', '.join(ranges)}"
-
-
-def measure_of(target: Target) -> Measure:
-    """Return the measure that a target of whole records fixes."""
-    if target.kind == "epsilon":
-        return disclosure.epsilon_of_record
-    return _greatest_vulnerability
-
-
-def _greatest_vulnerability(problem: Problem, scaling: Scaling) -> float:
-    return float(disclosure.vulnerabilities(problem, scaling)[: _attributes(problem)].max())
-
-
-def _attributes(problem: Problem) -> int:
-    """Return the number of attributes of a problem; a second one of a single value does not count."""
-    return 1 if problem.table.shape[1] == 1 else 2
-
-
-def _by_measure(goal: Goal, problem: Problem, start: Scaling | None) -> Scaling:
-    wanted = goal.target.level
-    tolerance = FACTOR_ERROR * (wanted if goal.target.kind == "epsilon" else 1.0)
-    profile = np.nan_to_num(1.0 / goal.wanted, nan=0.0)
-    found = meet_measure(problem, profile / profile.max(), measure_of(goal.target), wanted, tolerance, start)
-    if isinstance(found, Scaling):
-        return found
-    raise goal.target.out_of_range(*found)
+    masks = written.sum()
+    return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0

@@ -16,7 +16,7 @@ from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.reading import read_model
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
 from stream_masker.core.mechanisms.transport.sampling import masked_sums
-from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
 from stream_masker.core.mechanisms.transport.values import SquareDistances
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
@@ -36,60 +36,56 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 
 
 class SemanticTransport(WindowedMechanism[PreparedTransport]):
-    """Moves records by a random map that preserves the joint law of the window and reveals little about originals.
+    """Moves records by a random map that preserves the law of the window, and promises something about every record.
 
     Semantic noise moves each value by a random distance, which preserves statistics only approximately. Transport
-    starts from what must be preserved: the law P of the records in the window. Its channel is an entropic optimal
-    transport of P onto itself (``transport.solver``), in which attribute j moves by a given root mean square distance.
-    So every statistic of the attributes' joint law is preserved in expectation: sMean, sVar, sdVar, sdCov, sdCor,
-    marginals and cross tables. With the kernel exp(−λ·sd²) the channel of one or two attributes has the least mutual
-    information among all channels with these properties; with exp(−λ·sd⁴), which is used unless the target is an ε, the
-    best guess of an attacker is right less often.
+    starts from what must be preserved: the law P of the records in the window. Its channel is an optimal transport of P
+    onto itself (``transport.scaling``), in which attribute j moves by a given root mean square distance, and whose
+    kernel is designed such that the best guess of an attacker is right as rarely as possible (``transport.kernel``).
 
-    * One or two attributes without arrays: P is the law of values, or of pairs.
-    * Three or more scalars, and two or more beside arrays: they are masked together by a Markov random field along the
-      tree of their strongest correlations (``transport.field``). The laws of the pairs that are linked in the tree are
-      preserved if the law of records is Markov along the tree, otherwise approximately; those of other pairs as far as
-      the tree explains them. An absent value stays absent, and records keep the law of which linked values are absent
-      together. Records of a pattern of absent values that the window does not have are masked value by value, alone;
-      their pairs can be rarer than ``least``.
-    * Arrays: each element is masked given its scalar's value and mask (``transport.conditional``). The law of their
-      pairs is preserved exactly if the scalar is masked alone, or the array is independent of the other scalars given
-      it. Events with at most two elements are masked together with their scalar if the target is a distance, the scalar
-      is linked with no other one, and it has one array (``transport.short``). P counts an event with k elements as k
-      rows, so the law that a scalar preserves is that of the rows. An element whose scalar is absent is masked alone
-      and preserves the law of the array's elements in the window.
+    The promise, if the target has ``certainty``: for every masked record t that can be written, every attribute and
+    every value x, P(x | t) ≤ max(β, P(x)). Nobody who knows everything but the secret, and whose prior is the window's
+    law, is surer than β who was not so before. ``sensitive`` promises the same for groups of concepts. What is
+    published is checked for every masked record.
+
+    * One or two attributes without arrays: P is the law of values, or of pairs, and is preserved in expectation. So are
+      all statistics of it: sMean, sVar, sdVar, sdCov, sdCor, marginals and cross tables. The promise is exact.
+    * Otherwise one scalar is the root of a star (``transport.star``). The law of the pairs of the root and of each
+      other attribute is preserved, and that of other pairs as far as the root explains them. The promise is exact for a
+      law in which the others are independent given the root. They move at least as far as the mask of the root forces
+      them to, which can be farther than a given α asks for.
+    * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
-    * ``least``: tuples with fewer rows have ψ = 0 and are never written. They move to near tuples, so the law of masked
-      records is near P but not P. With arrays, or more than two attributes, these are linked pairs.
+    * ``least``: tuples of fewer different noise keys, such as patients, are never written. They move to near tuples, so
+      the law of masked records is near P but not P. In a star these are pairs of the root and another attribute.
 
-    The target is one of:
+    The target is one of the following, with ``certainty``, ``sensitive`` or both; these alone stand for an α of 1.
 
     * a noise level α: the mean squared distance is α·sdVar. If that exceeds what the window allows, it is truncated,
       and all values of the attribute count as truncated in the ``Distortion`` of a batch;
     * an RMSE of each attribute;
     * a vulnerability: the greatest over the attributes of the chance that the best guess of a value, given the masks of
-      the record, is right. Of scalars that are masked together it is an estimate from drawn records, for a law that is
-      Markov along the tree; its bound, with a confidence of 0.95, is part of what must not exceed the target. Of an
-      element of an array it is given its own mask and its scalar's;
-    * an ε: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′ and all masked tuples t. With
-      arrays, or more than two attributes, it is an upper bound of this maximum for records with at most one value of
-      each attribute, Σ 2·max λ_j·sd_j² for scalars that are masked together. Each further element of an array adds at
-      most ``disclosure().epsilon_of_value`` of its attribute.
+      the record, is right;
+    * an ε: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′ and all masked tuples t. In a star
+      it is an upper bound of this maximum for records with at most one value of each attribute. Each further element of
+      an array adds at most ``disclosure().epsilon_of_value`` of its attribute. ε covers the channel, not the window:
+      that a tuple is written tells that the window has it (``least``).
 
-    What the last two guarantee is in ``docs/mathematics.md`` and ``transport.tree.targets``.
+    An α is the least distance: values move farther where the promise needs it, as ``risk().rmse`` says. If an RMSE is
+    too small for the promise, StatisticsError says which RMSE or which limits are possible.
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 4
+    snapshot_format: ClassVar[int] = 5
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",
-        source="own; Cuturi 2013, Darroch and Ratcliff 1972, Pearl 1988, Gouweleeuw and others 1998",
+        source="own; Cuturi 2013, Peyré and Cuturi 2019, Gouweleeuw and others 1998",
         attributes="any number of nominal ones",
         taxonomies="any",
         preserves=("meaning", "mean", "dispersion", "correlation", "marginals", "cross tables"),
-        guarantee="a finite ε of the channel, which can be the target; no masked tuple is rarer than `least`",
+        guarantee="no value is known with more than `certainty` from any masked record, unless it was so before; no "
+        "masked tuple is of fewer patients than `least`",
         latency="none: each record is masked alone",
         cost="O(candidates of the value in the window), few of which are visited",
     )
@@ -99,7 +95,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         taxonomies: Mapping[str, Taxonomy],
         *,
         target: Mapping[str, Any] | None = None,
-        least: int = 1,
+        least: int = 2,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -111,17 +107,19 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         Raises ParameterError, which names the value given and the values allowed.
 
         * ``taxonomies``: τ by attribute, in the order of all columns.
-        * ``target``: one of ``{"alpha": α}``, ``{"rmse": r}``, ``{"vulnerability": v}``, ``{"epsilon": ε}``; default
-          ``{"alpha": 0.3}``.
-        * ``least``: the records that a masked tuple must have in the window.
+        * ``target``: one of ``{"alpha": α}``, ``{"rmse": r}``, ``{"vulnerability": v}``, ``{"epsilon": ε}``, with
+          ``certainty`` and ``sensitive``; see ``Target.of``. Default: ``{"alpha": 1, "certainty": 0.5}``.
+        * ``least``: of how many different noise keys a masked tuple must be in the window; of how many records, where
+          records have no noise key.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
-        self._target = Target.of({"alpha": 0.3} if target is None else target, self._attributes)
+        self._target = Target.of(DEFAULT_TARGET if target is None else target, self._attributes)
         self._least = whole_number("least", least, 1, 1_000_000)
         self._squares = tuple(SquareDistances(d) for d in self._distances)
+        self._groups = self._target.groups([taxonomies[name] for name in self._attributes])
 
     def calibrate(self) -> Statistics:
         """Compute the statistics of the window and put them in force, ready to mask. See ``WindowedMechanism``."""
@@ -151,8 +149,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
 
-        They are exact for one or two attributes, and if the law of records is Markov along the tree of attributes. An
-        array costs one coupling for each pair of its scalar's values.
+        Those of a child of a star take one coupling for each pair of its root's values; the rarest are left out.
         """
         prepared = self._prepared_statistics()
         domain = prepared.values[j]
@@ -160,35 +157,30 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
 
     def surely_hides(self, j: int) -> bool:
-        """Return True: every record of the window is a possible mask of every record."""
+        """Return True: nearly every record of the window is a possible mask of every record."""
         return True
 
     def changed_at_least(self, j: int, counts: Counts) -> float:
         return self._prepared_statistics().changed_at_least(j)
 
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
-        """Return the law of masked pairs, or of single values; None for a tree, see ``record_risk``."""
+        """Return the law of masked pairs, or of single values; None for a star, see ``record_risk``."""
         prepared = self._prepared_statistics()
         if prepared.pair is not None:
             return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of records of both attributes of a link of scalars, or of a scalar and an array.
-
-        Repeats are those of all scalars that the tree links, and None for a scalar and an array.
-        """
-        if len(tuples.attributes) < 2:
+        """Return the risk of records of the root of a star and a child; None for others, and after several masks."""
+        if len(tuples.attributes) < 2 or repeats > 1:
             return None
-        prepared = self._prepared_statistics()
-        risks = prepared.record_risks if repeats == 1 else prepared.repeated_risks(draws=draws, repeats=repeats)
-        return risks.get((tuples.attributes[0], tuples.attributes[1]))
+        return self._prepared_statistics().record_risks.get((tuples.attributes[0], tuples.attributes[1]))
 
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.
 
-        Exact for one or two attributes; otherwise see ``transport.tree.targets``. An array takes one coupling for each
-        pair of its scalar's values. Raises StatisticsError before the first statistics.
+        Exact for one or two attributes; otherwise see ``Disclosure``. Raises StatisticsError before the first
+        statistics.
         """
         return self._prepared_statistics().disclosure(self._attributes)
 
@@ -202,7 +194,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
 
     @property
     def _settings(self) -> TransportSettings:
-        return TransportSettings(self._attributes, self._squares, self._target, self._least)
+        return TransportSettings(self._attributes, self._squares, self._target, self._groups, self._least)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         return ModelBuilder(self._settings, counts, statistics, self._prepared).build()

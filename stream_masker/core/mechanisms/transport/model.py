@@ -1,60 +1,62 @@
 """The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
 
-It holds for each attribute its values and the transport of the attribute alone; for two attributes their transport as
-pairs; and the fields of scalars and the edges to arrays if there are arrays or more than two attributes.
+It holds for each attribute its values, the levels of its kernel, and the transport of the attribute alone; for two
+attributes their transport as pairs; and the edges of a star (``transport.star.layout``) otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.mechanisms.transport.disclosure import channel_rows, joint_of_first
-from stream_masker.core.mechanisms.transport.field.fitting import FieldStart, check_written, meet_distance
-from stream_masker.core.mechanisms.transport.field.links import Field, Links, start_for
-from stream_masker.core.mechanisms.transport.field.records import TreeRecords
-from stream_masker.core.mechanisms.transport.field.solver import FieldProblem, field_of, joints_of
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values
-from stream_masker.core.mechanisms.transport.fitting import Goal, fit, greatest_noise, problem_of
-from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.short.events import NO_LENGTHS, ShortEvents, rows_by_elements
-from stream_masker.core.mechanisms.transport.short.fitting import ShortProblem, starts_from
-from stream_masker.core.mechanisms.transport.solver import Scaling
-from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.tree.cores import Core, FieldCore, SingleCore
-from stream_masker.core.mechanisms.transport.tree.groups import (
-    FACTOR_STEP,
-    FIRST_FACTOR,
-    NEXT_FACTOR_STEP,
-    CoreFit,
-    FitCore,
-    Group,
-    GroupProblem,
+from stream_masker.core.mechanisms.transport.fitting import Goal, check_written, checked, fit, greatest_noise
+from stream_masker.core.mechanisms.transport.kernel import Levels, design
+from stream_masker.core.mechanisms.transport.limits import Caps, Groups
+from stream_masker.core.mechanisms.transport.prepared import TRIVIAL, PreparedTransport
+from stream_masker.core.mechanisms.transport.scaling.search import (
+    FACTOR_ERROR,
+    Measured,
+    OutOfRangeError,
+    Solved,
+    meet_from_below,
+    solve,
 )
-from stream_masker.core.mechanisms.transport.tree.structure import Edge, Tree, array_attributes, flipped
-from stream_masker.core.mechanisms.transport.tree.targets import Component, VulnerabilitySearch, meet_epsilon
+from stream_masker.core.mechanisms.transport.scaling.solver import columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.star.edges import Edge, flipped, meet_distance, starts_of
+from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
+from stream_masker.core.mechanisms.transport.star.layout import Star, array_attributes
+from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
-TRIVIAL = np.zeros((1, 1))
-"""The squared distances of an attribute with a single value."""
+MAX_REFITS = 4
+"""How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
-    """The parameters that a model depends on."""
+    """The parameters that a model depends on; ``groups``: the sensitive groups of each attribute's concepts."""
 
     attributes: tuple[str, ...]
     distances: tuple[SquareDistances, ...]
     target: Target
+    groups: tuple[Groups, ...]
     least: int
+
+    def limits(self, j: int, positions: np.ndarray[Any, Any], counts: Int64Array, *, fitting: bool) -> Caps:
+        """Return the limits of the values of an attribute; ``positions``, ``counts``: (k,) of its values."""
+        groups = {name: (members[positions], limit) for name, (members, limit) in self.groups[j].items()}
+        return Caps.of(counts / counts.sum(), self.target.certainty, groups, fitting=fitting)
 
 
 class ModelBuilder:
@@ -65,289 +67,236 @@ class ModelBuilder:
     ) -> None:
         """``previous``: the model in force, whose solution is the start. Raises StatisticsError."""
         self._settings = settings
+        self._target = settings.target
         self._counts = counts
         self._statistics = statistics
         self._previous = previous
-        self._wanted = wanted_squares(settings.target, statistics)
         columns = zip(settings.distances, counts.values, strict=True)
         self._values = [Values.most_frequent(d.distance, column) for d, column in columns]
         self._squares = [d.of(v.positions) for d, v in zip(settings.distances, self._values, strict=True)]
+        self._laws = [v.counts / v.counts.sum() for v in self._values]
+        self._given = wanted_squares(settings.target, statistics)
+        written = [np.where(v.units >= settings.least, v.counts, 0) for v in self._values]
+        self._most = [greatest_noise(*each) for each in zip(self._laws, written, self._squares, strict=True)]
+        self._wanted = np.minimum(self._given, self._most) if settings.target.kind == "alpha" else self._given
 
     def build(self) -> dict[str, Any]:
         """Return the model. Raises StatisticsError if the target cannot be met."""
         names = self._settings.attributes
-        values = {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)}
-        model: dict[str, Any] = {"values": values, "truncated": self._truncated()}
-        arrays = bool(array_attributes(self._counts))
-        paired = len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size > 0
-        if paired:
-            singles = [self._single(j) for j in range(2)]
+        exceeded = [name for name, more in zip(names, self._given > self._most, strict=True) if more]
+        model: dict[str, Any] = {
+            "values": {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)},
+            "truncated": exceeded if self._target.kind == "alpha" else [],
+        }
+        for name, values in zip(names, self._values, strict=True):
+            check_written(name, values.units >= self._settings.least)
+        singles = [self._single(j) for j in range(len(names))]
+        arrays = array_attributes(self._counts)
+        if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
             model["pair"] = self._pair().to_model()
-        elif len(names) == 1:
-            singles = [self._single(0)]
-        else:
-            singles, model["tree"] = self._tree() if self._settings.target.by_distance else self._measured_tree()
-        model["single"] = {n: f.to_model() for n, f in zip(names, singles, strict=True)}
+        elif len(names) > 1:
+            star = Star.of(self._statistics, self._counts)
+            if star.children:
+                edges = self._star(star, singles)
+                model["star"] = {"root": names[star.root], "edges": [edge.to_model(names) for edge in edges]}
+        model["single"] = {n: each.to_model() for n, each in zip(names, singles, strict=True)}
         return model
 
-    def _truncated(self) -> list[str]:
-        """Return the attributes whose α requires more noise than the window allows."""
-        if self._settings.target.kind != "alpha":
-            return []
-        laws = [v.counts / v.counts.sum() for v in self._values]
-        written = [np.where(v.counts >= self._settings.least, v.counts, 0) for v in self._values]
-        greatest = [greatest_noise(*given) for given in zip(laws, written, self._squares, strict=True)]
-        exceeded = zip(self._settings.attributes, self._wanted, greatest, strict=True)
-        return [name for name, wanted, most in exceeded if wanted > most]
+    @cached_property
+    def _levels(self) -> list[Levels]:
+        """The levels of each attribute's kernel; for an ε the kernel is exp(−λ·sd²), whose ε is less."""
+        if self._target.kind == "epsilon":
+            pairs = zip(self._wanted, self._values, strict=True)
+            return [Levels.flat(len(v), float(self._wanted.min() / wanted)) for wanted, v in pairs]
+        return [self._designed(j) for j in range(len(self._values))]
 
-    def _goal(self, *attributes: int) -> Goal:
-        means = np.full(2, np.nan)
-        means[: len(attributes)] = self._wanted[list(attributes)]
-        names = tuple(self._settings.attributes[j] for j in attributes)
-        return Goal(names, means, self._settings.target, self._settings.least)
+    def _designed(self, j: int) -> Levels:
+        before = None
+        if self._previous is not None:
+            values, levels = self._previous.values[j], self._previous.fits[j].levels[0]
+            place = np.minimum(np.searchsorted(values.positions, self._values[j].positions), len(values) - 1)
+            known = values.positions[place] == self._values[j].positions
+            before = replace(levels, rows=np.where(known, levels.rows[place], np.log(self._laws[j])))
+        return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
 
-    def _single(self, j: int, extra: Float64Matrix | None = None, start: Scaling | None = None) -> Fit:
-        table, counts = single_table(self._values[j])
-        squares = (self._squares[j], TRIVIAL)
-        return fit(self._goal(j), table, counts, squares, extra=extra, start=start or self._start_of_single(j))
+    def _limits(self, j: int, *, fitting: bool) -> Caps:
+        return self._settings.limits(j, self._values[j].positions, self._values[j].counts, fitting=fitting)
 
-    def _start_of_single(self, j: int) -> Scaling | None:
+    def _single_goal(self, j: int, allowed: BoolArray | None = None) -> Goal:
+        """Return the goal of an attribute that is masked alone; ``allowed``: (k,) which values may be written."""
+        values, none = self._values[j], Caps.none(1)
+        written = values.units >= self._settings.least
+        return Goal(
+            (self._settings.attributes[j],),
+            self._wanted[[j]],
+            self._target,
+            (self._limits(j, fitting=False), none),
+            (self._limits(j, fitting=True), none),
+            single_table(values),
+            values.counts,
+            written if allowed is None else written & allowed,
+            (self._squares[j], TRIVIAL),
+            (self._levels[j], Levels.flat(1, 1.0)),
+        )
+
+    def _single(self, j: int, allowed: BoolArray | None = None) -> Fit:
+        goal = self._single_goal(j, allowed)
         if self._previous is None:
-            return None
-        old = self._previous.fits[j]
-        law = self._values[j].counts / self._values[j].counts.sum()
-        positions = self._previous.values[j].positions[old.table.rows]
+            return fit(goal, None)
+        before, own = self._previous.fits[j], self._previous.values[j].positions
         keys = self._values[j].positions.astype(np.int64)
-        return old.start_for(law, keys, positions.astype(np.int64), self._ratios(self._previous, j))
+        carried = before.start_for(goal.problem.target, keys, own.astype(np.int64), (self._carried(j), ONLY_VALUE))
+        return fit(goal, (before.exponents, carried))
 
-    def _ratios(self, previous: PreparedTransport, *attributes: int) -> Float64Array:
-        """Return (2,) float64: the wanted mean squared distances of the previous window, divided by those of this
-        one."""
-        ratios = np.ones(2)
-        if self._settings.target.by_distance:
-            ratios[: len(attributes)] = [previous.noise[j] / self._wanted[j] for j in attributes]
-        return ratios
+    def _carried(self, j: int) -> Int64Array:
+        """Return, for each value of the model in force, its index among the window's values, −1 for none."""
+        assert self._previous is not None
+        own, positions = self._previous.values[j].positions, self._values[j].positions
+        place = np.minimum(np.searchsorted(positions, own), positions.size - 1)
+        return np.where(positions[place] == own, place, -1)
 
     def _pair(self) -> Fit:
-        table, counts = pair_table(self._counts.pairs[0, 1], *self._values)
-        start = None
-        if self._previous is not None and self._previous.pair is not None:
-            old = self._previous.pair
-            keys = _position_keys(table.rows, table.columns, self._values)
-            own = _position_keys(old.table.rows, old.table.columns, self._previous.values)
-            start = old.start_for(counts / counts.sum(), keys, own, self._ratios(self._previous, 0, 1))
-        return fit(self._goal(0, 1), table, counts, (self._squares[0], self._squares[1]), start=start)
+        table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
+        names, squares, levels = self._settings.attributes, self._squares, self._levels
+        exact, lower = ((self._limits(0, fitting=f), self._limits(1, fitting=f)) for f in (False, True))
+        window = (table, counts, units >= self._settings.least, (squares[0], squares[1]), (levels[0], levels[1]))
+        goal = Goal(names, self._wanted, self._target, exact, lower, *window)
+        if self._previous is None or self._previous.pair is None:
+            return fit(goal, None)
+        before = self._previous.pair
+        keys, own = _position_keys(table, self._values), _position_keys(before.table, self._previous.values)
+        carried = before.start_for(goal.problem.target, keys, own, (self._carried(0), self._carried(1)))
+        return fit(goal, (before.exponents, carried))
 
-    def _groups(self) -> list[Group]:
-        """Return the scalars that are masked together, with their arrays, and the attributes without neighbours."""
-        tree = Tree.of(self._statistics, self._counts)
-        fields = [Links.of(links, self._counts, self._values) for links in tree.fields]
-        taken = {j for links in fields for j in links.attributes} | {array for _, array in tree.arrays}
-        lone = [j for j in range(len(self._values)) if j not in taken]
-        cores = [*((links.attributes, links) for links in fields), *(((j,), None) for j in lone)]
-        return [Group(core, links, tuple(e for e in tree.arrays if e[0] in core)) for core, links in cores]
+    def _star(self, star: Star, singles: list[Fit]) -> list[Edge]:
+        """Return the edges to the children, and replace the fits of attributes that are masked alone."""
+        edges = [self._edge(star.root, child) for child in star.children]
+        if not self._target.by_distance:
+            return self._measured_star(star.root, edges, singles)
+        allowed = np.ones(len(self._values[star.root]), np.bool_)
+        if self._target.limited:
+            allowed = np.logical_and.reduce([edge.partnered for edge in edges])
+        root = singles[star.root]
+        for _ in range(MAX_REFITS):
+            if not (allowed | ~root.written).all():
+                check_written(self._settings.attributes[star.root], root.written & allowed)
+                root = self._single(star.root, allowed)
+            law = self._joint(star.root, root)
+            fitted = [self._fitted(edge, law) for edge in edges]
+            fails = np.logical_or.reduce([figures.fails for _, figures in fitted])
+            if not fails.any():
+                self._check(fitted)
+                singles[star.root] = root
+                return [edge for edge, _ in fitted]
+            allowed &= ~fails
+        raise StatisticsError(self._too_certain(star))
 
-    def _tree(self) -> tuple[list[Fit], dict[str, Any]]:
-        """Return the fits of all attributes, and the tree, that meet mean squared distances."""
-        singles = [self._single(j) for j in range(len(self._settings.attributes))]
-        factors: dict[int, float] = {}
-        edges: list[Edge] = []
-        fields: list[Field] = []
-        short: list[ShortEvents] = []
-        for group in self._groups():
-            if group.links is None and not group.arrays:
-                continue
-            short += self._short_events(group, singles)
-            fitted = self._group_problem(group, singles).fit(self._core_fitter(group))
-            edges += fitted.edges
-            factors |= dict.fromkeys((edge.parent for edge in fitted.edges), fitted.factor)
-            if fitted.core.field is not None:
-                fields.append(fitted.core.field)
-            if fitted.core.single is not None:
-                singles[group.core[0]] = fitted.core.single
-        return singles, self._tree_model(factors, edges, fields, short)
-
-    def _group_problem(self, group: Group, singles: Sequence[Fit]) -> GroupProblem:
-        target, least = self._settings.target, self._settings.least
-        edges = tuple(self._edge(*link, float(singles[link[1]].sharpness[0])) for link in group.arrays)
-        known = {} if self._previous is None else self._previous.roots
-        factors = [known[j] for j in group.core if known.get(j)]
-        first = (factors[0], NEXT_FACTOR_STEP) if factors else (FIRST_FACTOR, FACTOR_STEP)
-        return GroupProblem(
-            self._settings.attributes,
-            self._squares,
-            self._wanted,
-            target,
-            least,
-            edges,
-            first,
-            {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges},
-            lambda j: self._rows_alone(j, singles[j]),
-        )
-
-    def _short_events(self, group: Group, singles: Sequence[Fit]) -> list[ShortEvents]:
-        """Return how events with few elements are masked: of a scalar without others that has one array."""
-        if group.links is not None or len(group.arrays) != 1:
-            return []
-        ((parent, child),) = group.arrays
-        rows = rows_by_elements(self._counts.lengths.get(child, NO_LENGTHS))
-        if not rows[1:].any():
-            return []
-        edge, previous, ratios = self._edge(parent, child, 1.0), None, np.ones(2)
-        before: Sequence[Values] = self._values
-        if self._previous is not None:
-            before = self._previous.values
-            ratios = np.array([self._ratios(self._previous, j)[0] for j in (parent, child)])
-            previous = next((s for s in self._previous.short if (s.parent, s.child) == (parent, child)), None)
-        problem = ShortProblem(
-            edge,
-            (self._settings.attributes[parent], self._settings.attributes[child]),
-            self._values,
-            (self._squares[parent].astype(np.float32), self._squares[child].astype(np.float32)),
-            self._settings.target,
-            self._wanted[[parent, child]],
-            self._settings.least,
-        )
-        fields = problem.fields(rows, starts_from(previous, edge, self._values, before, ratios))
-        return [ShortEvents(parent, child, singles[parent], rows, fields)]
-
-    def _core_fitter(self, group: Group) -> FitCore:
-        """Return the function that fits the scalars of a group to their distances."""
-        if group.links is None:
-            return partial(self._fitted_single, group.core[0])
-        return partial(self._fitted_field, self._field_problem(group.links))
-
-    def _fitted_single(self, j: int, extra: Mapping[int, Float64Matrix], start: Scaling | None) -> CoreFit:
-        exponents = extra.get(j)
-        single = self._single(j, exponents, start)
-        power, least = self._settings.target.power, self._settings.least
-        solution = single.solution((self._squares[j], TRIVIAL), least, power, exponents)
-        return CoreFit(single, None, {j: joint_of_first(*solution)}, single.as_start())
-
-    def _fitted_field(
-        self, problem: FieldProblem, extra: Mapping[int, Float64Matrix], start: FieldStart | None
-    ) -> CoreFit:
-        core = list(problem.links.attributes)
-        problem = replace(problem, extra=tuple(extra.get(j) for j in core))
-        names = [self._settings.attributes[j] for j in core]
-        start = start or self._start_of_field(problem.links)
-        found = meet_distance(problem, names, self._settings.target, self._wanted[core], start)
-        return CoreFit(None, field_of(problem, found), joints_of(problem, found), (found, found.sharpness))
-
-    def _tree_model(
-        self, factors: Mapping[int, float], edges: Sequence[Edge], fields: Sequence[Field], short: Sequence[ShortEvents]
-    ) -> dict[str, Any]:
-        names = self._settings.attributes
-        return {
-            "roots": {names[root]: factor for root, factor in sorted(factors.items())},
-            "edges": [edge.to_model(names) for edge in edges],
-            "fields": [field.to_model(names) for field in fields],
-            "short": [events.to_model(names) for events in short],
-        }
-
-    def _measured_tree(self) -> tuple[list[Fit], dict[str, Any]]:
-        """Return the fits of all attributes, and the tree, that meet a vulnerability or an ε."""
-        target, groups = self._settings.target, self._groups()
-        components = [self._component(group) for group in groups]
-        edges: list[Edge] = []
-        fields: list[Field] = []
-        if target.kind == "epsilon":
-            alone = {j: self._single_core(j) for j in range(len(self._settings.attributes))}
-            factor = meet_epsilon(components, alone, target, self._first_common_factor(range(len(alone))))
-            singles = [core.fit(factor) for core in alone.values()]
-            factors = [factor] * len(groups)
-            edges = [edge for component in components for edge in component.edges_at(factor)]
-        else:
-            singles, factors = [self._single(j) for j in range(len(self._settings.attributes))], []
-            for group, component in zip(groups, components, strict=True):
-                factors.append(self._vulnerable(group, component, singles, edges))
-        for component, factor in zip(components, factors, strict=True):
-            if isinstance(component.core, FieldCore):
-                fields.append(component.core.field(factor))
-        roots = dict.fromkeys((edge.parent for edge in edges), 0.0)
-        return singles, self._tree_model(roots, edges, fields, [])
-
-    def _vulnerable(self, group: Group, component: Component, singles: list[Fit], edges: list[Edge]) -> float:
-        """Fit a group to a vulnerability: return the factor of λ, add its edges, and replace the fit of one scalar."""
-        members = (*group.core, *(array for _, array in group.arrays))
-        start = min(float(singles[j].sharpness[0] / component.ratios[j]) for j in members)
-        alone = dict(enumerate(singles))
-        previous = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
-        search = VulnerabilitySearch(
-            component, self._settings.target, lambda j: self._rows_alone(j, alone[j]), previous
-        )
-        factor = search.factor(self._first_common_factor(group.core, start))
-        if isinstance(component.core, SingleCore):
-            singles[group.core[0]] = component.core.fit(factor)
-        edges += search.raised(factor)
-        return factor
-
-    def _rows_alone(self, j: int, single: Fit) -> Float64Matrix:
-        """Return (k, k) float64: M(b* | b) of an attribute that is masked alone."""
-        solution = single.solution((self._squares[j], TRIVIAL), self._settings.least, self._settings.target.power)
-        return channel_rows(joint_of_first(*solution))
-
-    @property
-    def _ratios_of_sharpness(self) -> Float64Array:
-        """(p,) float64: λ of all attributes for a common factor of 1."""
-        return np.asarray(self._wanted.min() / self._wanted)
-
-    def _component(self, group: Group) -> Component:
-        core: Core = self._single_core(group.core[0])
-        if group.links is not None:
-            start = self._start_of_field(group.links)
-            core = FieldCore(
-                self._field_problem(group.links),
-                [self._values[j].positions for j in group.core],
-                [self._settings.distances[j].preorder for j in group.core],
-                self._ratios_of_sharpness[list(group.core)],
-                start and start[0],
+    def _fitted(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
+        """Return an edge that meets its distance and its limits, and what it tells."""
+        squares, wanted = self._squares[edge.child], float(self._wanted[edge.child])
+        sharpness = meet_distance(edge, squares, law, wanted, truncated=self._target.kind == "alpha")
+        if isinstance(sharpness, str):
+            name = self._settings.attributes[edge.child]
+            raise StatisticsError(
+                f"target {self._target.kind} cannot be met: {name} follows the mask of "
+                f"{self._settings.attributes[edge.root]}, which allows an RMSE {sharpness} (wanted: {wanted**0.5:.3f})"
             )
-        edges = tuple(self._edge(*link, 1.0) for link in group.arrays)
-        power, least = self._settings.target.power, self._settings.least
-        return Component(core, edges, self._squares, self._ratios_of_sharpness, power, least)
+        return self._limited(replace(edge, sharpness=sharpness), law)
 
-    def _single_core(self, j: int) -> SingleCore:
-        table, counts = single_table(self._values[j])
-        problem = problem_of(self._goal(j), table, counts, (self._squares[j], TRIVIAL))
-        return SingleCore(j, problem, counts, float(self._ratios_of_sharpness[j]))
+    def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
+        limits = self._limits(edge.child, fitting=True)
+        return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
 
-    def _first_common_factor(self, attributes: Iterable[int], otherwise: float | None = None) -> float:
-        """Return the common factor of λ in the model in force; without one, ``otherwise`` or a guess for an ε."""
-        chosen = set(attributes)
-        if self._previous is not None:
-            for field in self._previous.fields:
-                if chosen & set(field.links.attributes):
-                    return float(field.sharpness[0] / self._ratios_of_sharpness[field.links.attributes[0]])
-            for j in sorted(chosen & set(self._previous.roots)):
-                return float(self._previous.fits[j].sharpness[0] / self._ratios_of_sharpness[j])
-        return otherwise or self._settings.target.level / len(self._settings.attributes)
+    def _check(self, fitted: Sequence[tuple[Edge, EdgeFigures]]) -> None:
+        """Raise StatisticsError if a posterior of a child exceeds its limit for any masked record."""
+        for edge, figures in fitted:
+            if figures.excess > self._slack(edge.child):
+                raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
 
-    def _field_problem(self, links: Links) -> FieldProblem:
-        """Return the problem of a field. Raises StatisticsError if too few of its pairs may be written."""
-        squares = tuple(self._squares[j].astype(np.float32) for j in links.attributes)
-        power, least = self._settings.target.power, self._settings.least
-        problem = FieldProblem(links, TreeRecords.of(links), squares, (None,) * len(squares), power, least)
-        check_written(problem, [self._settings.attributes[j] for j in links.attributes])
-        return problem
+    def _slack(self, j: int) -> float:
+        """Return by how much the limits for fitting are lower than those of the target."""
+        limits = (self._limits(j, fitting=fitting).least for fitting in (False, True))
+        return next(limits) - next(limits)
 
-    def _start_of_field(self, links: Links) -> FieldStart | None:
-        """Return the field in force for the same attributes, and λ for this window's mean squared distances."""
-        previous = self._previous
-        for field in () if previous is None else previous.fields:
-            assert previous is not None
-            start = start_for(links, field, self._values, previous.values)
-            if start is not None:
-                ratios = [self._ratios(previous, j)[0] for j in links.attributes]
-                return start, field.sharpness * ratios
-        return None
+    def _too_certain(self, star: Star) -> str:
+        names = ", ".join(self._settings.attributes[child] for child in star.children)
+        return (
+            f"{names}: the limits of the target cannot be met given the mask of "
+            f"{self._settings.attributes[star.root]}: use a greater alpha, or greater limits"
+        )
 
-    def _edge(self, parent: int, child: int, sharpness: float) -> Edge:
-        pair = (min(parent, child), max(parent, child))
-        table, counts = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
-        if parent > child:
-            table, counts = flipped(table, counts)
-        return Edge(parent, child, table, counts, sharpness, self._settings.target.array_power)
+    def _joint(self, j: int, single: Fit) -> Float64Matrix:
+        """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
+        squares = self._squares[j]
+        solution = single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1)))
+        return columns_of(*solution, squares, joint=True).joint
+
+    def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Fit]) -> list[Edge]:
+        """Return a star that meets a vulnerability or an ε: λ of all attributes have one common factor.
+
+        For an ε, the children that are masked alone have this factor, too.
+        """
+        goals = {j: self._single_goal(j) for j in (root, *(edge.child for edge in edges))}
+        of_epsilon = self._target.kind == "epsilon"
+
+        def solved_alone(j: int, factor: float) -> tuple[Goal, Solved]:
+            goal, exponent = (goals[j], factor) if of_epsilon else (goals[j].sharpened(factor), 1.0)
+            return goal, solve(goal.problem, goal.squares, np.full(2, exponent), None)
+
+        def measure(factor: float, _: StarState | None) -> Measured[StarState]:
+            alone = {j: solved_alone(j, factor) for j in (goals if of_epsilon else (root,))}
+            fits = {j: Fit.of(g.problem, g.counts, g.levels, s.scaling) for j, (g, s) in alone.items()}
+            law = self._joint(root, fits[root])
+            moved = [replace(e, sharpness=factor / float(self._wanted[e.child])) for e in edges]
+            fitted = [self._limited(edge, law) for edge in moved]
+            state = StarState(alone, fits, [edge for edge, _ in fitted])
+            if not all(s.met for _, s in alone.values()) or any(figures.fails.any() for _, figures in fitted):
+                return Measured(np.inf, state)
+            if of_epsilon:
+                return Measured(self._epsilon(root, state), state)
+            return Measured(max(float(law.max(axis=0).sum()), *(each.child for _, each in fitted)), state)
+
+        tolerance = FACTOR_ERROR * (self._target.level if self._target.kind == "epsilon" else 1.0)
+        try:
+            state = meet_from_below(measure, self._target.level, tolerance, 1.0)[1]
+        except OutOfRangeError as error:
+            raise self._target.out_of_range(error.least, error.greatest) from None
+        for j, alone in state.alone.items():
+            singles[j] = checked(*alone)
+        return state.edges
+
+    def _epsilon(self, root: int, state: StarState) -> float:
+        """Return the ε of records with one value of each attribute, of any of which others may be absent."""
+        alone = (self._epsilon_alone(edge.child, state.fits[edge.child]) for edge in state.edges)
+        given = (conditional_epsilon(edge, self._squares[edge.child]) for edge in state.edges)
+        return self._epsilon_alone(root, state.fits[root]) + sum(map(max, alone, given))
+
+    def _epsilon_alone(self, j: int, single: Fit) -> float:
+        squares = self._squares[j]
+        return epsilon_of_record(*single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1))))
+
+    def _edge(self, root: int, child: int) -> Edge:
+        pair = (min(root, child), max(root, child))
+        table, counts, units = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
+        if root > child:
+            table, counts, units = flipped(table, counts, units)
+        before = {} if self._previous is None else starts_of(self._previous.edges)
+        sharpness = before.get(child, 1.0 / float(self._wanted[child]))
+        nothing = np.zeros(counts.size, np.float32)
+        return Edge(root, child, table, counts, units >= self._settings.least, sharpness, nothing)
+
+
+ONLY_VALUE = np.zeros(1, np.int64)
+"""The index of the single value of an attribute that is not there."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StarState:
+    """A star for one factor of λ: goals, solutions and fits of attributes that are masked alone, and the edges."""
+
+    alone: dict[int, tuple[Goal, Solved]]
+    fits: dict[int, Fit]
+    edges: list[Edge]
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
@@ -365,7 +314,7 @@ def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
     return target.mean_squares(statistics) if target.by_distance else np.asarray(spread)
 
 
-def _position_keys(rows: np.ndarray, columns: np.ndarray, values: Sequence[Values]) -> np.ndarray:
+def _position_keys(table: Table, values: Sequence[Values]) -> Int64Array:
     """Return (m,) int64 ascending: keys of tuples that do not depend on the window."""
     first, second = (v.positions.astype(np.int64) for v in values)
-    return np.asarray(first[rows] * len(values[1].index_of) + second[columns])
+    return np.asarray(first[table.rows] * len(values[1].index_of) + second[table.columns])

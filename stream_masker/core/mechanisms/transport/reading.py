@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 
 import numpy as np
 
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
-from stream_masker.core.mechanisms.transport.field.links import Field
 from stream_masker.core.mechanisms.transport.fit import Fit, read_values
 from stream_masker.core.mechanisms.transport.model import TransportSettings
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.short.events import ShortEvents
-from stream_masker.core.mechanisms.transport.tree.structure import Edge
+from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -28,24 +25,23 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         Values.of(d.distance, *read_values(read_model_field(packed, name), len(d.distance.taxonomy)))
         for name, d in zip(names, settings.distances, strict=True)
     )
+    sizes = [len(v) for v in values]
     fits = tuple(
-        Fit.from_model(read_model_field(single, name), (len(v), 1)) for name, v in zip(names, values, strict=True)
+        Fit.from_model(read_model_field(single, name), (size, 1)) for name, size in zip(names, sizes, strict=True)
     )
-    pair = Fit.from_model(model["pair"], (len(values[0]), len(values[1]))) if "pair" in model else None
-    roots, edges, fields, short = _read_tree(model.get("tree"), names, values, settings.target.array_power)
+    pair = Fit.from_model(model["pair"], (sizes[0], sizes[1])) if "pair" in model else None
     noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
+    limits = tuple(
+        settings.limits(j, v.positions, fit.counts, fitting=False)
+        for j, (v, fit) in enumerate(zip(values, fits, strict=True))
+    )
     return PreparedTransport(
         values,
         settings.distances,
         fits,
         pair,
-        roots,
-        edges,
-        fields,
-        short,
-        settings.least,
-        settings.target.power,
-        pair is not None and not settings.target.by_distance,
+        _read_edges(model.get("star"), names, sizes),
+        limits,
         tuple(noise.tolist()),
         _read_truncated(model.get("truncated", []), names),
     )
@@ -57,35 +53,13 @@ def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
     return tuple(name in model for name in names)
 
 
-def _read_tree(
-    model: object, names: Sequence[str], values: Sequence[Values], array_power: float
-) -> tuple[Mapping[int, float], tuple[Edge, ...], tuple[Field, ...], tuple[ShortEvents, ...]]:
+def _read_edges(model: object, names: Sequence[str], sizes: Sequence[int]) -> tuple[Edge, ...]:
     if model is None:
-        return {}, (), (), ()
-    roots = read_model_field(model, "roots")
-    edges, fields, short = (_read_list(model, name) for name in ("edges", "fields", "short"))
-    if not isinstance(roots, Mapping):
-        raise StatisticsError("the model's tree does not have the expected format")
-    if not set(roots) <= set(names):
-        raise StatisticsError("the model's tree has other attributes")
-    sizes = [len(v) for v in values]
-    shapes = {(a, b): (sizes[a], sizes[b]) for a, b in product(range(len(names)), repeat=2)}
-    read = tuple(Edge.from_model(edge, names, shapes, array_power) for edge in edges)
-    factors = {names.index(name): factor for name, factor in roots.items()}
-    if not all(isinstance(factor, float) and 0.0 <= factor < np.inf for factor in factors.values()):
-        raise StatisticsError("a factor of the model's tree is not a number from 0")
-    found = tuple(Field.from_model(field, names, values) for field in fields)
-    masked = [j for field in found for j in field.links.attributes] + [edge.child for edge in read]
-    if len(set(masked)) < len(masked):
-        raise StatisticsError("an attribute of the model has two places in its tree")
-    events = tuple(ShortEvents.from_model(one, names, values, read) for one in short)
-    if len({one.child for one in events}) < len(events):
-        raise StatisticsError("an array of the model has two kinds of short events")
-    return factors, read, found, events
-
-
-def _read_list(model: object, name: str) -> list[object]:
-    found = read_model_field(model, name)
-    if not isinstance(found, list):
-        raise StatisticsError(f"the model's {name} are not a list")
-    return found
+        return ()
+    root, edges = read_model_field(model, "root"), read_model_field(model, "edges")
+    if not isinstance(model, Mapping) or root not in names or not isinstance(edges, list):
+        raise StatisticsError("the model's star has another attribute, or no edges")
+    read = tuple(Edge.from_model(edge, names, names.index(str(root)), sizes) for edge in edges)
+    if len({edge.child for edge in read}) < len(read):
+        raise StatisticsError("an attribute of the model has two places in its star")
+    return read

@@ -5,6 +5,9 @@ b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of th
 second is C(a*, b), so neither takes a pass of its own.
 
 Kψ is computed in advance for all pairs of values, because most incoming records are not tuples of the window.
+A pair is accepted with the probability r_A·r_B of its factors (``transport.scaling.binding``), and drawn again
+otherwise; after ``PAIR_ATTEMPTS`` it is drawn from the weights with factors, over all tuples.
+
 Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
 of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
 """
@@ -25,8 +28,11 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.table import Table
-from stream_masker.core.random.draws import accepts, salts_of
+from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
+from stream_masker.core.mechanisms.transport.scaling.products import fill_contexts
+from stream_masker.core.mechanisms.transport.scaling.solver import Kernels
+from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
 PREFETCHED_PAIRS = 8
 """How many pairs ahead of their use arrays are prefetched. The data that locate them are prefetched twice as far
@@ -35,10 +41,12 @@ PREFETCHED_DISTANCES = 24
 """Distances are prefetched this many values ahead of their use."""
 PREFETCHED_CANDIDATES = 4
 """The number of candidates of a pair whose contexts are prefetched."""
-CONTEXT_ROWS_AT_ONCE = 32
-"""The number of rows of C that are held before they are transposed."""
 DISTANCE_STEPS = 1 << 11
 """The number of steps of sd² by which candidates are ordered."""
+PAIR_ATTEMPTS = 24
+"""How often a pair is drawn before its law is computed in full."""
+ACCEPTANCE = np.uint64(0x5851F42D4C957F2D)
+"""What tells the random word of an acceptance from those of values."""
 GREATEST_CONTEXT = 1e30
 """The greatest C, to which ψ is scaled: K is at least 10⁻³⁵, so that no product underflows float32."""
 
@@ -57,6 +65,7 @@ class PairChannel(NamedTuple):
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
       float32 K_A in this order.
     * ``first_salts``, ``second_salts``: (k_A,) and (k_B,) uint64 (``core.random.draws.accepts``).
+    * ``first_factors``, ``second_factors``: the factors of both attributes, by tuple.
     """
 
     partners: Int32Array
@@ -72,19 +81,21 @@ class PairChannel(NamedTuple):
     first: Float32Matrix
     first_salts: UInt64Array
     second_salts: UInt64Array
+    first_factors: Binding
+    second_factors: Binding
 
     @classmethod
     def of(
         cls,
         table: Table,
         psi: Float64Array,
-        first: Float32Matrix,
-        second: Float32Matrix,
+        kernels: Kernels,
+        binding: tuple[Binding, Binding],
         squares: Float32Matrix,
         positions: tuple[Int32Array, Int32Array],
         place_of: Int32Array,
     ) -> PairChannel:
-        """Create the channel of a table's ψ, with K_A and K_B.
+        """Create the channel of a table's ψ, with its kernels and factors.
 
         ``squares``: (k_A, k_A) sd² ≤ 1 of the first attribute. ``positions``: of the values of both attributes.
         ``place_of``: (k_B,) int32, the places of the values of the second one.
@@ -92,41 +103,33 @@ class PairChannel(NamedTuple):
         ordered = np.lexsort((place_of[table.columns], table.rows))
         offsets, partners = table.by_row.offsets, table.columns[ordered].astype(np.int32)
         scaled = psi[ordered] * (GREATEST_CONTEXT / psi.sum())
+        first, second = kernels.first, kernels.second
         context = np.empty((second.shape[1], first.shape[0]), np.float32)
-        fill_contexts(offsets, partners, scaled, second, context)
+        fill_contexts(offsets, partners, scaled, kernels.second_masks, context)
         totals: Float32Matrix = first @ context.T
         order, weights = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
         fill_order(first, squares, order, weights)
         places, lesser = place_of[partners], np.empty(table.shape, np.uint16)
         fill_lesser(offsets, places, place_of, np.argsort(place_of), lesser)
-        tuples = (partners, places, place_of, offsets, lesser, scaled)
-        return cls(*tuples, totals, second, context, order, weights, *map(salts_of, positions))
-
-
-@kernel
-def fill_contexts(
-    offsets: Int64Array, partners: Int32Array, psi: Float64Array, second: Float32Matrix, context: Float32Matrix
-) -> None:
-    """Set Cᵀ, (k_B, k_A), which is computed and transposed some rows at a time.
-
-    Large matrices are allocated by NumPy, on huge pages, which a kernel does not.
-    """
-    size = offsets.size - 1
-    rows = np.empty((CONTEXT_ROWS_AT_ONCE, second.shape[1]), np.float32)
-    for top in range(0, size, CONTEXT_ROWS_AT_ONCE):
-        end = min(top + CONTEXT_ROWS_AT_ONCE, size)
-        rows[:] = 0.0
-        for a in range(top, end):
-            row = rows[a - top]
-            for k in range(offsets[a], offsets[a + 1]):
-                weight = np.float32(psi[k])
-                if weight > 0.0:
-                    other = second[partners[k]]
-                    for b in range(row.size):
-                        row[b] += weight * other[b]
-        for b in range(context.shape[0]):
-            for a in range(top, end):
-                context[b, a] = rows[a - top, b]
+        first_salts, second_salts = map(salts_of, positions)
+        first_factors, second_factors = (each.ordered(ordered) for each in binding)
+        return cls(
+            partners,
+            places,
+            place_of,
+            offsets,
+            lesser,
+            scaled,
+            totals,
+            second,
+            context,
+            order,
+            weights,
+            first_salts,
+            second_salts,
+            first_factors,
+            second_factors,
+        )
 
 
 @kernel
@@ -203,7 +206,7 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 
 @part
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
-    """Draw b* among the partners of a*: those of the nearest places first, so that few are visited."""
+    """Draw a tuple (a*, b*) of a*, and return its index: those of the nearest places first, so that few are visited."""
     weights = channel.second[b]
     left = np.float64(channel.context[b, new])
     place = channel.place_of[b]
@@ -218,14 +221,54 @@ def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
         else:
             k = below
             below -= 1
-        chosen = int64(channel.partners[k])
-        weight = channel.psi[k] * np.float64(weights[chosen])
+        candidate = int64(channel.partners[k])
+        weight = channel.psi[k] * np.float64(weights[candidate])
         if weight > 0.0:
-            last = chosen
-            if accepts(word, channel.second_salts[chosen], weight, left):
+            last = k
+            if accepts(word, channel.second_salts[candidate], weight, left):
                 break
             left -= weight
     return last
+
+
+@part
+def factors_of(channel: PairChannel, k: int, a: int, b: int) -> float:
+    """Return r_A·r_B of a tuple, for the pair (a, b)."""
+    return factor_of(channel.first_factors, k, a) * factor_of(channel.second_factors, k, b)
+
+
+@part
+def draw_among_all(channel: PairChannel, a: int, b: int, word: np.uint64) -> tuple[int, int]:
+    """Draw a* and the index of a tuple (a*, b*) from the weights with factors of all tuples."""
+    left, new, last = 0.0, int64(-1), int64(-1)
+    for visit in range(2):
+        for rank in range(channel.order.shape[1]):
+            row = int64(channel.order[a, rank])
+            for k in range(channel.offsets[row], channel.offsets[row + 1]):
+                other = channel.partners[k]
+                weight = channel.psi[k] * np.float64(channel.first[a, rank]) * np.float64(channel.second[b, other])
+                weight *= factors_of(channel, k, a, b)
+                if visit == 0:
+                    left += weight
+                elif weight > 0.0:
+                    new, last = row, k
+                    salt = channel.first_salts[row] ^ mixed_word(channel.second_salts[other])
+                    if accepts(word, salt, weight, left):
+                        return new, last
+                    left -= weight
+    return new, last
+
+
+@part
+def draw_pair_again(channel: PairChannel, a: int, b: int, word: np.uint64) -> tuple[int, int]:
+    """Draw a* and the index of a tuple, after a first one that was not accepted."""
+    for _ in range(PAIR_ATTEMPTS):
+        word = mixed_word(word)
+        new = draw_first(channel, a, b, word)
+        k = draw_second(channel, new, b, mixed_word(~word))
+        if uniform(mixed_word(word ^ ACCEPTANCE)) < factors_of(channel, k, a, b):
+            return new, k
+    return draw_among_all(channel, a, b, mixed_word(word))
 
 
 @part
@@ -272,7 +315,12 @@ def draw_pairs(
     for i in range(a.size):
         prefetch_second(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
         if new_a[i] >= 0:
-            new_b[i] = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
+            k = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
+            accepted = factors_of(channel, k, int64(a[i]), int64(b[i]))
+            if accepted < 1.0 and uniform(mixed_word(words_a[i] ^ words_b[i] ^ ACCEPTANCE)) >= accepted:
+                again, k = draw_pair_again(channel, int64(a[i]), int64(b[i]), words_a[i] ^ mixed_word(words_b[i]))
+                new_a[i] = again
+            new_b[i] = channel.partners[k]
     return new_a, new_b
 
 

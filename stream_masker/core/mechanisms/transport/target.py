@@ -1,14 +1,17 @@
-"""What a transport has to meet: a noise level, a distance, a vulnerability or an ε."""
+"""What a transport has to meet: a distance, a vulnerability or an ε, and what no masked record may tell."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.options import MAX_ALPHA, per_attribute
+from stream_masker.core.mechanisms.transport.limits import Groups
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError, StatisticsError
@@ -19,18 +22,26 @@ TARGET_BOUNDS = {
     "vulnerability": (1e-3, 1.0),
     "epsilon": (1e-3, 150.0),
 }
-"""The targets, with the numbers that each allows. The greatest ε of a kernel with bounded exponents is 160."""
+"""The targets, with the numbers that each allows. The exponents of kernels are bounded, so that no ε exceeds 144."""
 
 DISTANCE_TARGETS = ("alpha", "rmse")
 """The targets that give each attribute a mean squared distance; the others are of whole records."""
 
+CERTAINTY_BOUNDS = (0.01, 1.0)
+"""The limits that a posterior may have; 1 limits nothing."""
 
-POWERS = {"alpha": 4.0, "rmse": 4.0, "vulnerability": 4.0, "epsilon": 2.0}
-"""γ of the kernel exp(−λ·sd^γ) for each target.
+DEFAULT_TARGET: Mapping[str, float] = {"alpha": 1.0, "certainty": 0.5}
+"""The noise of the papers at its full size, and the promise that no value can be known with more than 0.5."""
 
-γ = 2 has the least mutual information at a given RMSE. γ = 4 makes near values more alike, so that at the same RMSE and
-the same law the best guess of an attacker is right less often. ε is smaller for γ = 2.
-"""
+EXAMPLE = "{'alpha': 1, 'certainty': 0.5}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitive:
+    """A limit of a sensitive group; ``roots``: its concepts, None for the built-in list of that name."""
+
+    limit: float
+    roots: tuple[str, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +50,49 @@ class Target:
 
     * ``kind``: a key of ``TARGET_BOUNDS``.
     * ``value``: by attribute; equal for all attributes if the target is of whole records.
+    * ``certainty``: β, which the posterior of no value may exceed given the masks of a record (``transport.limits``);
+      None for no limit. ``sensitive``: the limits of groups of values, by name.
     """
 
     kind: str
     value: Mapping[str, float]
+    certainty: float | None
+    sensitive: Mapping[str, Sensitive]
 
     @classmethod
     def of(cls, given: object, attributes: tuple[str, ...]) -> Target:
-        """Validate ``{kind: value}``; ``alpha`` and ``rmse`` take one value for all attributes or for each.
+        """Validate ``{kind: value}`` with ``certainty`` and ``sensitive``, or these alone, for which α is 1.
 
+        ``alpha`` and ``rmse`` take one value for all attributes or for each. ``sensitive`` takes a limit by the name of
+        a list of ``core.risk.sensitive``, or ``{"limit": β, "roots": [concepts]}`` by a name of one's own.
         Raises ParameterError.
         """
-        if not isinstance(given, Mapping) or len(given) != 1 or not set(given) <= set(TARGET_BOUNDS):
+        known = {*TARGET_BOUNDS, "certainty", "sensitive"}
+        if not isinstance(given, Mapping) or not given or not set(given) <= known:
             raise ParameterError(
-                f"target={given!r} is not allowed: use one of {', '.join(TARGET_BOUNDS)} with its value, such as "
-                "{'alpha': 0.3}"
+                f"target={given!r} is not allowed: use one of {', '.join(TARGET_BOUNDS)} with its value, and certainty "
+                f"and sensitive as limits, such as {EXAMPLE}"
             )
-        ((kind, value),) = given.items()
+        kinds = [kind for kind in given if kind in TARGET_BOUNDS]
+        if len(kinds) > 1:
+            raise ParameterError(f"target={given!r} is not allowed: use only one of {', '.join(kinds)}")
+        kind = kinds[0] if kinds else "alpha"
+        value = given.get(kind, DEFAULT_TARGET["alpha"])
         if kind not in DISTANCE_TARGETS and isinstance(value, Mapping):
             raise ParameterError(f"target={given!r} is not allowed: {kind} is one number for all attributes")
         each = per_attribute(kind, value, attributes)
-        return cls(kind, {name: number_between(f"target {kind}", x, *TARGET_BOUNDS[kind]) for name, x in each.items()})
+        limit = given.get("certainty")
+        return cls(
+            kind,
+            {name: number_between(f"target {kind}", x, *TARGET_BOUNDS[kind]) for name, x in each.items()},
+            None if limit is None else number_between("target certainty", limit, *CERTAINTY_BOUNDS),
+            _sensitive(given.get("sensitive", {})),
+        )
+
+    @property
+    def limited(self) -> bool:
+        """Whether there is a limit to what a masked record tells."""
+        return self.certainty is not None or bool(self.sensitive)
 
     @property
     def by_distance(self) -> bool:
@@ -72,18 +105,21 @@ class Target:
         result: Float64Array = values * np.diag(statistics.covariance) if self.kind == "alpha" else values**2
         return result
 
-    @property
-    def power(self) -> float:
-        """γ of the kernel."""
-        return POWERS[self.kind]
+    def groups(self, taxonomies: Sequence[Taxonomy]) -> tuple[Groups, ...]:
+        """Return the sensitive groups of each taxonomy that holds any of their concepts.
 
-    @property
-    def array_power(self) -> float:
-        """γ of the kernel of array elements that follow their scalar.
-
-        At the same RMSE, γ = 2 leaves the most noise to them: the mean squared distance of what follows is the least.
+        Raises ParameterError for a group that no taxonomy holds.
         """
-        return 2.0 if self.by_distance else self.power
+        result: tuple[dict[str, tuple[np.ndarray[tuple[int], np.dtype[np.bool_]], float]], ...]
+        result = tuple({} for _ in taxonomies)
+        for name, each in self.sensitive.items():
+            for groups, taxonomy in zip(result, taxonomies, strict=True):
+                members = _members(taxonomy, name, each.roots)
+                if members is not None:
+                    groups[name] = (members, each.limit)
+            if not any(name in groups for groups in result):
+                raise ParameterError(f"target sensitive {name!r}: no attribute's ontology holds any of its concepts")
+        return result
 
     @property
     def level(self) -> float:
@@ -95,3 +131,31 @@ class Target:
         return StatisticsError(
             f"target {self.kind}={self.level:g} cannot be met: this window allows {least:.3f} to {greatest:.3f}"
         )
+
+
+def _sensitive(given: object) -> dict[str, Sensitive]:
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        raise ParameterError(f"target sensitive={given!r} is not allowed: give a limit by the name of each group")
+    return {name: _one_sensitive(name, entry) for name, entry in given.items()}
+
+
+def _one_sensitive(name: str, given: object) -> Sensitive:
+    limit, roots = given, None
+    if isinstance(given, Mapping):
+        if set(given) != {"limit", "roots"} or isinstance(given["roots"], str) or not given["roots"]:
+            raise ParameterError(f"target sensitive {name!r}: give its limit, and its roots as a list of concepts")
+        limit, roots = given["limit"], tuple(given["roots"])
+    elif name not in SENSITIVE_LISTS:
+        raise ParameterError(
+            f"target sensitive {name!r}: use one of {', '.join(SENSITIVE_LISTS)}, or give its limit and its roots"
+        )
+    return Sensitive(number_between(f"target sensitive {name}", limit, *CERTAINTY_BOUNDS), roots)
+
+
+def _members(
+    taxonomy: Taxonomy, name: str, roots: tuple[str, ...] | None
+) -> np.ndarray[tuple[int], np.dtype[np.bool_]] | None:
+    if roots is None:
+        return present_groups(taxonomy).get(name)
+    held = [root for root in roots if root in taxonomy]
+    return sensitive_groups(taxonomy, {name: held})[name] if held else None

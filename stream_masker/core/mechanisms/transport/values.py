@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.batch import Column
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, locate_in_tree, nearest_values, values_below
-from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
 
@@ -78,31 +77,34 @@ class Values:
 
     * ``distance``: sd. ``positions``: (k,) int32, ascending. ``counts``: (k,) int64, the window's rows of each value,
       including those that count as it.
+    * ``units``: (k,) int64, the number of different noise keys of these rows, at least (``SparseCounts.units``).
     * ``index_of``: int32, for each position of the taxonomy the index of its value, −1 where it is not known yet.
     """
 
     distance: Distance
     positions: Int32Array
     counts: Int64Array
+    units: Int64Array
     index_of: Int32Array
 
     @classmethod
-    def of(cls, distance: Distance, positions: Int32Array, counts: Int64Array) -> Values:
-        """Create the values with their counts."""
+    def of(
+        cls, distance: Distance, positions: Int32Array, counts: Int64Array, units: Int64Array | None = None
+    ) -> Values:
+        """Create the values with their counts; without ``units``, each row is a unit of its own."""
         index_of = np.full(len(distance.taxonomy), -1, np.int32)
         index_of[positions] = np.arange(positions.size, dtype=np.int32)
-        return cls(distance, positions, counts, index_of)
+        return cls(distance, positions, counts, counts if units is None else units, index_of)
 
     @classmethod
     def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
         """Select the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
-        chosen = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
-        kept = cls.of(distance, column.keys[chosen].astype(np.int32), column.counts[chosen])
-        if chosen.size == column.keys.size:
+        frequent = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
+        kept = cls.of(distance, column.keys[frequent].astype(np.int32), column.counts[frequent], column.units[frequent])
+        if frequent.size == column.keys.size:
             return kept
-        indices = kept.indices(column.keys.astype(np.int32))
-        counts = np.bincount(indices, column.counts.astype(np.float64), minlength=chosen.size)
-        return cls(distance, kept.positions, counts.astype(np.int64), kept.index_of)
+        merged = column.regroup(kept.indices(column.keys.astype(np.int32)).astype(np.int64), frequent.size)
+        return replace(kept, counts=merged.counts, units=merged.units)
 
     def __len__(self) -> int:
         return self.positions.size
@@ -146,28 +148,15 @@ def look_up(index_of: Int32Array, codes: Int32Array, found: Int32Array) -> int:
     return new
 
 
-def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array]:
-    """Return the table of a pair's values, and the window's rows of each entry."""
+def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array, Int64Array]:
+    """Return the table of a pair's values, and the window's rows and units of each entry."""
     a, b = np.divmod(pair.keys, len(second.distance.taxonomy))
     rows, columns = first.indices(a.astype(np.int32)), second.indices(b.astype(np.int32))
     keys, which = np.unique(rows.astype(np.int64) * len(second) + columns, return_inverse=True)
-    counts = np.bincount(which, pair.counts.astype(np.float64), minlength=keys.size).astype(np.int64)
-    return Table.of(*np.divmod(keys, len(second)), (len(first), len(second))), counts
+    merged = pair.regroup(which, keys.size)
+    return Table.of(*np.divmod(keys, len(second)), (len(first), len(second))), merged.counts, merged.units
 
 
-def single_table(values: Values) -> tuple[Table, Int64Array]:
+def single_table(values: Values) -> Table:
     """Return the table of one attribute, with a second one of a single value."""
-    return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1)), values.counts
-
-
-def single_places(column: Column, indices: Int32Array) -> Int64Array:
-    """Return (n,) int64: the place of the value of each of n records; −1 where an array has no element, or several."""
-    if column.offsets is None:
-        return np.arange(indices.size)
-    return np.where(np.diff(column.offsets) == 1, column.offsets[:-1], -1)
-
-
-def single_values(column: Column, indices: Int32Array) -> Int32Array:
-    """Return (n,) int32: the value of each of n records; −1 where an array has no element, or several."""
-    places = single_places(column, indices)
-    return np.where(places >= 0, indices[np.minimum(places, indices.size - 1)], -1).astype(np.int32)
+    return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1))

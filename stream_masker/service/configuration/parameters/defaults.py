@@ -43,6 +43,8 @@ def _parameters(
     """Return the parameters of the mechanism that depend on the attributes and their ontologies."""
     from stream_masker.core.mechanisms.defaults import noise_defaults
 
+    if name == "semantic_transport":
+        return {} if any("alpha" in attribute for attribute in attributes.values()) else {"target": _default_target()}
     nominal = {name: attribute for name, attribute in attributes.items() if "numeric" not in attribute}
     if name not in ("semantic_noise", "exponential") or not nominal:
         return {}
@@ -54,6 +56,13 @@ def _parameters(
         **noise_defaults(taxonomies, _arrays(nominal), section, numeric=len(nominal) < len(attributes)),
         **candidates,
     }
+
+
+def _default_target() -> dict[str, float]:
+    """Return the promise, which stands while no attribute has an alpha of its own: it could be too small for it."""
+    from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET
+
+    return dict(DEFAULT_TARGET)
 
 
 def _candidates(data: Mapping[str, Any], nominal: Mapping[str, Mapping[str, Any]]) -> str:
@@ -96,7 +105,8 @@ def _described(configuration: Configuration) -> str:
         case SemanticTransportSection() if section.target is None:
             shown = ["target alpha", _alphas(configuration)]
         case SemanticTransportSection(target=TransportTarget() as target):
-            shown = [f"target {kind} {value}" for kind, value in target.model_dump(exclude_none=True).items()]
+            given = target.model_dump(exclude_none=True).items()
+            shown = [f"target {', '.join(f'{kind} {_shown(value)}' for kind, value in given)}"]
         case SemanticNoiseSection():
             kind = "correlated" if section.correlated else "uncorrelated"
             shown = [f"{kind}, reference {section.reference}, candidates {section.candidates}, alpha"]
@@ -104,6 +114,10 @@ def _described(configuration: Configuration) -> str:
         case _:
             shown = []
     return " ".join([section.name, *([f"({' '.join(shown)})"] if shown else [])])
+
+
+def _shown(value: object) -> str:
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def _alphas(configuration: Configuration) -> str:

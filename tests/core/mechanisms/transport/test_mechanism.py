@@ -16,7 +16,6 @@ from support.data import icd9cm
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport import prepared as prepared_module
 from stream_masker.core.mechanisms.transport import values as values_module
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
@@ -47,7 +46,7 @@ def codes():
 
 def calibrated(tau, batch, **parameters):
     names = [f"x{j}" for j in range(len(batch.columns))]
-    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
+    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **{"least": 1, **parameters})
     made.restore(made.snapshot_of(made.compute(count_batch(batch, [len(tau)] * len(names)), version=1)))
     return made
 
@@ -140,7 +139,7 @@ def test_an_epsilon_is_met(tau, codes):
 
 @pytest.mark.parametrize("target", [{"rmse": 0.95}, {"vulnerability": 0.002}])
 def test_an_unreachable_target_states_the_range(tau, codes, target):
-    with pytest.raises(StatisticsError, match=r"cannot be met: this window allows .*\d\.\d+ to \d\.\d+"):
+    with pytest.raises(StatisticsError, match=r"cannot be met: .*this window allows .*\d\.\d+"):
         calibrated(tau, as_batch(codes), target=target)
 
 
@@ -160,21 +159,46 @@ def test_least_must_be_a_positive_whole_number(tau, least):
 
 def test_no_rare_tuple_is_written_and_the_statistics_stay_nearer_than_without_them(tau, codes):
     batch = as_batch(codes)
-    made = calibrated(tau, batch, least=5)
+    made = calibrated(tau, batch, target={"alpha": 0.3}, least=5)
     counts = np.round(shares(batch, len(tau)) * batch.size)
     assert ((counts > 0) & (counts < 5)).sum() > 100
-    frequent = counts[codes[0].astype(np.int64) * len(tau) + codes[1]] >= 5
-    dropped = statistics_of(made, as_batch(codes[:, frequent])).correlation[0, 1]
-    before = made.statistics.correlation[0, 1]
     for result in masked(made, batch, 3):
-        found = shares(Batch(batch.size, result.columns), len(tau))
-        assert not found[counts < 5].any()
-        after = statistics_of(made, Batch(batch.size, result.columns))
-        assert abs(after.correlation[0, 1] - before) < 0.8 * abs(dropped - before)
+        assert not shares(Batch(batch.size, result.columns), len(tau))[counts < 5].any()
+
+
+@pytest.mark.parametrize("least", [2, 3, 5])
+def test_rare_pairs_move_to_near_ones_so_that_the_correlation_stays(least):
+    """A tenth of the real pairs is rarer than 2. Without them, the correlation is 0.010 higher."""
+    tau, batch = icd9cm().taxonomy(), as_batch(real_pairs())
+    counts = np.round(shares(batch, len(tau)) * batch.size)
+    made = calibrated(tau, batch, least=least)
+    (result,) = masked(made, batch)
+    assert not shares(Batch(batch.size, result.columns), len(tau))[counts < least].any()
+    after = statistics_of(made, Batch(batch.size, result.columns)).correlation[0, 1]
+    assert after == pytest.approx(made.statistics.correlation[0, 1], abs=0.006)
+
+
+def test_rows_of_one_noise_key_count_once(tau):
+    """Six rows of a pair are of one patient: the pair is never written, unlike one of six patients."""
+    common = [{"x0": f"c{k % 5}", "x1": f"c{k % 7}"} for k in range(700)]
+    rare = [{"x0": "c40", "x1": "c41"}] * 6
+    keys = [b"patient %d" % k for k in range(700)]
+
+    def written(keys_of_rare):
+        made = SemanticTransport({"x0": tau, "x1": tau}, seed=SEED, least=2, window=1000)
+        made.learn_many([*common, *rare], keys=[*keys, *keys_of_rare])
+        made.calibrate()
+        given, solved = made._prepared_statistics().solution()
+        values = made._prepared_statistics().values
+        pairs = set(zip(values[0].positions[given.table.rows], values[1].positions[given.table.columns], strict=True))
+        assert tuple(tau.encode(["c40", "c41"])) in pairs
+        return int((solved.psi > 0.0).sum())
+
+    assert written([b"patient %d" % k for k in range(1000, 1006)]) == written([b"one"] * 6) + 1
 
 
 def test_a_window_of_rare_tuples_is_rejected(tau):
-    with pytest.raises(StatisticsError, match="at least 50 records"):
+    with pytest.raises(StatisticsError, match="use a smaller least"):
         calibrated(tau, as_batch(np.arange(20, dtype=np.int32).reshape(2, 10)), least=50)
 
 
@@ -208,8 +232,8 @@ def test_arrays_keep_the_law_of_their_rows(tau):
         assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
 
 
-def test_the_bound_of_what_changes_holds_for_every_attribute(tau, codes, monkeypatch):
-    """Of two scalars it is the share itself; of an array, it is that of its scalar's most probable pairs."""
+def test_the_bound_of_what_changes_holds_for_every_attribute(tau, codes):
+    """It is the share itself; that of a child lacks the rarest pairs of its root's values."""
     scalars = [*codes, np.roll(codes[1], 1)]
     elements = Column(scalars[2], np.arange(0, scalars[2].size + 1, 2))
     columns = (*(Column(np.ascontiguousarray(column[::2])) for column in scalars[:2]), elements)
@@ -217,33 +241,29 @@ def test_the_bound_of_what_changes_holds_for_every_attribute(tau, codes, monkeyp
     counts = count_batch(batch, [len(tau)] * 3)
     made = calibrated(tau, batch).with_statistics(calibrated(tau, batch).statistics, counts)
     unchanged = made.risk(draws=10).unchanged
-    bounds = [made.changed_at_least(j, counts) for j in range(3)]
-    for bound, share in zip(bounds, unchanged.values(), strict=True):
-        assert 0.02 < bound <= 1.0 - share + 1e-6
-    assert bounds[:2] == pytest.approx([1.0 - share for share in unchanged.values()][:2], abs=1e-6)
-    monkeypatch.setattr(prepared_module, "BOUND_PAIRS", 50)
-    assert made.changed_at_least(2, counts) < bounds[2]
+    for j, share in enumerate(unchanged.values()):
+        bound = made.changed_at_least(j, counts)
+        assert 1.0 - share - 0.01 < bound <= 1.0 - share + 1e-4
 
 
-@pytest.mark.parametrize("alpha", [0.1, 0.3, 1.0])
-def test_three_attributes_keep_the_law_of_the_links_of_their_tree(tau, codes, alpha):
+@pytest.mark.parametrize("alpha", [0.5, 1.0])
+def test_three_attributes_keep_the_law_of_the_links_of_their_star(tau, codes, alpha):
     rng = np.random.default_rng(9)
     a, b = codes % 8
     c = np.where(rng.random(a.size) < 0.5, a, rng.integers(0, 8, a.size)).astype(np.int32)
     batch = Batch(a.size, (*as_batch(np.array([a, b])).columns, Column(c)))
     made = calibrated(tau, batch, target={"alpha": alpha})
-    ((root, *children),) = (field["nodes"] for field in made.statistics.model["tree"]["fields"])
-    place = made.attributes.index
-    links = [tuple(sorted((place(child["parent"]), place(child["attribute"])))) for child in children]
-    assert {place(root["attribute"]), *(j for link in links for j in link)} == {0, 1, 2}
-    found = masked(made, batch, 10)
-    after = [statistics_of(made, Batch(batch.size, m.columns)) for m in found]
-    for link in links:
+    star = made.statistics.model["star"]
+    assert star["root"] == "x0"
+    assert [edge["child"] for edge in star["edges"]] == ["x1", "x2"]
+    after = [statistics_of(made, Batch(batch.size, m.columns)) for m in masked(made, batch, 10)]
+    for link in ((0, 1), (0, 2)):
         assert np.mean([s.correlation[link] for s in after]) == pytest.approx(
             made.statistics.correlation[link], abs=0.01
         )
+    assert rmse(masked(made, batch, 5), 0) == pytest.approx(np.sqrt(made._prepared.noise[0]), abs=0.006)
     for j in range(3):
-        assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.006)
+        assert rmse(masked(made, batch, 5), j) >= np.sqrt(made._prepared.noise[j]) - 0.006
         assert np.mean([s.variance[made.attributes[j]] for s in after]) == pytest.approx(
             made.statistics.variance[made.attributes[j]], rel=0.01
         )
@@ -300,7 +320,9 @@ def test_a_restored_model_masks_alike(tau, codes):
         np.testing.assert_array_equal(one.codes, two.codes)
 
 
-@pytest.mark.parametrize("damage", ["tuples", "counts", "scale", "sharpness"])
+@pytest.mark.parametrize(
+    "damage", ["tuples", "counts", "scale", "exponents", "kernels", "factors", "written", "changed"]
+)
 def test_a_damaged_model_is_rejected(tau, codes, damage):
     made = calibrated(tau, as_batch(codes))
     snapshot = json.loads(json.dumps(made.snapshot()))
@@ -323,13 +345,14 @@ def test_a_warm_start_finds_the_same_transport(tau, codes):
     slid = count_batch(
         as_batch(np.concatenate([codes[:, 300:], related(np.random.default_rng(7), 300)], axis=1)), [60, 60]
     )
-    warm = made.compute(slid, version=2).model["pair"]["sharpness"]
-    cold = (
-        SemanticTransport(dict.fromkeys(made.attributes, tau), seed=SEED)
-        .compute(slid, version=1)
-        .model["pair"]["sharpness"]
+    warm, cold = (
+        made.compute(slid, version=2),
+        SemanticTransport(dict.fromkeys(made.attributes, tau), seed=SEED, least=1).compute(slid, version=1),
     )
-    assert warm == pytest.approx(cold, rel=0.02)
+    figures = [made.with_statistics(s, slid).disclosure() for s in (warm, cold)]
+    for name in made.attributes:
+        assert figures[0].rmse[name] == pytest.approx(figures[1].rmse[name], rel=0.005)
+        assert figures[0].vulnerability[name] == pytest.approx(figures[1].vulnerability[name], abs=0.01)
 
 
 def test_noise_levels_of_single_records_are_rejected(tau, codes):

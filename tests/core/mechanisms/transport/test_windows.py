@@ -20,7 +20,7 @@ MOST_NOISE = 0.95
 
 
 def calibrated(records, taxonomies, alpha):
-    made = SemanticTransport(taxonomies, target={"alpha": alpha}, seed=SEED, window=len(records))
+    made = SemanticTransport(taxonomies, target={"alpha": alpha}, least=1, seed=SEED, window=len(records))
     made.learn_many(records)
     made.calibrate()
     return made
@@ -48,6 +48,24 @@ def test_every_window_of_pairs_allows_every_noise_level(tuples, alpha):
         independent = shares @ made.distances[j].matrix(law[0].tolist()) ** 2 @ shares
         least = min(alpha * spread[j], MOST_NOISE * independent)
         assert made.disclosure().rmse[name] >= np.sqrt(least) * 0.995
+
+
+@given(st.lists(st.tuples(CODES, CODES, st.integers(1, 200)), min_size=2, max_size=6))
+@example([("c3", "c3", 50), ("c4", "c4", 50), ("c9", "c9", 50)])
+@example([("c3", "c5", 50), ("c4", "c5", 50), ("c9", "c6", 50)])
+@example([("c3", "c3", 999), ("c4", "c4", 1)])
+@settings(max_examples=40, deadline=None)
+def test_every_window_of_pairs_allows_the_promise(tuples):
+    """A value that is more frequent than one half stays so, but for the relative room of its limit."""
+    records = [{"a": a, "b": b} for a, b, count in tuples for _ in range(count)]
+    if not different(r["a"] for r in records) or not different(r["b"] for r in records):
+        return
+    made = SemanticTransport({"a": TAU, "b": TAU}, least=1, seed=SEED, window=len(records))
+    made.learn_many(records)
+    made.calibrate()
+    for name, greatest in made.disclosure().certainty.items():
+        most = np.unique([r[name] for r in records], return_counts=True)[1].max() / len(records)
+        assert greatest <= max(0.5, 1.01 * most) + 1e-6
 
 
 @settings(max_examples=15, deadline=None)

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import kernel, part, reduction
 
 FloatArray: TypeAlias = NDArray[np.float32 | np.float64]
@@ -26,28 +26,8 @@ TRANSPOSED_ROWS = 16
 """The number of rows of a strip that are transposed at once."""
 TRANSPOSED_TILE = 32
 """The side of the squares in which a matrix is transposed."""
-
-
-@kernel
-def row_products(
-    offsets: Int64Array, columns: Int64Array, weights: Float64Array, right: Float64Matrix
-) -> Float64Matrix:
-    """Return (rows, v) float64: Φ·R for a table Φ with the given weights and a (columns, v) matrix R."""
-    result = np.zeros((offsets.size - 1, right.shape[1]), np.float64)
-    for a in range(offsets.size - 1):
-        row = result[a]
-        k = offsets[a]
-        while k + 1 < offsets[a + 1]:
-            first = right[columns[k]]
-            second = right[columns[k + 1]]
-            for j in range(row.size):
-                row[j] += weights[k] * first[j] + weights[k + 1] * second[j]
-            k += 2
-        if k < offsets[a + 1]:
-            last = right[columns[k]]
-            for j in range(row.size):
-                row[j] += weights[k] * last[j]
-    return result
+CONTEXT_ROWS_AT_ONCE = 32
+"""The number of rows of C that are held before they are transposed."""
 
 
 @kernel
@@ -129,22 +109,6 @@ def entry_products(
 
 
 @kernel
-def row_forms(
-    offsets: Int64Array, columns: Int64Array, weights: Float64Array, others: Float64Array, right: FloatMatrix
-) -> float:
-    """Return Σ of weights[k]·R[b, b′]·others[l] over all entries k, l = (a, b), (a, b′) that have the same row."""
-    total = 0.0
-    for a in range(offsets.size - 1):
-        for k in range(offsets[a], offsets[a + 1]):
-            row = right[columns[k]]
-            inner = 0.0
-            for other in range(offsets[a], offsets[a + 1]):
-                inner += np.float64(row[columns[other]]) * others[other]
-            total += weights[k] * inner
-    return total
-
-
-@kernel
 def row_maxima(offsets: Int64Array, columns: Int64Array, terms: Float64Array, right: Float64Matrix) -> Float64Matrix:
     """Return (rows, v) float64: max over the entries (a, b) of row a of terms + R[b, v]; −inf for an empty row."""
     result = np.full((offsets.size - 1, right.shape[1]), -np.inf)
@@ -170,3 +134,29 @@ def entry_maxima(offsets: Int64Array, columns: Int64Array, left: Float64Matrix, 
                 best = max(best, x[v] + y[v])
             result[k] = best
     return result
+
+
+@kernel
+def fill_contexts(
+    offsets: Int64Array, partners: Int32Array, psi: Float64Array, second: Float32Matrix, context: Float32Matrix
+) -> None:
+    """Set Cᵀ, (k_B, k_A), which is computed and transposed some rows at a time.
+
+    Large matrices are allocated by NumPy, on huge pages, which a kernel does not.
+    """
+    size = offsets.size - 1
+    rows = np.empty((CONTEXT_ROWS_AT_ONCE, second.shape[1]), np.float32)
+    for top in range(0, size, CONTEXT_ROWS_AT_ONCE):
+        end = min(top + CONTEXT_ROWS_AT_ONCE, size)
+        rows[:] = 0.0
+        for a in range(top, end):
+            row = rows[a - top]
+            for k in range(offsets[a], offsets[a + 1]):
+                weight = np.float32(psi[k])
+                if weight > 0.0:
+                    other = second[partners[k]]
+                    for b in range(row.size):
+                        row[b] += weight * other[b]
+        for b in range(context.shape[0]):
+            for a in range(top, end):
+                context[b, a] = rows[a - top, b]

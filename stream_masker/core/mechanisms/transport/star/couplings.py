@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.products import FloatMatrix
-from stream_masker.core.mechanisms.transport.table import Table
+from stream_masker.core.mechanisms.transport.scaling.products import FloatMatrix
+from stream_masker.core.mechanisms.transport.scaling.table import Table
 
 SINKHORN_STEPS = 15
 SINKHORN_ERROR = 1e-3
@@ -35,14 +35,13 @@ class Conditional(NamedTuple):
     kernel: Float32Matrix
 
     @classmethod
-    def of(cls, table: Table, counts: Int64Array, least: int, second: FloatMatrix) -> Conditional:
-        """Create the laws of a table's counts. Pairs with fewer than ``least`` rows are not written."""
-        written = np.where(counts >= least, counts, 0)
+    def of(cls, table: Table, counts: Int64Array, written: BoolArray, second: FloatMatrix) -> Conditional:
+        """Create the laws of a table's counts; ``written``: (m,) which pairs may be written."""
         return cls(
             table.by_row.offsets,
             table.columns.astype(np.int32),
             _shares(table, counts),
-            _shares(table, written),
+            _shares(table, np.where(written, counts, 0)),
             second.astype(np.float32),
         )
 

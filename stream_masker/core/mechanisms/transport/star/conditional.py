@@ -1,14 +1,13 @@
-"""Transport of an attribute given another one: of the elements of an array B given a scalar A.
+"""Transport of an attribute B given another one, A: of the elements of an array, or of a scalar.
 
 Let A be masked to A* by a channel that preserves its law. For each pair (a, a*) the values of B move by an entropic
 optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
 
 *Law.* B and A* are independent given A if A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B* has the
 law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This holds for
-each array of A, and for each element. If A is masked together with other scalars (``transport.field``), it needs B to
-be independent of them given A, as in a Markov tree.
+each B of A, and for each element of an array.
 
-Couplings (``transport.couplings``) are computed when a pair (a, a*) first occurs, and kept in bounded memory.
+Couplings (``transport.star.couplings``) are computed when a pair (a, a*) first occurs, and kept in bounded memory.
 """
 
 from __future__ import annotations
@@ -19,9 +18,9 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.couplings import Conditional, coupling_sizes, solve_couplings
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
-from stream_masker.core.random.draws import accepts, uniform
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_sizes, solve_couplings
+from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
 CACHE_ENTRIES = 1 << 22
 """The number of float64 entries of cached couplings of an attribute: 32 MB."""
@@ -101,6 +100,25 @@ def draw_coupled(
     return chosen
 
 
+@part
+def draw_child_again(
+    laws: Conditional, first: int, last: int, word: np.uint64, salts: UInt64Array, redraws: Float64Array
+) -> int:
+    """Draw b* from the law ∝ P(b* | a*)·η of the partners of a*."""
+    left = 0.0
+    for k in range(first, last):
+        left += laws.target[k] * redraws[k]
+    new = int64(-1)
+    for k in range(first, last):
+        weight = laws.target[k] * redraws[k]
+        if weight > 0.0:
+            new = int64(laws.partners[k])
+            if accepts(word, salts[new], weight, left):
+                break
+            left -= weight
+    return new
+
+
 @kernel
 def draw_conditional(
     laws: Conditional,
@@ -111,8 +129,10 @@ def draw_conditional(
     salts: UInt64Array,
     starts: Int64Array,
     couplings: Float64Array,
+    redraws: Float64Array,
 ) -> Int32Array:
-    """Return (n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*); ``salts``: (k_B,)."""
+    """Return (n,) int32: b* of n values; ``starts``: the coupling of each value's (a, a*); ``salts``: (k_B,);
+    ``redraws``: (m,) η."""
     result = np.empty(b.size, np.int32)
     for i in range(b.size):
         first = laws.offsets[new_a[i]]
@@ -121,15 +141,22 @@ def draw_conditional(
         share = 1.0
         if own >= 0:
             share = couplings[starts[i] + 2 * (last - first) + own - laws.offsets[a[i]]]
-        result[i] = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, starts[i], couplings)
+        new = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, starts[i], couplings)
+        again = mixed_word(words[i])
+        place = tuple_index(laws.offsets, laws.partners, int64(new_a[i]), new)
+        if place >= 0 and uniform(again) < redraws[place]:
+            new = draw_child_again(laws, first, last, mixed_word(again), salts, redraws)
+        result[i] = new
     return result
 
 
 class ConditionalChannel:
     """The channel of B given (a, a*), with a cache of couplings."""
 
-    def __init__(self, laws: Conditional) -> None:
+    def __init__(self, laws: Conditional, redraws: Float64Array) -> None:
+        """``redraws``: (m,) the probability η with which each b* is drawn again (``transport.star.edges``)."""
         self._laws = laws
+        self._redraws = redraws
         self._size = laws.offsets.size - 1
         self._lock = Lock()
         self._forget()
@@ -155,7 +182,7 @@ class ConditionalChannel:
         keys = a.astype(np.int64) * self._size + new_a
         with self._lock:
             starts = self._starts_of(keys)
-            return draw_conditional(self._laws, a, new_a, b, words, salts, starts, self._couplings)
+            return draw_conditional(self._laws, a, new_a, b, words, salts, starts, self._couplings, self._redraws)
 
     def mean_square(self, squares: Float64Matrix, a: Int32Array, new_a: Int32Array) -> float:
         """Return the mean E[sd²] of B over pairs (a, a*), (n,) each; ``squares``: (k_B, k_B) sd²."""

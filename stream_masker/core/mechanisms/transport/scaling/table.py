@@ -8,8 +8,8 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transport import products
-from stream_masker.core.mechanisms.transport.products import STRIP, TRANSPOSED_ROWS, FloatMatrix, entry_products
+from stream_masker.core.mechanisms.transport.scaling import products
+from stream_masker.core.mechanisms.transport.scaling.products import STRIP, TRANSPOSED_ROWS, FloatMatrix, entry_products
 
 
 @dataclass(frozen=True, slots=True, eq=False)

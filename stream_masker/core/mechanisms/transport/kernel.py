@@ -1,0 +1,207 @@
+"""The kernel of one attribute: the least that an attacker can gain from a mask at a given distance.
+
+For a law p and distances d, the coupling π ≥ 0 with both marginals p that minimises Σ_y κ·max_x π(x, y) + Σ π·ln π at a
+given Σ π·d² has the form π(x, y) = φ(x)·exp(−λ·d² − w(x, y))·ψ(y) with w ≥ 0. The first term is the vulnerability: the
+chance that the best guess of an original is right. Coordinate ascent of the dual problem has closed steps:
+
+* *Level a column.* For q(x) = φ(x)·exp(−λ·d²), w cuts the greatest entries to one level u(y) with
+  Σ_x max(0, ln q(x) − ln u) = κ: water-filling in logarithms.
+* *Scale.* ψ(y) is what the column lacks to sum to p(y), then φ(x) what the row lacks to sum to p(x).
+
+κ = 0 is the entropic transport with w = 0, and κ → ∞ the linear programme that bounds the vulnerability. The kernel is
+K = exp(−λ·d² − w). A transport keeps its law with any kernel, so that the steps may end early.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
+from stream_masker.core.kernels.jit import kernel, part, reduction
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.errors import StatisticsError
+
+KAPPA = 8.0
+"""κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""
+LEVEL_ROUNDS = 40
+LEVEL_ERROR = 2e-3
+"""The steps end when the sum of absolute differences between the rows and their law is at most this."""
+DISTANCE_ERROR = 0.02
+"""The greatest |ln E − ln target| of the mean squared distance of a kernel's own coupling."""
+MAX_KERNEL_SEARCHES = 24
+FIRST_SHARPNESS = 4.0
+"""λ times the mean squared distance, at the start of the search."""
+NEWTON_STEPS = 30
+LEVEL_PRECISION = 1e-9
+MAX_EXPONENT = 36.0
+"""The greatest exponent of a kernel. The product of two kernels stays above 10⁻³², so that nothing underflows."""
+MAX_LOG = 1e4
+"""The greatest number of a model."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Levels:
+    """What determines the exponents of a kernel of k values.
+
+    * ``sharpness``: λ. ``rows``: (k,) ln φ. ``levels``: (k,) ln u, infinite where nothing is cut.
+    """
+
+    sharpness: float
+    rows: Float64Array
+    levels: Float64Array
+
+    @classmethod
+    def flat(cls, size: int, sharpness: float) -> Levels:
+        """Return those of the kernel exp(−λ·sd²)."""
+        return cls(sharpness, np.zeros(size), np.full(size, np.inf))
+
+    def costs(self, squares: Float64Matrix) -> Float32Matrix:
+        """Return (k, k) float32 ≥ 0: λ·d² + w of each value (row) and mask (column); ``squares``: (k, k) d²."""
+        moved = self.sharpness * squares
+        cut = np.maximum(self.rows[:, None] - moved - self.levels[None, :], 0.0)
+        return np.asarray(moved + cut, np.float32)
+
+    def rounded(self) -> Levels:
+        """Return the same with the numbers that a model holds."""
+        rows, levels = (each.astype(np.float32).astype(np.float64) for each in (self.rows, self.levels))
+        return Levels(self.sharpness, rows, levels)
+
+    def to_model(self) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return {
+            "sharpness": self.sharpness,
+            "rows": pack_array(self.rows.astype(np.float32)),
+            "levels": pack_array(self.levels.astype(np.float32)),
+        }
+
+    @classmethod
+    def from_model(cls, model: object, size: int) -> Levels:
+        """Restore what ``to_model`` returns. Raises StatisticsError."""
+        sharpness = read_model_field(model, "sharpness")
+        rows, levels = (
+            unpack_array(read_model_field(model, name), np.float32, size).astype(np.float64)
+            for name in ("rows", "levels")
+        )
+        allowed = (np.abs(rows) <= MAX_LOG).all() and ((np.abs(levels) <= MAX_LOG) | (levels == np.inf)).all()
+        if not isinstance(sharpness, float) or not 0.0 < sharpness <= MAX_LOG * MAX_LOG or not allowed:
+            raise StatisticsError("a kernel of the model is not allowed")
+        return cls(sharpness, rows, levels)
+
+
+def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:
+    """Return the levels of the kernel of a given λ. For the other arguments see ``design``."""
+    rows, levels = np.log(law), np.full(law.size, np.inf)
+    level(law, squares, np.exp(-sharpness * squares), sharpness, rows, levels)
+    return Levels(sharpness, rows, levels).rounded()
+
+
+def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Levels | None) -> Levels:
+    """Return the levels of the kernel whose own coupling has about the mean squared distance ``wanted``.
+
+    * ``law``: (k,) p, positive. ``squares``: (k, k) d², symmetric. ``start``: the levels of a similar law, or None.
+    """
+    rows = np.log(law) if start is None else start.rows.copy()
+    point = float(np.log(FIRST_SHARPNESS / wanted if start is None else start.sharpness))
+    low, high, levels = -np.inf, np.inf, np.full(law.size, np.inf)
+    for _ in range(MAX_KERNEL_SEARCHES):
+        sharpness = float(np.exp(point))
+        found = level(law, squares, np.exp(-sharpness * squares), sharpness, rows, levels)
+        miss = float(np.log(max(found, 1e-12) / wanted))
+        if abs(miss) <= DISTANCE_ERROR:
+            break
+        low, high = (point, high) if miss > 0.0 else (low, point)
+        proposal = point + float(np.clip(1.5 * miss, -1.5, 1.5))
+        point = proposal if low < proposal < high else (low + high) / 2.0
+        if high - low < DISTANCE_ERROR / 4.0:
+            break
+    return Levels(sharpness, rows, levels).rounded()
+
+
+@reduction
+def level(
+    law: Float64Array,
+    squares: Float64Matrix,
+    gibbs: Float64Matrix,
+    sharpness: float,
+    rows: Float64Array,
+    levels: Float64Array,
+) -> float:
+    """Set ln φ and ln u of a given λ, from the start ``rows``, and return the mean squared distance.
+
+    ``gibbs``: (k, k) exp(−λ·d²).
+    """
+    size = law.size
+    moved = 0.0
+    phi, sums = np.empty(size), np.empty(size)
+    for _ in range(LEVEL_ROUNDS):
+        moved = 0.0
+        sums[:] = 0.0
+        for x in range(size):
+            phi[x] = np.exp(rows[x])
+        for y in range(size):
+            levels[y] = cut_level(rows, squares[y], sharpness)
+            moved += add_column(law[y], squares[y], gibbs[y], phi, np.exp(levels[y]), sums)
+        error = 0.0
+        for x in range(size):
+            error += abs(sums[x] - law[x])
+            rows[x] += np.log(law[x]) - np.log(sums[x])
+        if error <= LEVEL_ERROR:
+            break
+    return moved
+
+
+@part
+def cut_level(rows: Float64Array, squares: Float64Array, sharpness: float) -> float:
+    """Return ln u of a column: by Newton's method from below, which converges as what exceeds u is convex in u."""
+    greatest = -np.inf
+    for x in range(rows.size):
+        greatest = max(greatest, rows[x] - sharpness * squares[x])
+    found = greatest - KAPPA
+    for _ in range(NEWTON_STEPS):
+        total, above = 0.0, 0.0
+        for x in range(rows.size):
+            excess = rows[x] - sharpness * squares[x] - found
+            if excess > 0.0:
+                total += excess
+                above += 1.0
+        step = (total - KAPPA) / above
+        found += step
+        if step < LEVEL_PRECISION:
+            break
+    return found
+
+
+@part
+def add_column(
+    law: float, squares: Float64Array, gibbs: Float64Array, phi: Float64Array, cut: float, sums: Float64Array
+) -> float:
+    """Add a column of the coupling to the sums of rows, and return its part of the mean squared distance."""
+    total, moved = 0.0, 0.0
+    for x in range(phi.size):
+        weight = min(phi[x] * gibbs[x], cut)
+        total += weight
+        moved += weight * squares[x]
+    scale = law / total
+    for x in range(phi.size):
+        sums[x] += min(phi[x] * gibbs[x], cut) * scale
+    return moved * scale
+
+
+@kernel
+def fill_kernel(costs: Float32Matrix, exponent: float, result: Float32Matrix) -> None:
+    """Set ``result``, (k, k), to exp(−exponent·costs), with exponents of at most ``MAX_EXPONENT``."""
+    for x in range(costs.shape[0]):
+        row = costs[x]
+        into = result[x]
+        for y in range(row.size):
+            into[y] = np.exp(-min(np.float32(exponent) * row[y], np.float32(MAX_EXPONENT)))
+
+
+def kernel_of(costs: Float32Matrix, exponent: float) -> Float32Matrix:
+    """Return (k, k) float32: the kernel K^exponent of a value (row) and its mask (column)."""
+    result = np.empty_like(costs)
+    fill_kernel(costs, exponent, result)
+    return result

@@ -1,0 +1,91 @@
+"""The factors r ≤ 1 by which a transport of pairs meets its limits.
+
+The coupling of tuples s = (a, b) and t = (a*, b*) is π(s, t) = φ(s)·K_A(a, a*)·r_A(a, t)·K_B(b, b*)·r_B(b, t)·ψ(t). The
+posterior of a given t is proportional to g(a) = K_A(a, a*)·r_A(a, t)·Σ_b φ(a, b)·K_B(b, b*)·r_B(b, t). Where a value
+exceeds its limit, its factor cuts it to this share of the column, and where a sensitive group does, the factors of all
+of its values; r = 1 elsewhere. Then the same for B, and so on with the scaling, until nothing exceeds.
+
+Only factors below 1 are kept, for each tuple t. A draw from the coupling without factors that is accepted with
+probability r_A·r_B, and repeated otherwise, is a draw from the coupling with them.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import BoolArray, Float32Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import part
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.errors import StatisticsError
+
+
+class Binding(NamedTuple):
+    """The factors below 1 of one attribute, by tuple t.
+
+    * ``offsets``: (m + 1,) int64, the first factor of each tuple. ``values``: (n,) int32 indices of values.
+      ``factors``: (n,) float32 r.
+    """
+
+    offsets: Int64Array
+    values: Int32Array
+    factors: Float32Array
+
+    @classmethod
+    def none(cls, size: int) -> Binding:
+        """Return no factors of ``size`` tuples."""
+        return cls(np.zeros(size + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+
+    def ordered(self, order: Int64Array) -> Binding:
+        """Return the same with the tuples in another order; ``order``: (m,) the tuple at each place."""
+        lengths = np.diff(self.offsets)[order]
+        offsets = offsets_from_lengths(lengths)
+        places = np.repeat(self.offsets[:-1][order] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return Binding(offsets, self.values[places], self.factors[places])
+
+    def carried(self, places: Int64Array, known: BoolArray, values: Int64Array) -> Binding:
+        """Return the factors of the tuples of another window.
+
+        * ``places``: (n,) the tuple of each. ``known``: (n,) whether it is the same. ``values``: (k,) the index that
+          each value has there, −1 for none.
+        """
+        own = self.ordered(places)
+        lengths = np.diff(own.offsets)
+        indices = values[own.values]
+        kept = np.repeat(known, lengths) & (indices >= 0)
+        left = np.bincount(np.repeat(np.arange(known.size), lengths)[kept], minlength=known.size)
+        return Binding(offsets_from_lengths(left), indices[kept].astype(np.int32), own.factors[kept])
+
+    def to_model(self) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return {
+            "lengths": pack_array(np.diff(self.offsets).astype(np.int32)),
+            "values": pack_array(self.values),
+            "factors": pack_array(self.factors),
+        }
+
+    @classmethod
+    def from_model(cls, model: object, tuples: int, values: int) -> Binding:
+        """Restore what ``to_model`` returns, for a number of tuples and of values. Raises StatisticsError."""
+        lengths = unpack_array(read_model_field(model, "lengths"), np.int32, tuples)
+        if tuples and not 0 <= int(lengths.min()) <= int(lengths.max()) <= values:
+            raise StatisticsError("the factors of the model are not of its values")
+        offsets = offsets_from_lengths(lengths.astype(np.int64))
+        indices = unpack_array(read_model_field(model, "values"), np.int32, int(offsets[-1]))
+        factors = unpack_array(read_model_field(model, "factors"), np.float32, indices.size)
+        if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < values):
+            raise StatisticsError("the factors of the model are not of its values")
+        if not ((factors >= 0.0) & (factors <= 1.0)).all():
+            raise StatisticsError("a factor of the model is not a probability")
+        return cls(offsets, indices, factors)
+
+
+@part
+def factor_of(binding: Binding, t: int, value: int) -> float:
+    """Return r of a value and a tuple."""
+    for f in range(binding.offsets[t], binding.offsets[t + 1]):
+        if binding.values[f] == value:
+            return np.float64(binding.factors[f])
+    return 1.0

@@ -1,0 +1,387 @@
+"""The columns of a coupling of pairs, and the factors that limit them.
+
+The posterior of a value x of one attribute ("mine") given a masked tuple t is its share of the column
+g(x) = K(x, x*)·r(x, t)·Σ φ·K·r over the other attribute's values ("theirs"). Where a value exceeds its limit, its
+factor cuts it to this share of the column; where a sensitive group does, the factors of all of its values.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+)
+from stream_masker.core.kernels.jit import int32, int64, kernel, part, reduction
+from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
+from stream_masker.core.mechanisms.transport.scaling.table import Table
+
+CANCELLED = 1e-2
+"""Where factors leave a smaller share of a sum, it is computed again without differences, which would be inexact."""
+LIMIT_ROUNDS = 8
+"""How often the values and the groups of a column are limited in turn."""
+NEGLIGIBLE = 1e-9
+"""Factors of values with a smaller share of their column are not kept: their values are beyond any limit."""
+
+
+class Side(NamedTuple):
+    """A pair of attributes as seen from one of them, "mine"; the other is "theirs". All arrays are by tuple t.
+
+    * ``mine``, ``theirs``: (m,) indices of the values of both attributes of each tuple.
+    * ``lines``, ``entries``: the tuples of each of their values, as compressed rows.
+    * ``kernel``: (k, k) float32, K of a mask of mine (row) and a value (column): transposed. ``sums``: (l, k) float32
+      Σ φ·K of their values, of each mask of theirs and each value of mine.
+    * ``their_kernel``: (l, l) float32 K of their values, of a mask (row) and a value (column).
+    * ``phi``: (m,) φ.
+    """
+
+    mine: Int64Array
+    theirs: Int64Array
+    lines: Int64Array
+    entries: Int64Array
+    kernel: Float32Matrix
+    sums: Float32Matrix
+    their_kernel: Float32Matrix
+    phi: Float64Array
+
+
+@part
+def sum_column(side: Side, others: Binding, t: int, column: Float64Array) -> float:
+    """Do as ``fill_column`` without differences, where little is left of a column."""
+    column[:] = 0.0
+    total = 0.0
+    own = side.kernel[side.mine[t]]
+    kernel_row = side.their_kernel[side.theirs[t]]
+    for other in range(kernel_row.size):
+        weight = np.float64(kernel_row[other]) * factor_of(others, t, int64(other))
+        for e in range(side.lines[other], side.lines[other + 1]):
+            tuple_ = side.entries[e]
+            x = side.mine[tuple_]
+            share = side.phi[tuple_] * weight * np.float64(own[x])
+            column[x] += share
+            total += share
+    return total
+
+
+@reduction
+def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> float:
+    """Set ``column``, (k,), to g of my values without my factors, and return its sum."""
+    own = side.kernel[side.mine[t]]
+    sums = side.sums[side.theirs[t]]
+    total = 0.0
+    for x in range(column.size):
+        weight = np.float64(own[x]) * np.float64(sums[x])
+        column[x] = weight
+        total += weight
+    whole = total
+    kernel_row = side.their_kernel[side.theirs[t]]
+    for f in range(others.offsets[t], others.offsets[t + 1]):
+        other = others.values[f]
+        lost = (np.float64(others.factors[f]) - 1.0) * np.float64(kernel_row[other])
+        for e in range(side.lines[other], side.lines[other + 1]):
+            tuple_ = side.entries[e]
+            x = side.mine[tuple_]
+            change = side.phi[tuple_] * lost * np.float64(own[x])
+            column[x] = max(column[x] + change, 0.0)
+            total += change
+    if total < CANCELLED * whole:
+        total = sum_column(side, others, t, column)
+    return total
+
+
+@part
+def cut_values(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
+    """Cut the values of a column that exceed their limits, and return what its sum is then.
+
+    ``factors``: (k,) are multiplied by what is cut. The greatest excess is cut first; the others' shares then grow.
+    """
+    rest, shares = total, 0.0
+    while True:
+        found, excess = int64(-1), 1.0
+        whole = rest / (1.0 - shares)
+        for x in range(column.size):
+            if factors[x] >= 0.0 and column[x] > limits.least * whole:
+                ratio = column[x] / (limits.values[x] * whole)
+                if ratio > excess:
+                    found, excess = int64(x), ratio
+        if found < 0 or shares + limits.values[found] >= 1.0:
+            break
+        rest = max(rest - column[found], 0.0)
+        shares += limits.values[found]
+        factors[found] = -factors[found]
+    whole = rest / (1.0 - shares)
+    for x in range(column.size):
+        if factors[x] < 0.0:
+            wanted = limits.values[x] * whole
+            factors[x] = -factors[x] * min(wanted / column[x], 1.0)
+            column[x] = min(wanted, column[x])
+    return whole
+
+
+@part
+def cut_groups(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
+    """Cut the groups of a column that exceed their limits, and return what its sum is then."""
+    for group in range(limits.groups.size):
+        members = limits.members[limits.starts[group] : limits.starts[group + 1]]
+        inside = 0.0
+        for x in members:
+            inside += column[x]
+        limit = limits.groups[group]
+        if inside > limit * total and limit < 1.0:
+            wanted = limit / (1.0 - limit) * max(total - inside, 0.0)
+            for x in members:
+                column[x] *= wanted / inside
+                factors[x] *= wanted / inside
+            total += wanted - inside
+    return total
+
+
+@part
+def cut_column(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
+    """Set ``factors``, (k,), such that no limit is exceeded, cut the column by them, and return its sum."""
+    factors[:] = 1.0
+    before = -1.0
+    for _ in range(LIMIT_ROUNDS):
+        total = cut_values(column, limits, total, factors)
+        if limits.groups.size == 0:
+            break
+        total = cut_groups(column, limits, total, factors)
+        if total == before:
+            break
+        before = total
+    return total
+
+
+@part
+def within_limits(column: Float64Array, limits: Caps, total: float) -> bool:
+    """Return whether no value and no group of a column exceeds its limit."""
+    bound = limits.least * total
+    for x in range(column.size):
+        if column[x] > bound and column[x] > limits.values[x] * total:
+            return False
+    for group in range(limits.groups.size):
+        inside = 0.0
+        for k in range(limits.starts[group], limits.starts[group + 1]):
+            inside += column[limits.members[k]]
+        if inside > limits.groups[group] * total:
+            return False
+    return True
+
+
+@kernel
+def bind_columns(
+    side: Side,
+    others: Binding,
+    written: BoolArray,
+    limits: Caps,
+    totals: Float64Array,
+    lengths: Int64Array,
+    values: Int32Array,
+    factors: Float32Array,
+) -> int:
+    """Cut all columns to my limits; set ``totals``, (m,), to their sums, and return the number of my factors.
+
+    ``lengths``: (m,), set to the number of factors of each tuple. ``values``, ``factors``: set to the factors, as far
+    as there is room; call again with more room if there are more. Tuples that are not written have none.
+    """
+    column = np.empty(side.kernel.shape[1])
+    mine = np.empty(column.size)
+    count = int64(0)
+    for t in range(totals.size):
+        lengths[t] = 0
+        totals[t] = 1.0
+        if not written[t]:
+            continue
+        total = fill_column(side, others, t, column)
+        if not within_limits(column, limits, total):
+            total = cut_column(column, limits, total, mine)
+            for x in range(column.size):
+                if mine[x] < 1.0 and column[x] > NEGLIGIBLE * total:
+                    if count < values.size:
+                        values[count] = int32(x)
+                        factors[count] = np.float32(mine[x])
+                    count += 1
+                    lengths[t] += 1
+        totals[t] = total
+    return count
+
+
+def bound(side: Side, others: Binding, written: BoolArray, limits: Caps, room: int) -> tuple[Float64Array, Binding]:
+    """Return (m,) the sums of all columns, and my factors; ``room``: the expected number of them."""
+    totals, lengths = np.empty(written.size), np.empty(written.size, np.int64)
+    while True:
+        values, factors = np.empty(room, np.int32), np.empty(room, np.float32)
+        count = bind_columns(side, others, written, limits, totals, lengths, values, factors)
+        if count <= room:
+            return totals, Binding(offsets_from_lengths(lengths), values[:count].copy(), factors[:count].copy())
+        room = count + count // 4
+
+
+@kernel
+def add_factors(
+    side: Side, mine: Binding, others: Binding, psi: Float64Array, with_others: bool, result: Float64Array
+) -> None:
+    """Add what my factors change to the sums Σ_t ψ·K·r of all tuples s, ``result``, (m,).
+
+    ``side``: with ``lines`` and ``entries`` of *my* values. ``with_others``: whether their factors count too; they do
+    for one of both attributes.
+    """
+    for t in range(psi.size):
+        for f in range(mine.offsets[t], mine.offsets[t + 1]):
+            x = mine.values[f]
+            lost = psi[t] * (np.float64(mine.factors[f]) - 1.0) * np.float64(side.kernel[side.mine[t], x])
+            row = side.their_kernel[side.theirs[t]]
+            limited = with_others and others.offsets[t] < others.offsets[t + 1]
+            for e in range(side.lines[x], side.lines[x + 1]):
+                s = side.entries[e]
+                other = int64(side.theirs[s])
+                factor = factor_of(others, t, other) if limited else 1.0
+                result[s] += lost * np.float64(row[other]) * factor
+
+
+@kernel
+def sum_again(
+    side: Side, mine: Binding, others: Binding, psi: Float64Array, whole: Float64Array, result: Float64Array
+) -> None:
+    """Compute the sums Σ_t ψ·K·r of tuples again of which factors leave little; ``whole``: (m,) those without factors.
+
+    ``side``: of the first attribute, with ``lines`` and ``entries`` of its own values.
+    """
+    for s in range(result.size):
+        if result[s] >= CANCELLED * whole[s]:
+            continue
+        total = 0.0
+        x, other = int64(side.mine[s]), int64(side.theirs[s])
+        for t in range(psi.size):
+            weight = np.float64(side.kernel[side.mine[t], x]) * np.float64(side.their_kernel[side.theirs[t], other])
+            if psi[t] > 0.0:
+                total += psi[t] * weight * factor_of(mine, t, x) * factor_of(others, t, other)
+        result[s] = total
+
+
+class ColumnFigures(NamedTuple):
+    """Figures of the posterior of one attribute given each of m tuples, all times the sum of its column.
+
+    * ``totals``: (m,) the sum. ``greatest``: (m,) of any value. ``moved``: (m,) sd². ``stays``: (m,) of the value that
+      equals the mask. ``excess``: (m,) by how much a value or a group exceeds its limit at most.
+    """
+
+    totals: Float64Array
+    greatest: Float64Array
+    moved: Float64Array
+    stays: Float64Array
+    excess: Float64Array
+
+
+@reduction
+def add_figures(
+    side: Side,
+    mine: Binding,
+    others: Binding,
+    limits: Caps,
+    psi: Float64Array,
+    squares: Float64Matrix,
+    figures: ColumnFigures,
+    joint: Float64Matrix,
+) -> None:
+    """Set the figures of all columns, and add the law of (mask, value) to ``joint``, (k, k), if it is not empty."""
+    column = np.empty(side.kernel.shape[1])
+    for t in range(psi.size):
+        total = fill_column(side, others, t, column)
+        for f in range(mine.offsets[t], mine.offsets[t + 1]):
+            x = mine.values[f]
+            cut = column[x] * np.float64(mine.factors[f])
+            total -= column[x] - cut
+            column[x] = cut
+        greatest, moved, excess = 0.0, 0.0, -np.inf
+        row = squares[side.mine[t]]
+        for x in range(column.size):
+            greatest = max(greatest, column[x])
+            moved += column[x] * row[x]
+            excess = max(excess, column[x] - limits.values[x] * total)
+        for group in range(limits.groups.size):
+            inside = 0.0
+            for k in range(limits.starts[group], limits.starts[group + 1]):
+                inside += column[limits.members[k]]
+            excess = max(excess, inside - limits.groups[group] * total)
+        figures.totals[t] = total
+        figures.greatest[t] = greatest
+        figures.moved[t] = moved
+        figures.stays[t] = column[side.mine[t]]
+        figures.excess[t] = excess
+        if joint.size > 0:
+            into = joint[side.mine[t]]
+            for x in range(column.size):
+                into[x] += psi[t] * column[x]
+
+
+@part
+def cut_maxima(side: Side, others: Binding, t: int, maxima: Float64Array) -> None:
+    """Set ``maxima``, (k,), to max φ·K·r over their values, for each value of mine."""
+    maxima[:] = 0.0
+    kernel_row = side.their_kernel[side.theirs[t]]
+    for other in range(kernel_row.size):
+        weight = np.float64(kernel_row[other]) * factor_of(others, t, int64(other))
+        for e in range(side.lines[other], side.lines[other + 1]):
+            s = side.entries[e]
+            maxima[side.mine[s]] = max(maxima[side.mine[s]], side.phi[s] * weight)
+
+
+@kernel
+def greatest_records(
+    side: Side, mine: Binding, others: Binding, maxima: Float64Matrix, psi: Float64Array
+) -> Float64Array:
+    """Return (m,) the greatest max_s π(s, t) of each tuple t; ``maxima``: (k, l) max φ·K over their values."""
+    result = np.zeros(psi.size)
+    of_tuple = np.empty(maxima.shape[0])
+    for t in range(psi.size):
+        if psi[t] == 0.0:
+            continue
+        if others.offsets[t] < others.offsets[t + 1]:
+            cut_maxima(side, others, t, of_tuple)
+        else:
+            for x in range(of_tuple.size):
+                of_tuple[x] = maxima[x, side.theirs[t]]
+        own = side.kernel[side.mine[t]]
+        best = 0.0
+        for x in range(own.size):
+            share = np.float64(own[x]) * of_tuple[x]
+            if share > best:
+                best = max(best, share * factor_of(mine, t, int64(x)))
+        result[t] = psi[t] * best
+    return result
+
+
+@kernel
+def least_logs(side: Side, mine: Binding, others: Binding, logs: Float64Array, least: Float64Array) -> None:
+    """Lower ``least``, (m,), to the least ln M(t | s) + const of the tuples s that have factors.
+
+    ``side``: with ``lines`` and ``entries`` of my values. ``logs``: (m,) ln D of all tuples.
+    """
+    for t in range(least.size):
+        for f in range(mine.offsets[t], mine.offsets[t + 1]):
+            x = mine.values[f]
+            own = np.log(np.float64(mine.factors[f])) + np.log(np.float64(side.kernel[side.mine[t], x]))
+            row = side.their_kernel[side.theirs[t]]
+            for e in range(side.lines[x], side.lines[x + 1]):
+                s = side.entries[e]
+                other = int64(side.theirs[s])
+                theirs = np.log(np.float64(row[other])) + np.log(factor_of(others, t, other))
+                least[t] = min(least[t], own + theirs - logs[s])
+
+
+def tuples_of(table: Table, *, first: bool) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
+    """Return ``mine``, ``theirs``, and the lines and entries of the values of the first attribute, or of the second."""
+    if first:
+        return table.rows, table.columns, table.by_row.offsets, np.arange(table.rows.size)
+    return table.columns, table.rows, table.by_column.offsets, table.order

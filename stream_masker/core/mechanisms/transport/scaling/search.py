@@ -1,0 +1,180 @@
+"""The search for the exponents that meet a target.
+
+Mean squared distances fall as the exponents grow, and vulnerability and ε rise. For given means, the exponents are
+found by Broyden's method on their logarithms and those of the means. For a given vulnerability or ε, all exponents are
+one number, which is found by bisection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
+from stream_masker.core.mechanisms.transport.scaling.solver import (
+    MARGINAL_ERROR,
+    ROUGH_ERROR,
+    Columns,
+    Problem,
+    Scaling,
+    Start,
+    balance,
+    columns_of,
+)
+
+EXPONENT_LOGS = (float(np.log(1e-4)), float(np.log(1e4)))
+"""The range of ln of an exponent."""
+MAX_SEARCHES = 40
+TARGET_ERROR = 2e-3
+"""The greatest |ln E − ln target| of a mean squared distance: RMSE within 0.1 %."""
+MAX_EXPONENT_STEP = 0.7
+NEAR_ERROR = 0.02
+"""Solutions are exact from this error on: rough ones would mislead the search."""
+LEAST_SQUARE = 1e-30
+"""The least mean squared distance whose logarithm is taken: smaller ones may be 0 in single precision."""
+FACTOR_ERROR = 1e-3
+"""The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
+COMMON_PRECISION = 1e-3
+"""The search for a common exponent ends when ln of both ends of its bracket differ by less."""
+FIRST_REACH = 0.5
+"""The first step in ln of a common exponent; steps double until the measure is bracketed."""
+
+Found = TypeVar("Found")
+
+
+class Solved(NamedTuple):
+    """A solution for some exponents, and what the masks of each attribute tell. ``met``: whether it has the law."""
+
+    scaling: Scaling
+    columns: tuple[Columns, ...]
+    met: bool
+
+    @property
+    def start(self) -> Start:
+        """ψ and the factors."""
+        return self.scaling.psi, self.scaling.binding
+
+    @property
+    def moved(self) -> Float64Array:
+        """(n,) E[sd²] of each attribute."""
+        return np.array([c.mean_square for c in self.columns])
+
+
+def solve(
+    problem: Problem,
+    squares: tuple[Float64Matrix, Float64Matrix],
+    exponents: Float64Array,
+    start: Start | None,
+    tolerance: float = MARGINAL_ERROR,
+) -> Solved:
+    """Solve a problem for given exponents; ``squares``: (k, k) sd² of both attributes."""
+    scaling = balance(problem, exponents, tolerance, start)
+    sides = (True,) if problem.lone else (True, False)
+    columns = tuple(columns_of(problem, scaling, s, first=f) for f, s in zip(sides, squares, strict=False))
+    return Solved(scaling, columns, scaling.error <= tolerance)
+
+
+def meet_means(
+    problem: Problem,
+    squares: tuple[Float64Matrix, Float64Matrix],
+    wanted: Float64Array,
+    start: tuple[Float64Array, Start] | None,
+) -> tuple[Solved, bool]:
+    """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
+
+    ``start``: the exponents, and the solution, of a similar problem. The last solution that has the law is returned if
+    none meets the means.
+    """
+    given, before = (np.ones(2), None) if start is None else start
+    point, inverse, tolerance = np.log(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
+    last: Solved | None = None
+    known: tuple[Float64Array, Float64Array] | None = None
+    for _ in range(MAX_SEARCHES):
+        new = solve(problem, squares, _exponents(point), before, tolerance)
+        last = new if last is None else last
+        if not new.met:
+            point = point - MAX_EXPONENT_STEP / 2.0 if known is None else (point + known[0]) / 2.0
+            if known is not None and np.abs(point - known[0]).max() < TARGET_ERROR:
+                break
+            continue
+        last, before = new, new.start
+        misses = np.log(np.maximum(new.moved, LEAST_SQUARE) / wanted)
+        if np.abs(misses).max() <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
+            return new, new.met
+        if np.abs(misses).max() <= NEAR_ERROR:
+            tolerance = MARGINAL_ERROR
+        if known is not None and np.abs(point - known[0]).max() > 0.0:
+            inverse = _broyden(inverse, point - known[0], misses - known[1])
+        known = (point, misses)
+        move = np.clip(-inverse @ misses, -MAX_EXPONENT_STEP, MAX_EXPONENT_STEP)
+        bounded = np.clip(point + move, *EXPONENT_LOGS)
+        if np.array_equal(bounded, point) and np.abs(misses).max() > TARGET_ERROR:
+            break
+        point = bounded
+    assert last is not None
+    return last, False
+
+
+def _exponents(point: Float64Array) -> Float64Array:
+    result = np.ones(2)
+    result[: point.size] = np.exp(point)
+    return result
+
+
+def _broyden(inverse: Float64Array, moved: Float64Array, change: Float64Array) -> Float64Array:
+    """Broyden's update of an inverse Jacobian; none if it would be singular."""
+    expected = inverse @ change
+    scale = float(moved @ expected)
+    if abs(scale) < 1e-12 or not np.isfinite(expected).all():
+        return inverse
+    result: Float64Array = inverse + np.outer(moved - expected, moved @ inverse) / scale
+    return result
+
+
+class OutOfRangeError(Exception):
+    """A measure does not reach what is wanted; ``least`` and ``greatest``: its range."""
+
+    def __init__(self, least: float, greatest: float) -> None:
+        super().__init__(least, greatest)
+        self.least, self.greatest = least, greatest
+
+
+class Measured(NamedTuple, Generic[Found]):
+    """The value of a measure that rises with the exponents, and the solution that has it."""
+
+    value: float
+    state: Found
+
+
+def meet_from_below(
+    measure: Callable[[float, Found | None], Measured[Found]], wanted: float, tolerance: float, start: float
+) -> tuple[float, Found]:
+    """Find the common exponent whose measure is at most ``wanted``, and within ``tolerance`` of it if there is one.
+
+    ``measure``: returns the measure for an exponent, and takes the solution for another one as a start. ``start``: the
+    first exponent. Raises OutOfRangeError.
+    """
+    point, reach = float(np.clip(np.log(start), *EXPONENT_LOGS)), FIRST_REACH
+    low: float | None = None
+    high: float | None = None
+    best: tuple[float, Found] | None = None
+    while low is None or high is None or high - low > COMMON_PRECISION:
+        value, state = measure(float(np.exp(point)), None if best is None else best[1])
+        if value <= wanted:
+            best, low = (float(np.exp(point)), state), point
+            if value >= wanted - tolerance:
+                break
+        else:
+            high = point
+        if low is not None and high is not None:
+            point = (low + high) / 2.0
+            continue
+        end, other = EXPONENT_LOGS[::-1] if high is None else EXPONENT_LOGS
+        if point == end:
+            opposite = measure(float(np.exp(other)), None).value
+            raise OutOfRangeError(min(value, opposite), max(value, opposite))
+        point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
+    assert best is not None
+    return best

@@ -1,0 +1,319 @@
+"""The scaling of a transport of a law onto itself, with limits to what a mask tells.
+
+For tuples s, t of a window's law P, the coupling is π(s, t) = φ(s)·K(s, t)·r(s, t)·ψ(t), with K the product of the
+kernels of both attributes (``transport.kernel``) and r the factors of the limits (``transport.scaling.binding``). Its
+marginals are P: φ·D = P with D(s) = Σ_t K·r·ψ, and ψ·U = P with U(t) = Σ_s φ·K·r (Sinkhorn's iteration; Cuturi 2013;
+Peyré and Cuturi 2019: section 4.2). The channel is M(t | s) = π(s, t) / P(s), an invariant PRAM (Gouweleeuw and others
+1998).
+
+Each round sets φ = P / D, cuts the columns to the limits, and proposes ψ = P / U. Anderson's method combines rounds
+(Walker and Ni 2011).
+
+A tuple that is too rare to be written has ψ = 0. Its share of the law of masks is that of tuples near it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
+from stream_masker.core.mechanisms.transport.kernel import kernel_of
+from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.scaling.binding import Binding
+from stream_masker.core.mechanisms.transport.scaling.columns import (
+    ColumnFigures,
+    Side,
+    add_factors,
+    add_figures,
+    bound,
+    sum_again,
+    tuples_of,
+)
+from stream_masker.core.mechanisms.transport.scaling.products import fill_contexts
+from stream_masker.core.mechanisms.transport.scaling.table import Table
+
+MARGINAL_ERROR = 1e-4
+"""The greatest sum of absolute differences between the law of masks and P."""
+ROUGH_ERROR = 5e-3
+"""The greatest such sum while the exponents are searched for."""
+MAX_ROUNDS = 300
+ANDERSON_MEMORY = 5
+"""The number of rounds before the current one that Anderson's method combines."""
+MAX_SETBACK = 10.0
+"""When an error exceeds the least one by this factor, the previous rounds are discarded."""
+MAX_LOG_STEP = 1.0
+"""The greatest change of ln ψ in a round."""
+LEAST = 1e-300
+MIN_ROOM = 4096
+
+NO_JOINT = np.empty((0, 0))
+NO_SUMS = np.empty((0, 0), np.float32)
+
+Start: TypeAlias = tuple[Float64Array, tuple[Binding, Binding]]
+"""ψ and the factors of both attributes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A window's law of one or two attributes, the exponents of their kernels, and their limits.
+
+    * ``table``: the tuples of the window; of one attribute, with a second one of a single value. ``law``: (m,) P.
+      ``written``: (m,) whether a tuple may be written.
+    * ``costs``: for both attributes (k, k) float32, the exponents of K of a value (row) and a mask (column).
+    * ``limits``: of both attributes.
+    """
+
+    table: Table
+    law: Float64Array
+    written: BoolArray
+    costs: tuple[Float32Matrix, Float32Matrix]
+    limits: tuple[Caps, Caps]
+
+    @cached_property
+    def target(self) -> Float64Array:
+        """(m,) the law of masks: P of the tuples that are written, with the share of each rare tuple at those that are
+        near it, by the kernels."""
+        kept = np.where(self.written, self.law, 0.0)
+        if self.written.all():
+            return kept
+        kernels, rows = Kernels.of(self, np.ones(2)), self.table.by_row
+        near = rows.product(kept, kernels.first, kernels.second_masks)
+        moved = rows.product((self.law - kept) / np.maximum(near, LEAST), kernels.first_masks, kernels.second)
+        target = kept * (1.0 + moved)
+        return np.asarray(target / target.sum())
+
+    @property
+    def lone(self) -> bool:
+        """Whether there is a single attribute."""
+        return self.table.shape[1] == 1
+
+
+@dataclass(frozen=True, eq=False)
+class Kernels:
+    """K of both attributes at given exponents, and their transposes."""
+
+    first: Float32Matrix
+    second: Float32Matrix
+
+    @classmethod
+    def of(cls, problem: Problem, exponents: Float64Array) -> Kernels:
+        """``exponents``: (2,), by which the costs of both attributes are multiplied."""
+        first, second = (kernel_of(c, float(x)) for c, x in zip(problem.costs, exponents, strict=True))
+        return cls(first, second)
+
+    @cached_property
+    def first_masks(self) -> Float32Matrix:
+        """K_A of a mask (row) and a value (column)."""
+        return np.ascontiguousarray(self.first.T)
+
+    @cached_property
+    def second_masks(self) -> Float32Matrix:
+        """K_B of a mask (row) and a value (column)."""
+        return np.ascontiguousarray(self.second.T)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """A solution for given exponents.
+
+    * ``exponents``: (2,). ``psi``, ``phi``: (m,) ψ and φ. ``binding``: the factors of both attributes.
+    * ``error``: the sum of absolute differences between the law of masks and P. φ·D = P holds exactly.
+    """
+
+    exponents: Float64Array
+    psi: Float64Array
+    phi: Float64Array
+    binding: tuple[Binding, Binding]
+    error: float
+
+
+def balance(
+    problem: Problem,
+    exponents: Float64Array,
+    tolerance: float,
+    start: Start | None = None,
+) -> Scaling:
+    """Find φ, ψ and r for given exponents; ``start``: ψ and the factors of a similar problem, or None."""
+    kernels = Kernels.of(problem, exponents)
+    psi, binding = (problem.target, no_binding(problem)) if start is None else start
+    active = np.flatnonzero(problem.written)
+    wanted = problem.target[active]
+    x = np.log(np.maximum(psi[active], LEAST))
+    accelerator = Anderson(wanted)
+    best: Scaling | None = None
+    for _ in range(MAX_ROUNDS):
+        psi = np.zeros(problem.law.size)
+        psi[active] = np.exp(x)
+        phi = problem.law / np.maximum(denominators(problem, kernels, psi, binding), LEAST)
+        used = binding
+        totals, binding = _bound(problem, kernels, phi, binding)
+        reached = psi[active] * totals[active]
+        error = float(np.abs(reached - wanted).sum())
+        if not np.isfinite(error):
+            break
+        if best is None or error < best.error:
+            best = Scaling(exponents, psi, phi, used, error)
+        if error <= tolerance:
+            break
+        if error > MAX_SETBACK * best.error:
+            accelerator.clear()
+        residual = np.log(wanted / np.maximum(reached, LEAST))
+        proposed = accelerator.next(x, residual)
+        x = np.clip(proposed, x - MAX_LOG_STEP, x + MAX_LOG_STEP)
+    return best or Scaling(exponents, psi, phi, used, np.inf)
+
+
+def no_binding(problem: Problem) -> tuple[Binding, Binding]:
+    """Return no factors."""
+    none = Binding.none(problem.law.size)
+    return none, none
+
+
+def denominators(
+    problem: Problem, kernels: Kernels, psi: Float64Array, binding: tuple[Binding, Binding]
+) -> Float64Array:
+    """Return (m,) float64: D(s) = Σ_t K·r·ψ of all tuples."""
+    result = problem.table.by_row.product(psi, kernels.first, kernels.second_masks)
+    if binding[0].values.size or binding[1].values.size:
+        whole = result.copy()
+        first, second = own_sides(problem, kernels, psi)
+        add_factors(first, binding[0], binding[1], psi, True, result)
+        add_factors(second, binding[1], binding[0], psi, False, result)
+        sum_again(first, binding[0], binding[1], psi, whole, result)
+    return result
+
+
+def own_sides(problem: Problem, kernels: Kernels, phi: Float64Array) -> tuple[Side, Side]:
+    """Return both sides, whose lines are the tuples of each of their own values, without sums."""
+    masks = (kernels.first_masks, kernels.second_masks)
+    first, second = (tuples_of(problem.table, first=first) for first in (True, False))
+    return Side(*first, masks[0], NO_SUMS, masks[1], phi), Side(*second, masks[1], NO_SUMS, masks[0], phi)
+
+
+def seen_from(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool) -> Side:
+    """Return one side, whose lines are the tuples of each of the other's values."""
+    mine, theirs = tuples_of(problem.table, first=first)[:2]
+    masks = (kernels.first_masks, kernels.second_masks)
+    own, other = masks if first else masks[::-1]
+    sums = _sums(problem, kernels, phi, first=first)
+    return Side(mine, theirs, *tuples_of(problem.table, first=not first)[2:], own, sums, other, phi)
+
+
+def _sums(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool) -> Float32Matrix:
+    """Return Σ φ·K over the values of the other attribute, by its masks and by values of this one."""
+    table = problem.table
+    if first:
+        result = np.empty(table.shape[::-1], np.float32)
+        fill_contexts(table.by_row.offsets, table.columns.astype(np.int32), phi, kernels.second, result)
+        return result
+    result = np.empty(table.shape, np.float32)
+    partners = table.by_column.columns.astype(np.int32)
+    fill_contexts(table.by_column.offsets, partners, phi[table.order], kernels.first, result)
+    return result
+
+
+def _bound(
+    problem: Problem, kernels: Kernels, phi: Float64Array, binding: tuple[Binding, Binding]
+) -> tuple[Float64Array, tuple[Binding, Binding]]:
+    """Return (m,) U(t) with the limits of both attributes, and their factors."""
+    first, second = binding
+    room = MIN_ROOM + 2 * max(first.values.size, second.values.size)
+    side = seen_from(problem, kernels, phi, first=True)
+    totals, first = bound(side, second, problem.written, problem.limits[0], room)
+    if problem.limits[1].any and not problem.lone:
+        side = seen_from(problem, kernels, phi, first=False)
+        totals, second = bound(side, first, problem.written, problem.limits[1], room)
+    return totals, (first, second)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Columns:
+    """What the masks of one attribute tell: the posterior given each tuple t.
+
+    * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
+      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``excess``: (m,) by how much a value or a
+      group exceeds its limit at most.
+    * ``joint``: (k, k) P(a, a*), if it was asked for.
+    """
+
+    shares: Float64Array
+    greatest: Float64Array
+    moved: Float64Array
+    stays: Float64Array
+    excess: Float64Array
+    joint: Float64Matrix
+
+    @property
+    def vulnerability(self) -> float:
+        """The chance that the best guess of a value, given all masks of the record, is right."""
+        return float(self.shares @ self.greatest)
+
+    @property
+    def mean_square(self) -> float:
+        """E[sd²]."""
+        return float(self.shares @ self.moved)
+
+    @property
+    def changed(self) -> float:
+        """The share of values that change."""
+        return float(np.clip(1.0 - self.shares @ self.stays, 0.0, 1.0))
+
+    @property
+    def certainty(self) -> float:
+        """The greatest posterior of a value, over all tuples that are written."""
+        return float(self.greatest.max())
+
+
+def columns_of(
+    problem: Problem, scaling: Scaling, squares: Float64Matrix, *, first: bool = True, joint: bool = False
+) -> Columns:
+    """Compute what the masks of the first attribute, or of the second one, tell.
+
+    ``squares``: (k, k) sd² of the attribute. ``joint``: whether to compute P(a, a*).
+    """
+    side = seen_from(problem, Kernels.of(problem, scaling.exponents), scaling.phi, first=first)
+    mine, others = scaling.binding if first else scaling.binding[::-1]
+    totals, greatest, moved, stays, excess = np.zeros((5, problem.law.size))
+    figures = ColumnFigures(totals, greatest, moved, stays, excess)
+    law = np.zeros(squares.shape) if joint else NO_JOINT
+    limits = problem.limits[0 if first else 1]
+    add_figures(side, mine, others, limits, scaling.psi, squares, figures, law)
+    seen = np.where(scaling.psi > 0.0, 1.0 / np.maximum(figures.totals, LEAST), 0.0)
+    shares = scaling.psi * totals
+    return Columns(
+        shares / shares.sum(),
+        greatest * seen,
+        moved * seen,
+        stays * seen,
+        excess * seen,
+        np.ascontiguousarray(law.T) / max(float(law.sum()), LEAST) if joint else law,
+    )
+
+
+class Anderson:
+    """Anderson's acceleration of x ← x + residual(x), with residuals weighted by a law."""
+
+    def __init__(self, weights: Float64Array) -> None:
+        self._roots = np.sqrt(weights)
+        self.clear()
+
+    def clear(self) -> None:
+        """Discard the previous steps."""
+        self._points: list[Float64Array] = []
+        self._residuals: list[Float64Array] = []
+
+    def next(self, x: Float64Array, residual: Float64Array) -> Float64Array:
+        """Return the next point."""
+        self._points = [*self._points[-ANDERSON_MEMORY:], x]
+        self._residuals = [*self._residuals[-ANDERSON_MEMORY:], residual]
+        if len(self._points) == 1:
+            return x + residual
+        points = np.array([x - before for before in self._points[:-1]])
+        residuals = np.array([residual - before for before in self._residuals[:-1]])
+        mixture = np.linalg.lstsq((residuals * self._roots).T, residual * self._roots, rcond=1e-10)[0]
+        result: Float64Array = x + residual - mixture @ (points + residuals)
+        return result

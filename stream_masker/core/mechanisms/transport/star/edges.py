@@ -1,0 +1,165 @@
+"""An attribute B that is masked given another one, the root A of a star: an element of an array, or a scalar.
+
+B moves by ``transport.star.conditional``. A mask b* whose posterior would exceed a limit, given a* and b*, is drawn
+again with the probability η(a*, b*), from the law ∝ P(b* | a*)·η(a*, b*): the law of B* given a* stays as it is, and
+b* tells as little about A as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples, read_written
+from stream_masker.core.mechanisms.transport.kernel import kernel_of
+from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional
+from stream_masker.errors import StatisticsError
+
+SAMPLES = 2000
+"""The number of pairs (a, a*) on which λ is found."""
+MAX_LAMBDA_SEARCHES = 30
+FIRST_GAIN = 1.5
+"""The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
+LEAST_LOG = float(np.log(1e-3))
+GREATEST_LOGS = tuple(np.log([1e2, 1e4]).tolist())
+"""The greatest ln λ: the one with the least E[sd²]. Kernels have bounded exponents, so that a greater λ no longer tells
+far values apart, and what follows moves farther."""
+MARGIN = 0.05
+"""How far a target that is moved into the range lies from its end, as a share of the range."""
+CHILD_TARGET_ERROR = 4e-3
+"""The greatest |ln E − ln target| of a mean squared distance on the sample: RMSE within 0.2 %."""
+
+
+def flipped(table: Table, *columns: np.ndarray[Any, Any]) -> tuple[Any, ...]:
+    """Return a table, and columns of its entries, with rows and columns exchanged."""
+    order = table.order
+    result = Table.of(table.columns[order], table.rows[order], table.shape[::-1])
+    return (result, *(column[order] for column in columns))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """An attribute B that is masked given its root A.
+
+    * ``table``, ``counts``: the window's pairs (a, b). ``written``: (m,) which of them may be written.
+    * ``sharpness``: λ of B. ``redraws``: (m,) float32 η of each pair (a*, b*).
+    * ``changed``: a lower bound of the share of values of B that change.
+    """
+
+    root: int
+    child: int
+    table: Table
+    counts: Int64Array
+    written: BoolArray
+    sharpness: float
+    redraws: Float32Array
+    changed: float = 0.0
+
+    @property
+    def partnered(self) -> BoolArray:
+        """(k_A,) bool: whether a value of A has a partner that may be written."""
+        return np.bincount(self.table.rows, self.written, minlength=self.table.shape[0]) > 0
+
+    def laws(self, squares: Float64Matrix) -> Conditional:
+        """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""
+        return Conditional.of(
+            self.table, self.counts, self.written, kernel_of(squares.astype(np.float32), self.sharpness)
+        )
+
+    def channel(self, squares: Float64Matrix) -> ConditionalChannel:
+        """Return the channel of B given (a, a*)."""
+        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64))
+
+    def to_model(self, names: Sequence[str]) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return {
+            "child": names[self.child],
+            **pack_tuples(self.table, self.counts),
+            "written": pack_array(np.packbits(self.written)),
+            "sharpness": self.sharpness,
+            "changed": self.changed,
+            "redraws": pack_array(self.redraws),
+        }
+
+    @classmethod
+    def from_model(cls, model: object, names: Sequence[str], root: int, sizes: Sequence[int]) -> Edge:
+        """Restore what ``to_model`` returns; ``sizes``: the number of values of each attribute.
+
+        Raises StatisticsError.
+        """
+        name, *numbers = (read_model_field(model, field) for field in ("child", "sharpness", "changed"))
+        if name not in names or names.index(str(name)) == root:
+            raise StatisticsError("an edge of the model has another attribute")
+        sharpness, changed = (each if isinstance(each, float) else np.nan for each in numbers)
+        child = names.index(str(name))
+        table, counts = read_tuples(model, (sizes[root], sizes[child]))
+        redraws = unpack_array(read_model_field(model, "redraws"), np.float32, counts.size)
+        if (
+            not 0.0 <= sharpness < np.inf
+            or not 0.0 <= changed <= 1.0
+            or not ((redraws >= 0.0) & (redraws <= 1.0)).all()
+        ):
+            raise StatisticsError("an edge of the model has numbers that are not allowed")
+        return cls(root, child, table, counts, read_written(model, counts.size), sharpness, redraws, changed)
+
+
+def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
+    """Return (n,) int32 each: pairs (a, a*) at equal steps of the cumulative probability; ``joint``: (k, k)."""
+    cumulative = np.cumsum(joint)
+    places = (np.arange(SAMPLES) + 0.5) / SAMPLES * cumulative[-1]
+    drawn = np.searchsorted(cumulative, places)
+    return (drawn // joint.shape[1]).astype(np.int32), (drawn % joint.shape[1]).astype(np.int32)
+
+
+def meet_distance(
+    edge: Edge, squares: Float64Matrix, joint: Float64Matrix, wanted: float, *, truncated: bool
+) -> float | str:
+    """Find λ of B with E[sd²] = ``wanted``; its first λ is that of the edge. ``joint``: (k_A, k_A) P(a, a*).
+
+    ``truncated``: whether a target above the range is lowered to it, and one below it raised: B moves at least as far
+    as the mask of A forces it to.
+
+    Returns λ, or which RMSE is allowed if the target is below the range or above it. The mean squared distance jumps
+    where the number of Sinkhorn's steps changes; with ``truncated``, a target within a jump gives the end of the jump
+    with more noise.
+    """
+    a, new_a = sample_joint(joint)
+
+    def mean(log_sharpness: float) -> float:
+        channel = replace(edge, sharpness=float(np.exp(log_sharpness))).channel(squares)
+        covered = channel.covers(a, new_a)
+        return channel.mean_square(squares, a[covered], new_a[covered])
+
+    low = LEAST_LOG
+    smallest, high = min((mean(point), point) for point in GREATEST_LOGS)
+    greatest = mean(low)
+    if truncated:
+        if greatest - smallest <= CHILD_TARGET_ERROR * smallest:  # A determines how B moves
+            return edge.sharpness
+        margin = MARGIN * (greatest - smallest)
+        wanted = min(max(wanted, smallest + margin), greatest - margin)
+    if not smallest < wanted < greatest:
+        return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
+    point, gain, previous = min(float(np.log(edge.sharpness)), high), FIRST_GAIN, 0.0
+    for _ in range(MAX_LAMBDA_SEARCHES):
+        miss = np.log(mean(point) / wanted)
+        if abs(miss) <= CHILD_TARGET_ERROR:
+            return float(np.exp(point))
+        low, high = (point, high) if miss > 0.0 else (low, point)
+        gain *= 0.5 if miss * previous < 0.0 else 1.0
+        previous = miss
+        proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
+        point = proposal if low < proposal < high else (low + high) / 2.0
+    return float(np.exp(low)) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"
+
+
+def starts_of(edges: Sequence[Edge]) -> Mapping[int, float]:
+    """Return λ of each child."""
+    return {edge.child: edge.sharpness for edge in edges}

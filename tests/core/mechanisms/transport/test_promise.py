@@ -1,0 +1,138 @@
+"""The promise of the default target, against an attacker who knows the law, the code and the model, not the secret."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
+
+from strong_sample import as_batch, real_pairs
+from support.data import icd9cm
+
+from stream_masker import SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.risk.records import Tuples
+from stream_masker.core.statistics import count_batch
+
+SEED = b"a seed of many bytes"
+CERTAINTY = 0.5
+LEARNED = 12
+
+
+@pytest.fixture(scope="module")
+def tau():
+    return icd9cm().taxonomy()
+
+
+def calibrated(tau, batch, **parameters):
+    names = [f"x{j}" for j in range(len(batch.columns))]
+    made = SemanticTransport(dict.fromkeys(names, tau), seed=SEED, **parameters)
+    counts = count_batch(batch, [len(tau)] * len(names))
+    return made.with_statistics(made.compute(counts, version=1), counts), counts
+
+
+def masked(made, batch, secret):
+    return made.mask_batch(batch, PositionKeys(b"secret %d of many bytes" % secret, "t", 0, np.arange(batch.size)))
+
+
+def events(tau, most):
+    """Real pairs in which each principal diagnosis has the secondary ones of 1 to ``most`` patients who share it."""
+    rng = np.random.default_rng(6)
+    first, second = real_pairs()
+    order = np.lexsort((rng.random(first.size), first))
+    first, second = first[order], second[order]
+    lengths = rng.integers(1, most + 1, first.size)
+    starts = np.concatenate([[0], np.cumsum(lengths)])
+    starts = starts[starts <= first.size]
+    scalars = first[starts[:-1]].astype(np.int32)
+    return Batch(
+        scalars.size, (Column(scalars), Column(second[: starts[-1]].astype(np.int32), starts.astype(np.int64)))
+    )
+
+
+@pytest.mark.parametrize("size", [1000, 10_000, 101_388])
+def test_no_masked_pair_tells_a_diagnosis_with_more_than_one_half(tau, size):
+    """Both diagnoses of records of the window that are masked: the exact posterior, and the best guesses."""
+    codes = real_pairs()[:, :size]
+    batch = as_batch(codes)
+    made, counts = calibrated(tau, batch)
+    tuples = Tuples.of(counts, (0, 1), (len(tau), len(tau)))
+    law = made.mask_law(tuples, (), counts)
+    masks = masked(made, batch, 1)
+    rng = np.random.default_rng(5)
+    hits, greatest = np.zeros(2), 0.0
+    drawn = rng.choice(size, min(size, 1500), replace=False)
+    for record in drawn:
+        posterior = tuples.prior * law.likelihood(tuple(int(c.codes[record]) for c in masks.columns))
+        posterior /= posterior.sum()
+        for j, values in enumerate(tuples.codes):
+            of_value = np.bincount(values, posterior)
+            prior = np.bincount(values, tuples.prior)
+            allowed = np.maximum(CERTAINTY, 1.01 * prior)
+            greatest = max(greatest, float((of_value - allowed).max()))
+            hits[j] += int(of_value.argmax()) == codes[j, record]
+    assert greatest <= 1e-4
+    said = made.disclosure().given_record
+    for j, name in enumerate(made.attributes):
+        chance = said[name]
+        assert hits[j] / drawn.size <= chance + 3.0 * np.sqrt(chance * (1.0 - chance) / drawn.size)
+    assert max(made.disclosure().certainty.values()) <= CERTAINTY
+
+
+@pytest.mark.parametrize("most", [1, 3, 8])
+def test_a_guess_that_is_learned_from_other_masks_is_right_no_more_often_than_said(tau, most):
+    """Of arrays: the most frequent original of each pair of masks in other maskings, tried on a new one."""
+    batch = events(tau, most)
+    made, _ = calibrated(tau, batch)
+    elements = batch.columns[1]
+    owners = np.repeat(np.arange(batch.size), np.diff(elements.offsets))
+    size = len(tau)
+
+    def keys_of(masks):
+        return masks.columns[0].codes[owners].astype(np.int64) * size + masks.columns[1].codes
+
+    seen = np.concatenate([keys_of(masked(made, batch, k)) * size + elements.codes for k in range(2, 2 + LEARNED)])
+    pairs, numbers = np.unique(seen, return_counts=True)
+    order = np.lexsort((-numbers, pairs // size))
+    masks, first = np.unique(pairs[order] // size, return_index=True)
+    guesses = (pairs[order] % size)[first]
+    tried = keys_of(masked(made, batch, 1))
+    place = np.minimum(np.searchsorted(masks, tried), masks.size - 1)
+    right = float(((masks[place] == tried) & (guesses[place] == elements.codes)).mean())
+    said = made.disclosure()
+    assert right <= said.given_record["x1"] + 3.0 / np.sqrt(tried.size)
+    assert max(said.certainty.values()) <= CERTAINTY
+    assert right > 0.5 * said.given_record["x1"]
+
+
+def test_the_promise_costs_distance_and_without_it_records_are_certain(tau):
+    batch = as_batch(real_pairs())
+    promised, _ = calibrated(tau, batch)
+    free, _ = calibrated(tau, batch, target={"alpha": 1.0})
+    assert max(free.disclosure().certainty.values()) > 0.8
+    assert max(promised.disclosure().certainty.values()) <= CERTAINTY
+    for name in promised.attributes:
+        assert promised.disclosure().rmse[name] == pytest.approx(free.disclosure().rmse[name], abs=0.003)
+        assert promised.disclosure().given_record[name] < free.disclosure().given_record[name] + 0.01
+
+
+def test_a_sensitive_group_is_hidden_at_its_limit(tau):
+    batch = as_batch(real_pairs())
+    target = {"alpha": 1.0, "certainty": CERTAINTY, "sensitive": {"mental_disorders": 0.5, "hiv": 0.3}}
+    made, _ = calibrated(tau, batch, target=target)
+    prepared = made._prepared_statistics()
+    assert all(limits.groups.size == 2 for limits in prepared.limits)
+    assert max(float(columns.excess.max()) for columns in prepared.columns) <= 0.0
+
+
+def test_an_alpha_that_is_too_small_for_the_promise_is_the_least_distance(tau):
+    batch = Batch(101_388, (Column(real_pairs()[0].astype(np.int32)),))
+    made, _ = calibrated(tau, batch, target={"alpha": 0.3, "certainty": CERTAINTY})
+    figures = made.disclosure()
+    assert figures.certainty["x0"] <= CERTAINTY
+    assert figures.rmse["x0"] > 1.2 * np.sqrt(made._prepared_statistics().noise[0])

@@ -43,7 +43,7 @@ PREFETCHED_CANDIDATES = 4
 """The number of candidates of a pair whose contexts are prefetched."""
 DISTANCE_STEPS = 1 << 11
 """The number of steps of sd² by which candidates are ordered."""
-PAIR_ATTEMPTS = 24
+PAIR_ATTEMPTS = 128
 """How often a pair is drawn before its law is computed in full."""
 ACCEPTANCE = np.uint64(0x5851F42D4C957F2D)
 """What tells the random word of an acceptance from those of values."""

@@ -103,13 +103,13 @@ def test_every_mechanism_masks_reproducibly(name: str, topics: Setting) -> None:
 
 
 def test_three_attributes_are_masked_reproducibly(topics: Setting) -> None:
-    """Transport masks them together, along their tree."""
+    """Transport masks two of them given the third one, the root of their star."""
     topics.data["attributes"]["third"] = {**topics.data["attributes"]["second"], "path": "third"}
     configuration = configured(topics, "semantic_transport")
     check_mechanism(topics, configuration)
     newest = max(versions(topics).values(), key=lambda message: message.version)
-    (field,) = newest.snapshot["statistics"]["model"]["tree"]["fields"]
-    assert {node["attribute"] for node in field["nodes"]} == {"first", "second", "third"}
+    star = newest.snapshot["statistics"]["model"]["star"]
+    assert {star["root"], *(edge["child"] for edge in star["edges"])} == {"first", "second", "third"}
 
 
 def check_mechanism(topics: Setting, configuration: Configuration) -> None:

@@ -279,7 +279,9 @@ class SensitiveGroup(Section):
     limit: Certainty = Field(
         description="The greatest probability of the group given any masked record; from 0.01 to 1."
     )
-    roots: list[NonEmptyText] = Field(min_length=1, description="Its concepts; their descendants belong to it, too.")
+    roots: tuple[NonEmptyText, ...] = Field(
+        min_length=1, description="Its concepts; their descendants belong to it, too."
+    )
 
 
 class TransportTarget(Section):

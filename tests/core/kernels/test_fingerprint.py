@@ -8,7 +8,7 @@ import sys
 
 SCRIPT = """\
 from stream_masker.core.kernels.fingerprint import fingerprint
-from stream_masker.core.mechanisms.transport.products import entry_products
+from stream_masker.core.mechanisms.transport.scaling.products import entry_products
 print(fingerprint(entry_products))
 """
 

@@ -148,11 +148,11 @@ def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
 
     try:
         return meet_from_below(measure, 1.0, TARGET_ERROR, 1.0)[1]
-    except OutOfRangeError as error:
-        if error.greatest > 1.0:
-            return None
-        enough = near.met and (near.moved >= goal.wanted).all()
-        return near if enough else solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
+    except OutOfRangeError:
+        if near.met and (near.moved >= goal.wanted).all():
+            return near
+        farthest = solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
+        return farthest if farthest.met else None
 
 
 def _unreachable(goal: Goal, solved: Solved) -> str:

@@ -151,6 +151,8 @@ def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
     except OutOfRangeError:
         if near.met and (near.moved >= goal.wanted).all():
             return near
+        if goal.target.kind != "alpha":
+            return None
         farthest = solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
         return farthest if farthest.met else None
 

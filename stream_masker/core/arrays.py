@@ -11,7 +11,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import BoolArray, Int64Array
 
 Number = TypeVar("Number", bound=np.generic)
 
@@ -37,3 +37,12 @@ def ranges(starts: Int64Array, lengths: Int64Array) -> Int64Array:
     """Concatenate the index ranges ``starts[k] … starts[k] + lengths[k] - 1``."""
     before = np.cumsum(lengths) - lengths
     return np.repeat(starts - before, lengths) + np.arange(int(lengths.sum()))
+
+
+def located(keys: NDArray[np.integer], wanted: NDArray[np.integer]) -> tuple[Int64Array, BoolArray]:
+    """Return (n,) int64 and (n,) bool: a place of each wanted key among some keys, and whether the key is there.
+
+    ``keys``: ascending, at least one. Where a key is missing the place is that of another one.
+    """
+    places = np.minimum(np.searchsorted(keys, wanted), keys.size - 1)
+    return places, np.asarray(keys[places] == wanted)

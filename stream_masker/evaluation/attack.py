@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms import WindowedMechanism
@@ -136,8 +137,7 @@ def _best_guesses(
     order = np.lexsort((pairs, -counts, owner))
     first = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
     totals = np.bincount(which, minlength=values.size)
-    place = np.minimum(np.searchsorted(values, asked), values.size - 1)
-    known = values[place] == asked
+    place, known = located(values, asked)
     common = truths[np.bincount(code).argmax()]
     guess = np.where(known, truths[pairs[first] % truths.size][place], common)
     return guess, np.where(known, (counts[first] / (totals + 1.0))[place], 0.0), known

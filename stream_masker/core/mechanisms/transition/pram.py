@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
@@ -126,8 +127,8 @@ def _checked_matrices(matrices: object, taxonomies: Mapping[str, Taxonomy]) -> d
 
 def _counts_of(matrix: MarkovMatrix, column: SparseCounts) -> np.ndarray[Any, np.dtype[np.int64]]:
     """Return (v,) int64: the count of each value of the matrix."""
-    found = np.minimum(np.searchsorted(column.keys, matrix.values), len(column.keys) - 1)
-    return np.where(column.keys[found] == matrix.values, column.counts[found], 0)
+    places, counted = located(column.keys, matrix.values)
+    return np.where(counted, column.counts[places], 0)
 
 
 def _read_matrix(model: Mapping[str, Any], domain: Domain) -> Float64Array:

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import WU_PALMER
 from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
@@ -45,18 +46,22 @@ class SquareDistances:
         return last[1]
 
     def _computed(self, positions: Int32Array, last: tuple[Int32Array, Float64Matrix] | None) -> Float64Matrix:
-        kept = np.isin(positions, last[0]) if last is not None else np.zeros(positions.size, np.bool_)
+        if last is None:
+            return self._squared(positions)
+        old, kept = located(last[0], positions)
         new = np.flatnonzero(~kept)
-        if last is None or 2 * new.size > positions.size:
-            result: Float64Matrix = self.distance.matrix(positions)
-            return np.square(result, out=result)
-        old = np.minimum(np.searchsorted(last[0], positions), last[0].size - 1)
-        result = np.empty((positions.size, positions.size))
+        if 2 * new.size > positions.size:
+            return self._squared(positions)
+        result: Float64Matrix = np.empty((positions.size, positions.size))
         select(last[1], old, result)
         rows = self.distance.between(positions[new], positions) ** 2
         result[new] = rows
         result[:, new] = rows.T
         return result
+
+    def _squared(self, positions: Int32Array) -> Float64Matrix:
+        result: Float64Matrix = self.distance.matrix(positions)
+        return np.square(result, out=result)
 
 
 @kernel

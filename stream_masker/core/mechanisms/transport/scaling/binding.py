@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import BoolArray, Float32Array, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import part
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
@@ -42,7 +42,7 @@ class Binding(NamedTuple):
         """Return the same with the tuples in another order; ``order``: (m,) the tuple at each place."""
         lengths = np.diff(self.offsets)[order]
         offsets = offsets_from_lengths(lengths)
-        places = np.repeat(self.offsets[:-1][order] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        places = ranges(self.offsets[:-1][order], lengths)
         return Binding(offsets, self.values[places], self.factors[places])
 
     def carried(self, places: Int64Array, known: BoolArray, values: Int64Array) -> Binding:

@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology.draft import IndexedDraft
 from stream_masker.core.ontology.formats.rf2.table import ColumnKind, ReleaseFile, read_table
@@ -70,8 +71,8 @@ class ConceptRows:
 
     def index(self, ids: Int64Array) -> Int64Array:
         """Return (n,) int64: the index of each concept among the active ones, ``INACTIVE`` or ``ABSENT_CONCEPT``."""
-        row = np.minimum(np.searchsorted(self.ids, ids), self.ids.size - 1)
-        return np.where(self.ids[row] == ids, self.indices[row], ABSENT_CONCEPT)
+        rows, held = located(self.ids, ids)
+        return np.where(held, self.indices[rows], ABSENT_CONCEPT)
 
 
 def read_release(release: Release) -> IndexedDraft:

@@ -12,7 +12,6 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
-from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, figures_of, limited
 from stream_masker.core.ontology import Ontology
@@ -335,7 +334,7 @@ def test_draws_of_a_child_follow_its_joint_law(child):
 
 def test_the_cost_of_a_coupling_is_that_of_the_dense_one(table):
     child = Child(table, 1)
-    channel = ConditionalChannel(child.edge.laws(child.squares), child.edge.redraws.astype(np.float64))
+    channel = child.edge.channel(child.squares)
     joint = child.joint(child.edge)
     for a, new_a in ((0, 0), (1, 4), (5, 2)):
         part = joint[a, :, new_a]

@@ -15,7 +15,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Matrix
 from stream_masker.core.mechanisms.transport.scaling import products
 from stream_masker.core.mechanisms.transport.scaling.columns import greatest_records, least_logs
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem, Scaling, own_sides, seen_from
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, own_sides, seen_from
 from stream_masker.core.risk.risk import CERTAIN
 
 
@@ -99,7 +99,7 @@ def channel_rows(joint: Float64Matrix) -> Float64Matrix:
 
 def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
-    kernels = Kernels.of(problem, scaling.exponents)
+    kernels = scaling.kernels
     entries = problem.table.by_row
     with np.errstate(divide="ignore"):
         logs, second = np.log(scaling.phi), np.log(kernels.second.astype(np.float64))
@@ -113,7 +113,7 @@ def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
 
     With limits it is an upper bound: the first term is that without factors.
     """
-    kernels = Kernels.of(problem, scaling.exponents)
+    kernels = scaling.kernels
     first, second = (np.log(kernel.astype(np.float64)) for kernel in (kernels.first, kernels.second))
     logs = -np.log(np.maximum(scaling.phi, np.finfo(np.float64).tiny)) + np.log(problem.law)
     masks = products.transposed(np.ascontiguousarray(first))

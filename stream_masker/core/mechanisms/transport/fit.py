@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.kernel import Levels
@@ -75,7 +76,7 @@ class Fit:
         kernels = Kernels.of(problem, self.exponents)
         totals = denominators(problem, kernels, self.psi, self.binding)
         phi = self.law / np.maximum(totals, LEAST)
-        return problem, Scaling(self.exponents, self.psi, phi, self.binding, 0.0)
+        return problem, Scaling(self.exponents, kernels, self.psi, phi, self.binding, 0.0)
 
     def start_for(
         self, target: Float64Array, keys: Int64Array, own_keys: Int64Array, values: tuple[Int64Array, Int64Array]
@@ -85,8 +86,8 @@ class Fit:
         * ``target``: (n,) the law of masks of the other window. ``keys``, ``own_keys``: (n,) and (m,) those of its
           tuples, and of the fit's, ascending. ``values``: for both attributes the index that each value has there.
         """
-        place = np.minimum(np.searchsorted(own_keys, keys), own_keys.size - 1)
-        known = (own_keys[place] == keys) & (self.psi[place] > 0.0)
+        place, held = located(own_keys, keys)
+        known = held & (self.psi[place] > 0.0)
         first, second = (b.carried(place, known, v) for b, v in zip(self.binding, values, strict=True))
         return np.where(known, self.psi[place], target), (first, second)
 

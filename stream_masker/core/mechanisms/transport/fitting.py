@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -35,11 +38,13 @@ MAX_NOISE = 0.995
 MAX_POLISHES = 5
 """How often a solution is checked, each time after rounds to a third of the error."""
 
+Met = TypeVar("Met")
+
 Squares = tuple[Float64Matrix, Float64Matrix]
 CapPair = tuple[Caps, Caps]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Goal:
     """What a fit of one or two attributes has to meet, and for which window.
 
@@ -60,7 +65,7 @@ class Goal:
     squares: Squares
     levels: tuple[Levels, Levels]
 
-    @property
+    @cached_property
     def problem(self) -> Problem:
         """The problem with the limits for fitting."""
         law = self.counts / self.counts.sum()
@@ -68,9 +73,8 @@ class Goal:
 
     def sharpened(self, factor: float) -> Goal:
         """Return the goal with kernels of other λ, which are leveled anew."""
-        law = self.counts / self.counts.sum()
         places = zip((self.table.rows, self.table.columns), self.table.shape, strict=True)
-        laws = (np.bincount(which, law, size).astype(np.float64) for which, size in places)
+        laws = (np.bincount(which, self.problem.law, size).astype(np.float64) for which, size in places)
         each = zip(self.levels, laws, self.squares, strict=True)
         first, second = (
             levels if len(squares) == 1 else leveled(given, squares, factor * levels.sharpness)
@@ -142,8 +146,8 @@ def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
     determines the other, and where most tuples are too rare to be written: then it is ``near``, the nearest solution.
     """
 
-    def measure(exponent: float, near: Solved | None) -> Measured[Solved]:
-        solved = solve(problem, goal.squares, np.full(2, exponent), near and near.start)
+    def measure(exponent: float, other: Solved | None) -> Measured[Solved]:
+        solved = solve(problem, goal.squares, np.full(2, exponent), other and other.start)
         return Measured(float((goal.wanted / solved.moved).max()) if solved.met else np.inf, solved)
 
     try:
@@ -182,12 +186,10 @@ def _by_measure(goal: Goal) -> tuple[Goal, Solved]:
 
     For an ε the kernels are raised to a power; for a vulnerability they are leveled anew.
     """
-    target = goal.target
-    tolerance = FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
 
     def measure(factor: float, near: tuple[Goal, Solved] | None) -> Measured[tuple[Goal, Solved]]:
         before = near and near[1].start
-        if target.kind == "epsilon":
+        if goal.target.kind == "epsilon":
             solved = solve(goal.problem, goal.squares, np.full(2, factor), before)
             value = epsilon_of_record(goal.problem, solved.scaling) if solved.met else np.inf
             return Measured(value, (goal, solved))
@@ -195,6 +197,15 @@ def _by_measure(goal: Goal) -> tuple[Goal, Solved]:
         solved = solve(sharp.problem, goal.squares, np.ones(2), before)
         return Measured(max(c.vulnerability for c in solved.columns) if solved.met else np.inf, (sharp, solved))
 
+    return meet_level(goal.target, measure)
+
+
+def meet_level(target: Target, measure: Callable[[float, Met | None], Measured[Met]]) -> Met:
+    """Return the solution that meets a vulnerability or an ε; for ``measure`` see ``meet_from_below``.
+
+    Raises StatisticsError, with the range, if the window does not allow it.
+    """
+    tolerance = FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
     try:
         return meet_from_below(measure, target.level, tolerance, 1.0)[1]
     except OutOfRangeError as error:

@@ -14,6 +14,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import part
 
 NO_LIMIT = 2.0
 """A limit that no probability exceeds."""
@@ -69,3 +70,23 @@ class Caps(NamedTuple):
     def any(self) -> bool:
         """Whether anything is limited."""
         return self.least < NO_LIMIT
+
+
+@part
+def inside_of(column: Float64Array, limits: Caps, group: int) -> float:
+    """Return the sum of the values of a group in a column."""
+    result = 0.0
+    for k in range(limits.starts[group], limits.starts[group + 1]):
+        result += column[limits.members[k]]
+    return result
+
+
+@part
+def excess_of(column: Float64Array, limits: Caps, total: float) -> float:
+    """Return by how much a value or a group of a column exceeds its limit at most, times the sum of the column."""
+    result = -np.inf
+    for x in range(column.size):
+        result = max(result, column[x] - limits.values[x] * total)
+    for group in range(limits.groups.size):
+        result = max(result, inside_of(column, limits, group) - limits.groups[group] * total)
+    return result

@@ -13,24 +13,29 @@ from typing import Any
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values
-from stream_masker.core.mechanisms.transport.fitting import Goal, check_written, checked, fit, greatest_noise
+from stream_masker.core.mechanisms.transport.fitting import (
+    Goal,
+    check_written,
+    checked,
+    fit,
+    greatest_noise,
+    meet_level,
+)
 from stream_masker.core.mechanisms.transport.kernel import Levels, design
 from stream_masker.core.mechanisms.transport.limits import Caps, Groups
 from stream_masker.core.mechanisms.transport.prepared import TRIVIAL, PreparedTransport
 from stream_masker.core.mechanisms.transport.scaling.search import (
-    FACTOR_ERROR,
     Measured,
-    OutOfRangeError,
     Solved,
-    meet_from_below,
     solve,
 )
-from stream_masker.core.mechanisms.transport.scaling.solver import columns_of
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
-from stream_masker.core.mechanisms.transport.star.edges import Edge, flipped, meet_distance, starts_of
+from stream_masker.core.mechanisms.transport.star.edges import Edge, flipped, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.star.layout import Star, array_attributes
 from stream_masker.core.mechanisms.transport.target import Target
@@ -39,6 +44,8 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
+ROUNDING = 1e-6
+"""By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
 MAX_REFITS = 4
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
@@ -113,9 +120,8 @@ class ModelBuilder:
     def _designed(self, j: int) -> Levels:
         before = None
         if self._previous is not None:
-            values, levels = self._previous.values[j], self._previous.fits[j].levels[0]
-            place = np.minimum(np.searchsorted(values.positions, self._values[j].positions), len(values) - 1)
-            known = values.positions[place] == self._values[j].positions
+            levels = self._previous.fits[j].levels[0]
+            place, known = located(self._previous.values[j].positions, self._values[j].positions)
             before = replace(levels, rows=np.where(known, levels.rows[place], np.log(self._laws[j])))
         return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
 
@@ -151,9 +157,8 @@ class ModelBuilder:
     def _carried(self, j: int) -> Int64Array:
         """Return, for each value of the model in force, its index among the window's values, −1 for none."""
         assert self._previous is not None
-        own, positions = self._previous.values[j].positions, self._values[j].positions
-        place = np.minimum(np.searchsorted(positions, own), positions.size - 1)
-        return np.where(positions[place] == own, place, -1)
+        place, held = located(self._values[j].positions, self._previous.values[j].positions)
+        return np.where(held, place, -1)
 
     def _pair(self) -> Fit:
         table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
@@ -208,15 +213,10 @@ class ModelBuilder:
         return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
 
     def _check(self, fitted: Sequence[tuple[Edge, EdgeFigures]]) -> None:
-        """Raise StatisticsError if a posterior of a child exceeds its limit for any masked record."""
+        """Raise StatisticsError if a posterior of a child exceeds the limit for fitting for any masked record."""
         for edge, figures in fitted:
-            if figures.excess > self._slack(edge.child):
+            if figures.excess > ROUNDING:
                 raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
-
-    def _slack(self, j: int) -> float:
-        """Return by how much the limits for fitting are lower than those of the target."""
-        limits = (self._limits(j, fitting=fitting).least for fitting in (False, True))
-        return next(limits) - next(limits)
 
     def _too_certain(self, star: Star) -> str:
         names = ", ".join(self._settings.attributes[child] for child in star.children)
@@ -227,9 +227,12 @@ class ModelBuilder:
 
     def _joint(self, j: int, single: Fit) -> Float64Matrix:
         """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
+        return columns_of(*self._alone(j, single), self._squares[j], joint=True).joint
+
+    def _alone(self, j: int, single: Fit) -> tuple[Problem, Scaling]:
+        """Return the transport of an attribute alone, without limits."""
         squares = self._squares[j]
-        solution = single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1)))
-        return columns_of(*solution, squares, joint=True).joint
+        return single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1)))
 
     def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Fit]) -> list[Edge]:
         """Return a star that meets a vulnerability or an ε: λ of all attributes have one common factor.
@@ -256,31 +259,23 @@ class ModelBuilder:
                 return Measured(self._epsilon(root, state), state)
             return Measured(max(float(law.max(axis=0).sum()), *(each.child for _, each in fitted)), state)
 
-        tolerance = FACTOR_ERROR * (self._target.level if self._target.kind == "epsilon" else 1.0)
-        try:
-            state = meet_from_below(measure, self._target.level, tolerance, 1.0)[1]
-        except OutOfRangeError as error:
-            raise self._target.out_of_range(error.least, error.greatest) from None
+        state = meet_level(self._target, measure)
         for j, alone in state.alone.items():
             singles[j] = checked(*alone)
         return state.edges
 
     def _epsilon(self, root: int, state: StarState) -> float:
         """Return the ε of records with one value of each attribute, of any of which others may be absent."""
-        alone = (self._epsilon_alone(edge.child, state.fits[edge.child]) for edge in state.edges)
-        given = (conditional_epsilon(edge, self._squares[edge.child]) for edge in state.edges)
-        return self._epsilon_alone(root, state.fits[root]) + sum(map(max, alone, given))
-
-    def _epsilon_alone(self, j: int, single: Fit) -> float:
-        squares = self._squares[j]
-        return epsilon_of_record(*single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1))))
+        alone = {j: epsilon_of_record(*self._alone(j, single)) for j, single in state.fits.items()}
+        given = (max(alone[e.child], conditional_epsilon(e, self._squares[e.child])) for e in state.edges)
+        return alone[root] + sum(given)
 
     def _edge(self, root: int, child: int) -> Edge:
         pair = (min(root, child), max(root, child))
         table, counts, units = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
         if root > child:
             table, counts, units = flipped(table, counts, units)
-        before = {} if self._previous is None else starts_of(self._previous.edges)
+        before = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
         sharpness = before.get(child, 1.0 / float(self._wanted[child]))
         nothing = np.zeros(counts.size, np.float32)
         return Edge(root, child, table, counts, units >= self._settings.least, sharpness, nothing)

@@ -108,10 +108,10 @@ class PreparedTransport:
         self, edge: Edge, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
     ) -> None:
         """Draw the values of an edge's child whose root has a value that occurs with values of the child."""
-        offsets = batch.columns[edge.child].offsets
-        a, new_a = before[edge.root], after[edge.root]
         if batch.columns[edge.root].is_array:
             return
+        offsets = batch.columns[edge.child].offsets
+        a, new_a = before[edge.root], after[edge.root]
         if offsets is not None:
             lengths = np.diff(offsets)
             a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
@@ -119,20 +119,18 @@ class PreparedTransport:
         channel = self._conditional(edge)
         rows = np.flatnonzero((b >= 0) & channel.covers(a, new_a))
         if rows.size:
-            salts = salts_of(self.values[edge.child].positions)
-            drawn = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows], salts)
-            after[edge.child][rows] = drawn
+            salts = self._salts[edge.child]
+            after[edge.child][rows] = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows], salts)
 
     @cached_property
     def pair_channel(self) -> PairChannel:
         """The channel of pairs."""
         assert self.pair is not None
         problem, scaling = self.solution()
-        kernels = Kernels.of(problem, scaling.exponents)
         positions = (self.values[0].positions, self.values[1].positions)
         place_of = self.distances[1].preorder[positions[1]]
         table, psi = problem.table, scaling.psi
-        return PairChannel.of(table, psi, kernels, scaling.binding, self.squares32[0], positions, place_of)
+        return PairChannel.of(table, psi, scaling.kernels, scaling.binding, self.squares32[0], positions, place_of)
 
     def solution(self) -> tuple[Problem, Scaling]:
         """Return the transport of pairs, or that of a single attribute."""
@@ -159,13 +157,12 @@ class PreparedTransport:
             certainty = [each.certainty for each in self.columns]
             of_record, epsilon = vulnerability_of_record(*solution), epsilon_of_record(*solution)
             return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, epsilon)
-        figures = self._figures.values()
         given = [float(joint.max(axis=0).sum()) for joint in joints]
         certainty = [self.certainty(j) for j in range(len(names))]
-        for edge, each in zip(self.edges, figures, strict=True):
-            given[edge.child] = each.child
+        for edge in self.edges:
+            given[edge.child] = self._figures[edge.child].child
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(edge, self.squares[edge.child]))
-        of_record = max([*(each.both for each in figures), *given])
+        of_record = max([*(each.both for each in self._figures.values()), *given])
         return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, sum(alone))
 
     def certainty(self, j: int) -> float:
@@ -174,10 +171,7 @@ class PreparedTransport:
         if self.pair is not None:
             return self.columns[j].certainty
         alone = self._columns_alone(j).certainty
-        given = [
-            each.certainty for edge, each in zip(self.edges, self._figures.values(), strict=True) if edge.child == j
-        ]
-        return max([alone, *given])
+        return max(alone, self._figures[j].certainty) if j in self._figures else alone
 
     def _columns_alone(self, j: int) -> Columns:
         if j not in self._alones:
@@ -208,17 +202,16 @@ class PreparedTransport:
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
         """The risk of records of the root and each child, by these attributes, ascending."""
-        pairs = zip(self.edges, self._figures.values(), strict=True)
         return {
-            (min(edge.root, edge.child), max(edge.root, edge.child)): each.of_record(root_first=edge.root < edge.child)
-            for edge, each in pairs
+            (min(root, child), max(root, child)): self._figures[child].of_record(root_first=root < child)
+            for root, child in ((edge.root, edge.child) for edge in self.edges)
         }
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change."""
-        given = [edge.changed for edge in self.edges if edge.child == j]
-        if given:
-            return given[0]
+        edge = next((edge for edge in self.edges if edge.child == j), None)
+        if edge is not None:
+            return edge.changed
         return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
 
     def rows(self, j: int) -> Float64Matrix:
@@ -226,6 +219,10 @@ class PreparedTransport:
         joint = self.joint(j)
         without = joint.sum(axis=1) <= 0.0
         return channel_rows(np.where(without[:, None], self.alone(j), joint))
+
+    @cached_property
+    def _salts(self) -> tuple[UInt64Array, ...]:
+        return tuple(salts_of(values.positions) for values in self.values)
 
     @cached_property
     def _alones(self) -> dict[int, Columns]:
@@ -243,9 +240,9 @@ class PreparedTransport:
         """Return the channel of one attribute alone, whose kernel holds its factors."""
         if j not in self._channels:
             problem, scaling = self._alone(j)
-            kernels, factors = Kernels.of(problem, scaling.exponents), scaling.binding[0]
-            masks = np.repeat(problem.table.rows, np.diff(factors.offsets))
-            kernels.first[factors.values, masks] *= factors.factors
+            first, factors = scaling.kernels.first.copy(), scaling.binding[0]
+            first[factors.values, np.repeat(problem.table.rows, np.diff(factors.offsets))] *= factors.factors
+            kernels = Kernels(first, scaling.kernels.second)
             none = Binding.none(problem.law.size)
             positions = (self.values[j].positions, ONE_PLACE)
             psi, squares = scaling.psi, self.squares32[j]

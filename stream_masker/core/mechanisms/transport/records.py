@@ -9,7 +9,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Int32Array
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem
 from stream_masker.core.risk.records import Tuples
 
 
@@ -39,7 +39,7 @@ class TransportedPairs:
         values = prepared.values
         a, b = (v.indices(codes) for v, codes in zip(values, tuples.codes, strict=True))
         place = np.searchsorted(problem.table.keys, a.astype(np.int64) * problem.table.shape[1] + b)
-        kernels = Kernels.of(problem, scaling.exponents)
+        kernels = scaling.kernels
         scales = (scaling.phi / problem.law)[place]
         indices = (values[0].index_of, values[1].index_of)
         return cls(problem, scaling.binding, kernels.first, kernels.second, a, b, scales, *indices)

@@ -9,7 +9,6 @@ import pytest
 
 from stream_masker import Ontology, SemanticTransport
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.core.statistics import count_batch
 
@@ -49,7 +48,7 @@ def channels(made: SemanticTransport, records: np.ndarray) -> Iterator[np.ndarra
     """P(masks | record), dense over all concepts of each attribute, of some records of one or two attributes."""
     prepared = made._prepared_statistics()
     problem, scaling = prepared.solution()
-    kernels = Kernels.of(problem, scaling.exponents)
+    kernels = scaling.kernels
     positions = [values.positions for values in prepared.values]
     positions += [np.zeros(1, np.int32)] * (2 - len(positions))
     indices = [values.index_of for values in prepared.values] + [np.zeros(1, np.int32)] * (2 - len(prepared.values))

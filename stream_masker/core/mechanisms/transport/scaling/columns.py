@@ -22,7 +22,7 @@ from stream_masker.core.dtypes import (
     Int64Array,
 )
 from stream_masker.core.kernels.jit import int32, int64, kernel, part, reduction
-from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
 
@@ -132,14 +132,10 @@ def cut_values(column: Float64Array, limits: Caps, total: float, factors: Float6
 def cut_groups(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
     """Cut the groups of a column that exceed their limits, and return what its sum is then."""
     for group in range(limits.groups.size):
-        members = limits.members[limits.starts[group] : limits.starts[group + 1]]
-        inside = 0.0
-        for x in members:
-            inside += column[x]
-        limit = limits.groups[group]
+        inside, limit = inside_of(column, limits, group), limits.groups[group]
         if inside > limit * total and limit < 1.0:
             wanted = limit / (1.0 - limit) * max(total - inside, 0.0)
-            for x in members:
+            for x in limits.members[limits.starts[group] : limits.starts[group + 1]]:
                 column[x] *= wanted / inside
                 factors[x] *= wanted / inside
             total += wanted - inside
@@ -169,13 +165,10 @@ def within_limits(column: Float64Array, limits: Caps, total: float) -> bool:
     for x in range(column.size):
         if column[x] > bound and column[x] > limits.values[x] * total:
             return False
+    exceeded = False
     for group in range(limits.groups.size):
-        inside = 0.0
-        for k in range(limits.starts[group], limits.starts[group + 1]):
-            inside += column[limits.members[k]]
-        if inside > limits.groups[group] * total:
-            return False
-    return True
+        exceeded = exceeded or inside_of(column, limits, group) > limits.groups[group] * total
+    return not exceeded
 
 
 @kernel
@@ -303,22 +296,16 @@ def add_figures(
             cut = column[x] * np.float64(mine.factors[f])
             total -= column[x] - cut
             column[x] = cut
-        greatest, moved, excess = 0.0, 0.0, -np.inf
+        greatest, moved = 0.0, 0.0
         row = squares[side.mine[t]]
         for x in range(column.size):
             greatest = max(greatest, column[x])
             moved += column[x] * row[x]
-            excess = max(excess, column[x] - limits.values[x] * total)
-        for group in range(limits.groups.size):
-            inside = 0.0
-            for k in range(limits.starts[group], limits.starts[group + 1]):
-                inside += column[limits.members[k]]
-            excess = max(excess, inside - limits.groups[group] * total)
         figures.totals[t] = total
         figures.greatest[t] = greatest
         figures.moved[t] = moved
         figures.stays[t] = column[side.mine[t]]
-        figures.excess[t] = excess
+        figures.excess[t] = excess_of(column, limits, total)
         if joint.size > 0:
             into = joint[side.mine[t]]
             for x in range(column.size):

@@ -120,11 +120,13 @@ class Kernels:
 class Scaling:
     """A solution for given exponents.
 
-    * ``exponents``: (2,). ``psi``, ``phi``: (m,) ψ and φ. ``binding``: the factors of both attributes.
+    * ``exponents``: (2,). ``kernels``: those of these exponents. ``psi``, ``phi``: (m,) ψ and φ. ``binding``: the
+      factors of both attributes.
     * ``error``: the sum of absolute differences between the law of masks and P. φ·D = P holds exactly.
     """
 
     exponents: Float64Array
+    kernels: Kernels
     psi: Float64Array
     phi: Float64Array
     binding: tuple[Binding, Binding]
@@ -138,8 +140,8 @@ def balance(
     start: Start | None = None,
 ) -> Scaling:
     """Find φ, ψ and r for given exponents; ``start``: ψ and the factors of a similar problem, or None."""
-    kernels = Kernels.of(problem, exponents)
-    psi, binding = (problem.target, no_binding(problem)) if start is None else start
+    kernels, none = Kernels.of(problem, exponents), Binding.none(problem.law.size)
+    psi, binding = (problem.target, (none, none)) if start is None else start
     active = np.flatnonzero(problem.written)
     wanted = problem.target[active]
     x = np.log(np.maximum(psi[active], LEAST))
@@ -156,7 +158,7 @@ def balance(
         if not np.isfinite(error):
             break
         if best is None or error < best.error:
-            best = Scaling(exponents, psi, phi, used, error)
+            best = Scaling(exponents, kernels, psi, phi, used, error)
         if error <= tolerance:
             break
         if error > MAX_SETBACK * best.error:
@@ -164,13 +166,7 @@ def balance(
         residual = np.log(wanted / np.maximum(reached, LEAST))
         proposed = accelerator.next(x, residual)
         x = np.clip(proposed, x - MAX_LOG_STEP, x + MAX_LOG_STEP)
-    return best or Scaling(exponents, psi, phi, used, np.inf)
-
-
-def no_binding(problem: Problem) -> tuple[Binding, Binding]:
-    """Return no factors."""
-    none = Binding.none(problem.law.size)
-    return none, none
+    return best or Scaling(exponents, kernels, psi, phi, used, np.inf)
 
 
 def denominators(
@@ -275,14 +271,14 @@ def columns_of(
 
     ``squares``: (k, k) sd² of the attribute. ``joint``: whether to compute P(a, a*).
     """
-    side = seen_from(problem, Kernels.of(problem, scaling.exponents), scaling.phi, first=first)
+    side = seen_from(problem, scaling.kernels, scaling.phi, first=first)
     mine, others = scaling.binding if first else scaling.binding[::-1]
     totals, greatest, moved, stays, excess = np.zeros((5, problem.law.size))
     figures = ColumnFigures(totals, greatest, moved, stays, excess)
     law = np.zeros(squares.shape) if joint else NO_JOINT
     limits = problem.limits[0 if first else 1]
     add_figures(side, mine, others, limits, scaling.psi, squares, figures, law)
-    seen = np.where(scaling.psi > 0.0, 1.0 / np.maximum(figures.totals, LEAST), 0.0)
+    seen = np.where(scaling.psi > 0.0, 1.0 / np.maximum(totals, LEAST), 0.0)
     shares = scaling.psi * totals
     return Columns(
         shares / shares.sum(),

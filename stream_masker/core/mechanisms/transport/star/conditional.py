@@ -16,7 +16,7 @@ from threading import Lock
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_sizes, solve_couplings
@@ -153,10 +153,15 @@ def draw_conditional(
 class ConditionalChannel:
     """The channel of B given (a, a*), with a cache of couplings."""
 
-    def __init__(self, laws: Conditional, redraws: Float64Array) -> None:
-        """``redraws``: (m,) the probability η with which each b* is drawn again (``transport.star.edges``)."""
+    def __init__(self, laws: Conditional, redraws: Float64Array, written: BoolArray) -> None:
+        """Create a channel without couplings.
+
+        * ``redraws``: (m,) the probability η with which each b* is drawn again (``transport.star.edges``).
+        * ``written``: (k_A,) whether a value of A has a partner that may be written.
+        """
         self._laws = laws
         self._redraws = redraws
+        self._partnered, self._written = np.diff(laws.offsets) > 0, written
         self._size = laws.offsets.size - 1
         self._lock = Lock()
         self._forget()
@@ -169,8 +174,7 @@ class ConditionalChannel:
 
     def covers(self, a: Int32Array, new_a: Int32Array) -> np.ndarray:
         """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
-        some = np.diff(self._laws.offsets) > 0
-        return np.asarray((a >= 0) & (new_a >= 0) & some[a] & self._laws.writes()[new_a])
+        return np.asarray((a >= 0) & (new_a >= 0) & self._partnered[a] & self._written[new_a])
 
     def draw(
         self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array, salts: UInt64Array

@@ -45,11 +45,6 @@ class Conditional(NamedTuple):
             second.astype(np.float32),
         )
 
-    def writes(self) -> np.ndarray:
-        """Return (k_A,) bool: whether a value of A has a partner that may be written."""
-        rows = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
-        return np.bincount(rows, self.target, minlength=self.offsets.size - 1) > 0.0
-
 
 def _shares(table: Table, counts: Int64Array) -> Float64Array:
     totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
@@ -78,70 +73,66 @@ def multiply_rows(matrix: Float64Matrix, weights: Float64Array, result: Float64A
             result[k] += weight * row[k]
 
 
-@part
-def solve_coupling(
-    source: Float64Array,
-    target: Float64Array,
-    kernels: tuple[Float64Matrix, Float64Matrix],
-    sums: tuple[Float64Array, Float64Array],
-    psi: Float64Array,
-    rest: Float64Array,
-    kept: Float64Array,
-) -> None:
-    """Fill the coupling of a pair (a, a*).
+class Coupling(NamedTuple):
+    """A coupling of n partners of a and m partners of a* that is being solved.
 
-    * ``source``: (n,) P(b | a) of the partners of a. ``target``: (m,) the law of the partners of a*.
-    * ``kernels``: K of these partners, (n, m), and its transpose. ``sums``: (n,) and (m,), overwritten.
+    * ``source``: (n,) P(b | a). ``target``: (m,) the law of the partners of a*.
+    * ``forward``, ``backward``: K of these partners, (n, m), and its transpose. ``of_rows``, ``of_columns``: (n,) and
+      (m,), overwritten.
     * ``psi``: ψ of each partner of a*, reduced so that no column exceeds its law. ``rest``: cumulative, what the
-      columns lack. ``kept``: for each partner of a, the share of its row that is drawn from ψ.
+      columns lack. ``kept``: φ of each partner of a, at last the share of its row that is drawn from ψ.
     """
-    of_rows, of_columns = sums
-    for k in range(target.size):
-        psi[k] = target[k]
-    kept[:] = 0.0
+
+    source: Float64Array
+    target: Float64Array
+    forward: Float64Matrix
+    backward: Float64Matrix
+    of_rows: Float64Array
+    of_columns: Float64Array
+    psi: Float64Array
+    rest: Float64Array
+    kept: Float64Array
+
+
+@part
+def scale_coupling(c: Coupling) -> None:
+    """Set φ and ψ by Sinkhorn's iteration."""
+    for k in range(c.target.size):
+        c.psi[k] = c.target[k]
+    c.kept[:] = 0.0
     for step in range(SINKHORN_STEPS):
-        multiply_rows(kernels[1], psi, of_rows)
+        multiply_rows(c.backward, c.psi, c.of_rows)
         missing = 0.0
-        for i in range(source.size):
-            missing += abs(kept[i] * of_rows[i] - source[i])
-            kept[i] = source[i] / of_rows[i]
+        for i in range(c.source.size):
+            missing += abs(c.kept[i] * c.of_rows[i] - c.source[i])
+            c.kept[i] = c.source[i] / c.of_rows[i]
         if step > 0 and missing < SINKHORN_ERROR:
             break
-        multiply_rows(kernels[0], kept, of_columns)
-        for k in range(target.size):
-            if target[k] > 0.0:
-                psi[k] = target[k] / of_columns[k]
-    round_coupling(source, target, kernels, sums, psi, rest, kept)
+        multiply_rows(c.forward, c.kept, c.of_columns)
+        for k in range(c.target.size):
+            if c.target[k] > 0.0:
+                c.psi[k] = c.target[k] / c.of_columns[k]
 
 
 @part
-def round_coupling(
-    source: Float64Array,
-    target: Float64Array,
-    kernels: tuple[Float64Matrix, Float64Matrix],
-    sums: tuple[Float64Array, Float64Array],
-    psi: Float64Array,
-    rest: Float64Array,
-    phi: Float64Array,
-) -> None:
-    """Reduce rows, then columns, to their laws; see ``solve_coupling``."""
-    of_rows, of_columns = sums
-    multiply_rows(kernels[1], psi, of_rows)
-    for i in range(source.size):
-        phi[i] = min(phi[i], source[i] / of_rows[i])
+def round_coupling(c: Coupling) -> None:
+    """Reduce rows, then columns, to their laws."""
+    multiply_rows(c.backward, c.psi, c.of_rows)
+    for i in range(c.source.size):
+        c.kept[i] = min(c.kept[i], c.source[i] / c.of_rows[i])
     sum_rest = 0.0
-    multiply_rows(kernels[0], phi, of_columns)
-    for k in range(target.size):
-        if target[k] > 0.0:
-            reached = of_columns[k] * psi[k]
-            if reached > target[k]:
-                psi[k] *= target[k] / reached
-                reached = target[k]
-            sum_rest += target[k] - reached
-        rest[k] = sum_rest
-    multiply_rows(kernels[1], psi, of_rows)
-    for i in range(source.size):
-        phi[i] = min(1.0, phi[i] * of_rows[i] / source[i])
+    multiply_rows(c.forward, c.kept, c.of_columns)
+    for k in range(c.target.size):
+        if c.target[k] > 0.0:
+            reached = c.of_columns[k] * c.psi[k]
+            if reached > c.target[k]:
+                c.psi[k] *= c.target[k] / reached
+                reached = c.target[k]
+            sum_rest += c.target[k] - reached
+        c.rest[k] = sum_rest
+    multiply_rows(c.backward, c.psi, c.of_rows)
+    for i in range(c.source.size):
+        c.kept[i] = min(1.0, c.kept[i] * c.of_rows[i] / c.source[i])
 
 
 @part
@@ -154,6 +145,37 @@ def fill_kernels(laws: Conditional, a: int, new: int, forward: Float64Matrix, ba
             weight = np.float64(row[laws.partners[first + k]])
             forward[i, k] = weight
             backward[k, i] = weight
+
+
+@part
+def solve_coupling(
+    laws: Conditional,
+    a: int,
+    new: int,
+    forward: Float64Matrix,
+    backward: Float64Matrix,
+    sums: Float64Matrix,
+    psi: Float64Array,
+    rest: Float64Array,
+    kept: Float64Array,
+) -> None:
+    """Fill the coupling of a pair (a, a*); ``sums``: (2, max(n, m)), overwritten. For the others see ``Coupling``."""
+    sources, targets = forward.shape
+    own, first = laws.offsets[a], laws.offsets[new]
+    fill_kernels(laws, a, new, forward, backward)
+    coupling = Coupling(
+        laws.source[own : own + sources],
+        laws.target[first : first + targets],
+        forward,
+        backward,
+        sums[0, :sources],
+        sums[1, :targets],
+        psi,
+        rest,
+        kept,
+    )
+    scale_coupling(coupling)
+    round_coupling(coupling)
 
 
 @kernel
@@ -171,20 +193,10 @@ def solve_couplings(
         most, cells = max(most, sources, targets), max(cells, sources * targets)
     scratch, sums = np.empty((2, cells)), np.empty((2, most))
     for i in range(a.size):
-        own, other = offsets[a[i]], offsets[new_a[i]]
-        sources, targets = offsets[a[i] + 1] - own, offsets[new_a[i] + 1] - other
+        sources, targets = offsets[a[i] + 1] - offsets[a[i]], offsets[new_a[i] + 1] - offsets[new_a[i]]
         forward = scratch[0, : sources * targets].reshape((sources, targets))
         backward = scratch[1, : sources * targets].reshape((targets, sources))
-        fill_kernels(laws, int64(a[i]), int64(new_a[i]), forward, backward)
         psi = couplings[starts[i] : starts[i] + targets]
         rest = couplings[starts[i] + targets : starts[i] + 2 * targets]
         kept = couplings[starts[i] + 2 * targets : starts[i] + 2 * targets + sources]
-        solve_coupling(
-            laws.source[own : own + sources],
-            laws.target[other : other + targets],
-            (forward, backward),
-            (sums[0, :sources], sums[1, :targets]),
-            psi,
-            rest,
-            kept,
-        )
+        solve_coupling(laws, int64(a[i]), int64(new_a[i]), forward, backward, sums, psi, rest, kept)

@@ -7,7 +7,7 @@ b* tells as little about A as before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,7 +75,7 @@ class Edge:
 
     def channel(self, squares: Float64Matrix) -> ConditionalChannel:
         """Return the channel of B given (a, a*)."""
-        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64))
+        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64), self.partnered)
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
@@ -158,8 +158,3 @@ def meet_distance(
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
     return float(np.exp(low)) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"
-
-
-def starts_of(edges: Sequence[Edge]) -> Mapping[int, float]:
-    """Return λ of each child."""
-    return {edge.child: edge.sharpness for edge in edges}

@@ -65,7 +65,7 @@ def figures_of(
 
     * ``squares``: (k_B, k_B) sd² of B. ``law``: (k_A, k_A) P(a, a*) of the root. ``limits``: of B.
     """
-    return _figures(edge, squares, law, limits, left_out, solve=False)[1]
+    return limited(edge, squares, law, limits, left_out, solve=False)[1]
 
 
 def limited(
@@ -81,14 +81,6 @@ def limited(
 
     For the other arguments see ``figures_of``. ``EdgeFigures.fails`` tells where that does not suffice.
     """
-    limiting, figures = _figures(edge, squares, law, limits, left_out, solve=solve)
-    changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
-    return replace(limiting, changed=changed), figures
-
-
-def _figures(
-    edge: Edge, squares: Float64Matrix, law: Float64Matrix, limits: Caps, left_out: float, *, solve: bool
-) -> tuple[Edge, EdgeFigures]:
     laws, given = edge.laws(squares), rows_with_both(edge, law)
     pairs = most_probable(np.where(edge.partnered, given, 0.0), np.diff(laws.offsets) > 0, left_out)
     redraws = edge.redraws.astype(np.float64)
@@ -109,7 +101,8 @@ def _figures(
         joint / max(float(joint.sum()), 1e-300),
         fails,
     )
-    return replace(edge, redraws=redraws.astype(np.float32)), figures
+    changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
+    return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures
 
 
 def rows_with_both(edge: Edge, joint: Float64Matrix) -> Float64Matrix:

@@ -12,8 +12,8 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, fill_kernels, solve_coupling
+from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, solve_coupling
 
 FLOORS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 """The least η of the masks of a*, where some exceed a limit: what is drawn again must be a mixture."""
@@ -66,21 +66,11 @@ class EdgeSums(NamedTuple):
 @part
 def fill_coupling_rows(laws: Conditional, a: int, new: int, scratch: Scratch, rows: Float64Matrix) -> None:
     """Set ``rows``, (n, m), to M(b* | b, a, a*)."""
-    own, first = laws.offsets[a], laws.offsets[new]
     sources, targets = rows.shape
     backward = scratch.transposed[: sources * targets].reshape((targets, sources))
     psi, rest = scratch.scales[0, :targets], scratch.scales[1, :targets]
     kept = scratch.scales[2, :sources]
-    fill_kernels(laws, a, new, rows, backward)
-    solve_coupling(
-        laws.source[own : own + sources],
-        laws.target[first : first + targets],
-        (rows, backward),
-        (scratch.sums[0, :sources], scratch.sums[1, :targets]),
-        psi,
-        rest,
-        kept,
-    )
+    solve_coupling(laws, a, new, rows, backward, scratch.sums, psi, rest, kept)
     lacking = rest[targets - 1]
     for i in range(sources):
         row = rows[i]
@@ -95,20 +85,6 @@ def fill_coupling_rows(laws: Conditional, a: int, new: int, scratch: Scratch, ro
         for k in range(targets):
             row[k] = row[k] * from_psi + (rest[k] - before) * from_rest
             before = rest[k]
-
-
-@part
-def excess_of(column: Float64Array, limits: Caps, total: float) -> float:
-    """Return by how much a value or a group of a column exceeds its limit at most, as a share of its sum."""
-    result = -np.inf
-    for x in range(column.size):
-        result = max(result, column[x] - limits.values[x] * total)
-    for group in range(limits.groups.size):
-        inside = 0.0
-        for k in range(limits.starts[group], limits.starts[group + 1]):
-            inside += column[limits.members[k]]
-        result = max(result, inside - limits.groups[group] * total)
-    return result / total
 
 
 @part
@@ -128,10 +104,7 @@ def needed_redraw(column: Float64Array, redrawn: Float64Array, limits: Caps, tot
         if column[x] > (limits.values[x] - missing) * total:
             result = max(result, needed_of(column[x] / total, redrawn[x], limits.values[x] - missing))
     for group in range(limits.groups.size):
-        inside, again = 0.0, 0.0
-        for k in range(limits.starts[group], limits.starts[group + 1]):
-            inside += column[limits.members[k]]
-            again += redrawn[limits.members[k]]
+        inside, again = inside_of(column, limits, group), inside_of(redrawn, limits, group)
         result = max(result, needed_of(inside / total, again, limits.groups[group] - missing))
     return result
 
@@ -256,7 +229,7 @@ def sum_edge(
             if weights[k] > 0.0:
                 sums.law[first + k] = weights[k]
                 sums.greatest[first + k] = columns[k].max()
-                sums.excess[first + k] = excess_of(columns[k], limits, weights[k]) + pairs.missing[new]
+                sums.excess[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + pairs.missing[new]
                 into = laws.partners[first + k]
                 for b in range(size):
                     joint[b, into] += columns[k, b]

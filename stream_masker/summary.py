@@ -11,6 +11,7 @@ from html import escape
 from itertools import combinations
 from typing import Any
 
+from stream_masker import svg
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 
@@ -172,28 +173,33 @@ def chances_plot(risk: Risk) -> str:
         for name, chance in chances.items()
     ]
     height = PLOT_ROW * (len(rows) + 1)
-    bars = "".join(bar for position, (name, chance) in enumerate(rows) for bar in _bars(position, name, chance))
-    return (
-        f'<svg viewBox="0 0 {PLOT_WIDTH} {height}" width="{PLOT_WIDTH}" style="max-width:100%" role="img" '
-        'font-family="sans-serif" font-size="12" fill="currentColor">'
-        "<title>The chance that an attacker's best guess is right, without and with masks</title>"
-        f"{bars}{_legend(PLOT_ROW * len(rows) + 15)}</svg>"
+    return svg.element(
+        "svg",
+        svg.element("title", "The chance that an attacker's best guess is right, without and with masks"),
+        *(bar for position, (name, chance) in enumerate(rows) for bar in _bars(position, name, chance)),
+        *_legend(PLOT_ROW * len(rows) + 15),
+        viewBox=f"0 0 {PLOT_WIDTH} {height}",
+        width=PLOT_WIDTH,
+        style="max-width:100%",
+        role="img",
+        font_family="sans-serif",
+        font_size=12,
+        fill="currentColor",
     )
 
 
 def _bars(position: int, name: str, chance: Chance) -> Iterator[str]:
     top, scale = PLOT_ROW * position, PLOT_WIDTH - PLOT_LABEL - 45
-    yield f'<text x="{PLOT_LABEL - 8}" y="{top + 14}" text-anchor="end">{escape(name)}</text>'
+    yield svg.text(name, PLOT_LABEL - 8, top + 14, text_anchor="end")
     for offset, share, colour in ((2, chance.prior, PRIOR_COLOUR), (10, chance.masked, MASKED_COLOUR)):
         width = max(1.0, share * scale)
-        yield f'<rect x="{PLOT_LABEL}" y="{top + offset}" width="{width:.1f}" height="7" fill="{colour}"/>'
+        yield svg.element("rect", x=PLOT_LABEL, y=top + offset, width=width, height=7, fill=colour)
     end = PLOT_LABEL + max(chance.prior, chance.masked) * scale + 6
-    yield f'<text x="{end:.1f}" y="{top + 14}">{chance.masked:.0%}</text>'
+    yield svg.text(f"{chance.masked:.0%}", end, top + 14)
 
 
-def _legend(y: int) -> str:
+def _legend(y: float) -> Iterator[str]:
     parts = ((PRIOR_COLOUR, PLOT_LABEL, "without masks"), (MASKED_COLOUR, PLOT_LABEL + 120, "with masks"))
-    return "".join(
-        f'<rect x="{x}" y="{y - 8}" width="10" height="8" fill="{colour}"/><text x="{x + 14}" y="{y}">{text}</text>'
-        for colour, x, text in parts
-    )
+    for colour, x, label in parts:
+        yield svg.element("rect", x=x, y=y - 8, width=10, height=8, fill=colour)
+        yield svg.text(label, x + 14, y)

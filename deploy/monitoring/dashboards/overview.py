@@ -8,6 +8,7 @@ from queries import aggregated, rate
 from verdicts import verdict_panels
 
 from dashboards.model import Dashboard
+from dashboards.records import LAG_OVER_TIME
 
 AT = Thresholds()
 
@@ -53,15 +54,7 @@ OVERVIEW = Dashboard(
                 ],
                 "ops",
             ),
-            Panel(
-                "Lag",
-                "Uncommitted records: of all partitions, and of the one that is most behind.",
-                [
-                    Query(aggregated("sum", "consumer_lag_assigned"), "all partitions"),
-                    Query(aggregated("max", "consumer_lag"), "most behind"),
-                ],
-                limits=[(float(AT.lag), "orange")],
-            ),
+            LAG_OVER_TIME,
         ],
         "Protection and meaning": [
             by_attribute(

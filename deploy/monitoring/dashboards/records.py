@@ -11,6 +11,16 @@ from dashboards.model import Dashboard
 AT = Thresholds()
 MOST_BEHIND = 10
 
+LAG_OVER_TIME = Panel(
+    "Lag",
+    "Uncommitted records: of all partitions, and of the one that is most behind.",
+    [
+        Query(aggregated("sum", "consumer_lag_assigned"), "all partitions"),
+        Query(aggregated("max", "consumer_lag"), "most behind"),
+    ],
+    limits=[(float(AT.lag), "orange")],
+)
+
 RECORDS = Dashboard(
     "records",
     "Records",
@@ -60,15 +70,7 @@ RECORDS = Dashboard(
             ),
         ],
         "Lag": [
-            Panel(
-                "Lag",
-                "Uncommitted records: of all partitions, and of the one that is most behind.",
-                [
-                    Query(aggregated("sum", "consumer_lag_assigned"), "all partitions"),
-                    Query(aggregated("max", "consumer_lag"), "most behind"),
-                ],
-                limits=[(float(AT.lag), "orange")],
-            ),
+            LAG_OVER_TIME,
             Panel(
                 f"The {MOST_BEHIND} partitions that are most behind",
                 "Their uncommitted records.",

@@ -119,8 +119,9 @@ def test_different_files_and_devices_are_accepted(tmp_path, monkeypatch):
 
 
 SLOW_WRITER = """
-import sys, time
+import signal, sys, time
 from stream_masker.service.files.outputs import open_output
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 with open_output(sys.argv[1]) as stream:
     stream.write(b"half")
     stream.flush()

@@ -22,7 +22,7 @@ from confluent_kafka import KafkaError, Producer
 from fault_checker import Audit, Checker, numbered
 from kafka_broker import LOOPBACK, Cluster
 from kafka_records import QUIET
-from processes import Processes
+from processes import PROGRAM, Processes
 from workers import CODES, START, Setting, http_port, setting, value, wait
 
 from stream_masker.service.kafka.topics import prepare_topics
@@ -315,17 +315,22 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
 
 
 @contextmanager
-def running_stream(cluster: Cluster, folder: Path) -> Iterator[Stream]:
-    """Run a stream with two workers and a calibrator; at the end their logs must be clean.
+def running_stream(
+    cluster: Cluster, folder: Path, *, program: tuple[str, ...] = PROGRAM, **calibration: Any
+) -> Iterator[Stream]:
+    """Run a stream with two workers and a calibrator, of the release ``program``; at the end their logs must be clean.
+
+    ``calibration``: further settings of this section.
 
     The kernels are compiled before the start, so that workers are not killed while they compile.
     """
     here = stream_setting(cluster, folder)
+    here.data["calibration"] |= calibration
     configuration = here.configuration()
     prepare_topics(configuration, partitions=PARTITIONS)
     here.publish(1)
     with ExitStack() as stack:
-        fleet = Fleet(here, stack.enter_context(Processes(folder)))
+        fleet = Fleet(here, stack.enter_context(Processes(folder, program)))
         fleet.processes.run("prepare", "--config", str(here.path))
         checker = stack.enter_context(Checker(configuration, PARTITIONS))
         load = stack.enter_context(Load(here.bootstrap, here.topics["input"]))

@@ -9,12 +9,19 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+PROGRAM = ("-P", "-m", "stream_masker")
+"""What the Python interpreter runs."""
+
 
 class Processes:
-    """Context manager that starts ``stream-masker`` commands and kills the remaining ones on exit."""
+    """Context manager that starts ``stream-masker`` commands and kills the remaining ones on exit.
 
-    def __init__(self, folder: Path) -> None:
+    ``program``: of the processes that are started from now on, to run another release.
+    """
+
+    def __init__(self, folder: Path, program: tuple[str, ...] = PROGRAM) -> None:
         self.folder = folder
+        self.program = program
         self.running: list[subprocess.Popen[bytes]] = []
 
     def __enter__(self) -> Processes:
@@ -28,7 +35,7 @@ class Processes:
 
     def start(self, name: str, *arguments: str) -> subprocess.Popen[bytes]:
         """Start ``stream-masker ARGUMENTS…`` with output to NAME.log."""
-        command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
+        command = [sys.executable, *self.program, *arguments]
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log)
         self.running.append(process)
@@ -36,7 +43,7 @@ class Processes:
 
     def run(self, *arguments: str, code: int = 0, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
         """Run ``stream-masker ARGUMENTS…``, which must end with this exit code."""
-        command = [sys.executable, "-P", "-m", "stream_masker", *arguments]
+        command = [sys.executable, *PROGRAM, *arguments]
         done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
         assert done.returncode == code, f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr}"
         return done

@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.kernels.jit import borrowing, inlined, int64, kernel
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
@@ -42,6 +42,20 @@ def tree_distance(kind: int, lcs_depth: int, depth_a: int, depth_c: int) -> floa
     return log_taxonomic(depth_a + depth_c - lcs_depth, lcs_depth)
 
 
+@borrowing
+def tree_pair(kind: int, a: int, b: int, parent: Int32Array, depth: Int32Array) -> float:
+    """Return the distance of the positions ``a`` and ``b`` in a tree.
+
+    Which of two positions is the greater one is not a branch: it would be mispredicted at every other step.
+    """
+    lcs, other = a, b
+    while lcs != other:
+        greater = max(lcs, other)
+        other = min(lcs, other)
+        lcs = parent[greater]
+    return tree_distance(kind, depth[lcs], depth[a], depth[b])
+
+
 @kernel
 def tree_pairs(
     kind: int,
@@ -52,23 +66,14 @@ def tree_pairs(
     depth: Int32Array,
     result: Float64Array,
 ) -> None:
-    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``.
-
-    Which of two positions is the greater one is not a branch: it would be mispredicted at every other step.
-    """
+    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``."""
     for k in range(chosen.size):
         ahead = chosen[min(k + PREFETCH_TARGETS, chosen.size - 1)]
         for position in (a[ahead], b[ahead]):
             prefetch(parent, int64(position))
             prefetch(depth, int64(position))
         i = chosen[k]
-        lcs = a[i]
-        other = b[i]
-        while lcs != other:
-            greater = max(lcs, other)
-            other = min(lcs, other)
-            lcs = parent[greater]
-        result[i] = tree_distance(kind, depth[lcs], depth[a[i]], depth[b[i]])
+        result[i] = tree_pair(kind, a[i], b[i], parent, depth)
 
 
 @kernel
@@ -88,6 +93,47 @@ def tree_to_all(kind: int, a: int, parent: Int32Array, depth: Int32Array) -> Flo
     return result
 
 
+@borrowing
+def dag_pair(
+    kind: int,
+    a: int,
+    b: int,
+    depth: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> float:
+    """Return the distance of the positions ``a`` and ``b`` in a DAG.
+
+    The ancestors of both concepts are merged in descending order, so the deepest common ancestors come first.
+    """
+    p = offsets[a]
+    q = offsets[b]
+    end_p = offsets[a + 1]
+    end_q = offsets[b + 1]
+    both = end_p - p + end_q - q
+    common = 0
+    deepest = 0
+    links = int64(0)
+    while p < end_p and q < end_q:
+        first = ancestors[p]
+        second = ancestors[q]
+        if first == second:
+            level = depth[first]
+            if kind == WU_PALMER and level < deepest:
+                break
+            total = int64(paths[p]) + int64(paths[q])
+            if common == 0 or (level == deepest and total < links):
+                deepest = level
+                links = total
+            common += 1
+        p += first >= second
+        q += second >= first
+    if kind == WU_PALMER:
+        return wu_palmer(deepest, links)
+    return log_taxonomic(both - common, common)
+
+
 @kernel
 def dag_pairs(
     kind: int,
@@ -102,8 +148,7 @@ def dag_pairs(
 ) -> None:
     """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a DAG, for each i in ``chosen``.
 
-    The ancestors of both concepts are merged in descending order, so the deepest common ancestors come first. Rows of
-    ancestors are prefetched.
+    Rows of ancestors are prefetched.
     """
     for j in range(chosen.size):
         if j + 2 * PREFETCH_TARGETS < chosen.size:
@@ -113,32 +158,8 @@ def dag_pairs(
                 prefetch(ancestors, int64(offsets[c]))
                 prefetch(ancestors, int64(offsets[c + 1]) - 1)
                 prefetch(paths, int64(offsets[c + 1]) - 1)
-        p = offsets[a[chosen[j]]]
-        q = offsets[b[chosen[j]]]
-        end_p = offsets[a[chosen[j]] + 1]
-        end_q = offsets[b[chosen[j]] + 1]
-        both = end_p - p + end_q - q
-        common = 0
-        deepest = 0
-        links = int64(0)
-        while p < end_p and q < end_q:
-            first = ancestors[p]
-            second = ancestors[q]
-            if first == second:
-                level = depth[first]
-                if kind == WU_PALMER and level < deepest:
-                    break
-                total = int64(paths[p]) + int64(paths[q])
-                if common == 0 or (level == deepest and total < links):
-                    deepest = level
-                    links = total
-                common += 1
-            p += first >= second
-            q += second >= first
-        if kind == WU_PALMER:
-            result[chosen[j]] = wu_palmer(deepest, links)
-        else:
-            result[chosen[j]] = log_taxonomic(both - common, common)
+        i = chosen[j]
+        result[i] = dag_pair(kind, a[i], b[i], depth, offsets, ancestors, paths)
 
 
 @kernel

@@ -58,7 +58,9 @@ class Distance(ABC):
 
     def __call__(self, c1: str, c2: str) -> float:
         """Return the distance of two concepts."""
-        return float(self.pairs([c1], [c2])[0])
+        tau = self.taxonomy
+        pair: Callable[..., float] = kernels.tree_pair if tau.is_tree else kernels.dag_pair
+        return pair(self.kind, tau.position(c1), tau.position(c2), *self._pair_arrays)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.taxonomy!r})"
@@ -120,12 +122,16 @@ class Distance(ABC):
 
     def _compare_ancestors(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
         """Compute the distances of the ``chosen`` pairs from their ancestors, and store them in ``result``."""
+        pairs = kernels.tree_pairs if self.taxonomy.is_tree else kernels.dag_pairs
+        pairs(self.kind, a, b, chosen, *self._pair_arrays, result)
+
+    @cached_property
+    def _pair_arrays(self) -> tuple[NDArray[np.integer], ...]:
+        """The arrays from which ``_compare_ancestors`` computes, for single calls."""
         tau = self.taxonomy
         if tau.is_tree:
-            kernels.tree_pairs(self.kind, a, b, chosen, tau.tree.parent, tau.depth, result)
-        else:
-            up = tau.closure
-            kernels.dag_pairs(self.kind, a, b, chosen, tau.depth, up.offsets, up.ancestors, up.paths, result)
+            return tau.tree.parent, tau.depth
+        return tau.depth, tau.closure.offsets, tau.closure.ancestors, tau.closure.paths
 
     def _tree_to_all(self, position: int) -> Float64Array:
         tau = self.taxonomy

@@ -64,7 +64,15 @@ def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
     everything = np.arange(len(tau), dtype=np.int32)
     assert (d.between(everything, tau.ids) == matrix).all()
     assert all((d.to_all(c) == matrix[c]).all() for c in range(len(tau)))
-    assert d(tau.ids[-1], tau.ids[0]) == matrix[-1, 0]
+    assert [d(a, b) for a in tau.ids for b in tau.ids] == matrix.ravel().tolist()
+
+
+@pytest.mark.parametrize("name", sorted(DISTANCES))
+def test_a_single_call_encodes_no_batch(name, monkeypatch):
+    d = distance_by_name(name, Ontology.from_edges(FIGURE_1).taxonomy())
+    expected = d.pairs(["gingivitis"], ["gastritis"])[0]
+    monkeypatch.setattr(type(d), "encode", None)
+    assert d("gingivitis", "gastritis") == expected
 
 
 def test_errors_name_unknown_concepts_by_index_only():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,11 +122,11 @@ class Distance(ABC):
 
     def _compare_ancestors(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
         """Compute the distances of the ``chosen`` pairs from their ancestors, and store them in ``result``."""
-        pairs = kernels.tree_pairs if self.taxonomy.is_tree else kernels.dag_pairs
+        pairs: Callable[..., None] = kernels.tree_pairs if self.taxonomy.is_tree else kernels.dag_pairs
         pairs(self.kind, a, b, chosen, *self._pair_arrays, result)
 
     @cached_property
-    def _pair_arrays(self) -> tuple[NDArray[np.integer], ...]:
+    def _pair_arrays(self) -> tuple[Any, ...]:
         """The arrays from which ``_compare_ancestors`` computes, for single calls."""
         tau = self.taxonomy
         if tau.is_tree:

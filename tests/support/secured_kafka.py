@@ -24,6 +24,7 @@ from urllib.parse import parse_qs
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AclOperation,
     AclPermissionType,
     AdminClient,
@@ -93,9 +94,20 @@ class SecuredKafka:
 
     def allow(self, commands: Iterable[str]) -> None:
         """Add the access rules of ``kafka-acls.sh`` commands."""
-        bindings = [binding for command in commands for binding in acl_bindings(command)]
+        self.add(binding for command in commands for binding in acl_bindings(command))
+
+    def add(self, bindings: Iterable[AclBinding]) -> None:
+        """Add access rules."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_acls(bindings).values():
+        for future in admin.create_acls(list(bindings)).values():
+            future.result(20)
+
+    def remove(self, binding: AclBinding) -> None:
+        """Remove an access rule."""
+        given = (binding.restype, binding.name, binding.resource_pattern_type, binding.principal, binding.host)
+        removed = AclBindingFilter(*given, binding.operation, binding.permission_type)
+        admin = AdminClient({"bootstrap.servers": self.bootstrap})
+        for future in admin.delete_acls([removed]).values():
             future.result(20)
 
 

@@ -104,6 +104,10 @@ class Setting:
             future.result(30)
         wait(lambda: named.items() <= self._properties(admin, role).items(), f"{', '.join(named)} of {role}")
 
+    def setting_of(self, role: str, name: str) -> str:
+        """Return a property of a topic."""
+        return self._properties(AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}), role)[name]
+
     def _properties(self, admin: AdminClient, role: str) -> dict[str, str]:
         """The properties of a topic; none while the broker that answers does not know the topic yet."""
         [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topics[role])]).values()

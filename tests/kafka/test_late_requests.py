@@ -16,7 +16,7 @@ from kafka_broker import Cluster
 from late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests, end_txn_error
 from workers import Setting, producer_of, running, setting, write_one
 
-from stream_masker.service.kafka.connections import connect_producer
+from stream_masker.service.kafka.clients import connect_producer
 from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.transactional_producer import RecoveryAction, TransactionOutcome, TransactionStepError
 from stream_masker.service.worker import run

@@ -14,7 +14,7 @@ from kafka_records import Topics
 
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.kafka.clients import kafka_python_admin
+from stream_masker.service.kafka.administration import connect_administration
 from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, RequiredTopic, await_topics, create_topics
 
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
@@ -142,7 +142,7 @@ def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topic
         }
     )
     existing, new = topics("existing"), topics.name("new")
-    with closing(kafka_python_admin(configuration)) as admin:
+    with closing(connect_administration(configuration)) as admin:
         required = [RequiredTopic("drift", name, 1, {}) for name in (existing, new)]
         assert create_topics(admin, required, BROKER_DEFAULT_REPLICATION) == {new}
         assert await_topics(admin, [existing, new]).keys() == {existing, new}

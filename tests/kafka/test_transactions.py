@@ -19,7 +19,7 @@ from workers import (
     write_one,
 )
 
-from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.clients import connect_consumer
 from stream_masker.service.kafka.outgoing import OutgoingMessage
 from stream_masker.service.kafka.transactional_producer import (
     RecoveryAction,

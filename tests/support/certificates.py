@@ -13,7 +13,10 @@ PASSWORD = "the password of the key"
 
 
 def certificate_pems() -> dict[str, str]:
-    """A certificate for localhost that is its own authority, its key, and the key encrypted by ``PASSWORD``."""
+    """A certificate for localhost that is its own authority, its key, and the key encrypted by ``PASSWORD``.
+
+    ``revoked``: a list of revoked certificates, which is empty.
+    """
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     now = datetime.now(UTC)
@@ -26,12 +29,15 @@ def certificate_pems() -> dict[str, str]:
         .sign(key, hashes.SHA256())
     )
 
+    revoked = x509.CertificateRevocationListBuilder(name, now, now + timedelta(days=1)).sign(key, hashes.SHA256())
+
     def written(encryption: serialization.KeySerializationEncryption) -> str:
         form = serialization.PrivateFormat.PKCS8
         return key.private_bytes(serialization.Encoding.PEM, form, encryption).decode()
 
     return {
         "certificate": certificate.public_bytes(serialization.Encoding.PEM).decode(),
+        "revoked": revoked.public_bytes(serialization.Encoding.PEM).decode(),
         "key": written(serialization.NoEncryption()),
         "encrypted": written(serialization.BestAvailableEncryption(PASSWORD.encode())),
     }

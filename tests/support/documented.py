@@ -24,8 +24,8 @@ from stream_masker.service.configuration import (
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
 from stream_masker.service.configuration.sections import PROFILES
+from stream_masker.service.kafka.clients import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
 from stream_masker.service.kafka.names import consumer_group_id
-from stream_masker.service.kafka.retries import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
 from stream_masker.service.kafka.topics import (
     DEFAULT_PARTITIONS,
     MAX_SUMMARY_BYTES,

@@ -29,8 +29,7 @@ from sealed_topics import opened
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.kafka.connections import connect_producer
-from stream_masker.service.kafka.retries import retry_delay
+from stream_masker.service.kafka.clients import connect_producer, retry_delay
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health

@@ -7,8 +7,7 @@ from confluent_kafka import KafkaException
 from stream_masker.service.calibrator.engine import STANDBY_REASON
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.broker_watch import REQUEST_SECONDS
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_admin
+from stream_masker.service.kafka.clients import confluent_properties, connect_admin
 from stream_masker.service.kafka.names import calibrator_group
 from stream_masker.service.observability.health import Health
 

@@ -18,11 +18,15 @@ from stream_masker.pipeline.wire.reports import encode_drift
 from stream_masker.pipeline.wire.statistics import encode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.kafka.clients import confluent_properties, fatal_errors
-from stream_masker.service.kafka.connections import connect_producer
-from stream_masker.service.kafka.connections import log as client_log
+from stream_masker.service.kafka.clients import (
+    RETRY_PROPERTIES,
+    confluent_properties,
+    connect_producer,
+    fatal_errors,
+    retry_delay,
+)
+from stream_masker.service.kafka.clients import log as client_log
 from stream_masker.service.kafka.names import publisher_id
-from stream_masker.service.kafka.retries import RETRY_PROPERTIES, retry_delay
 from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES

@@ -3,37 +3,42 @@
 from __future__ import annotations
 
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
-from threading import Lock
-from typing import Any
 
-from kafka import KafkaProducer
-from kafka.errors import AuthorizationError, KafkaError, KafkaTimeoutError
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from stream_masker.errors import ParameterError, ServiceError
+from stream_masker.errors import ParameterError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.events.files import FileEvent
 from stream_masker.service.formats.wire_format import EventEncoder, event_encoder
-from stream_masker.service.kafka.clients import kafka_python_producer
-from stream_masker.service.kafka.failures import missing_topics_text
-from stream_masker.service.kafka.topic_reader import require_topics_of
+from stream_masker.service.kafka.clients import confluent_properties, connect_producer
+from stream_masker.service.kafka.failures import check_topics, explained, require_broker
+from stream_masker.service.kafka.topic_reader import BROKER_PROBE_SECONDS
 from stream_masker.service.observability.progress import ReportProgress
 
 PRODUCER_DEFAULTS = {
     "acks": "all",
-    "enable_idempotence": True,
-    "batch_size": 65_536,
-    "linger_ms": 20,
-    "max_block_ms": 15_000,
+    "enable.idempotence": True,
+    "linger.ms": 20,
+    "partitioner": "murmur2_random",
 }
-"""Defaults that ``kafka.properties`` can override. Compression is off: near the broker it costs more than it saves."""
+"""Defaults that ``kafka.properties`` can override. A key goes to the partition that Kafka's own clients choose for it.
+Compression is off: near the broker it costs more than it saves."""
 
-MARK_INTERVAL, MAX_MARKS = 1_000, 50
-"""Backpressure: every ``MARK_INTERVAL``-th record is a mark. At most ``MAX_MARKS`` marks are in flight."""
+DELIVERY_WAIT_SECONDS = 0.1
+"""The time of one wait for delivery reports; signals are handled in between."""
+
+CREATION_SECONDS = 2.0
+"""The time limit until a broker that creates topics by itself knows a new one."""
+
+MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE})
+
+FLUSH_SECONDS = 10.0
+"""The time limit for the records of a run that ended early."""
 
 
 class RateLimiter:
@@ -59,17 +64,15 @@ class RateLimiter:
 
 
 class EventPublisher:
-    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by error type.
+    """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by cause.
 
     encoder: encodes events that are not JSON on the topic. Those that do not fit its schema are undelivered too.
     """
 
-    def __init__(self, producer: KafkaProducer, topic: str, encoder: EventEncoder | None = None) -> None:
+    def __init__(self, producer: Producer, topic: str, encoder: EventEncoder | None = None) -> None:
         self._producer, self._topic, self._encoder = producer, topic, encoder
-        self._marks: deque[Any] = deque()
         self.sent = 0
         self.failed: Counter[str] = Counter()
-        self._lock = Lock()
 
     @property
     def delivered(self) -> int:
@@ -77,19 +80,14 @@ class EventPublisher:
         return self.sent - self.failed.total()
 
     def send(self, event: FileEvent) -> None:
-        """Send an event; waits while too many are in flight."""
+        """Send an event; waits while the producer's queue is full."""
         self.sent += 1
         try:
             encoded = self._encoded(event)
-            future = self._producer.send(self._topic, value=encoded.value, key=encoded.key)
         except RecordRejectedError as error:
-            self._count_failure(error.reason.value)
-        except KafkaError as error:
-            self._fail(error)
+            self.failed[error.reason.value] += 1
         else:
-            future.add_errback(self._fail)
-            if self.sent % MARK_INTERVAL == 0:
-                self._mark(future)
+            self._produce(encoded)
 
     def _encoded(self, event: FileEvent) -> FileEvent:
         if self._encoder is None:
@@ -97,22 +95,27 @@ class EventPublisher:
         key = None if event.key is None else self._encoder.key(event.key)
         return FileEvent(self._encoder.value(event.value), key)
 
+    def _produce(self, event: FileEvent) -> None:
+        while True:
+            try:
+                self._producer.produce(self._topic, event.value, event.key, on_delivery=self._on_delivery)
+            except BufferError:
+                self._producer.poll(DELIVERY_WAIT_SECONDS)
+            except KafkaException as failure:
+                self._on_delivery(failure.args[0], None)
+                return
+            else:
+                self._producer.poll(0)
+                return
+
     def flush(self) -> None:
         """Wait until every record is delivered or has failed."""
-        self._producer.flush()
+        while self._producer.flush(DELIVERY_WAIT_SECONDS):
+            pass
 
-    def _mark(self, future: Any) -> None:
-        self._marks.append(future)
-        if len(self._marks) > MAX_MARKS:
-            with suppress(KafkaError):  # the record's errback counts the failure
-                self._marks.popleft().get()
-
-    def _fail(self, error: BaseException) -> None:
-        self._count_failure(type(error).__name__)
-
-    def _count_failure(self, reason: str) -> None:
-        with self._lock:
-            self.failed[reason] += 1
+    def _on_delivery(self, error: KafkaError | None, _: Message | None) -> None:
+        if error is not None:
+            self.failed[explained(error)] += 1
 
 
 @contextmanager
@@ -122,29 +125,29 @@ def publisher(configuration: Configuration) -> Iterator[EventPublisher]:
     Raises ServiceError if there is no broker or the topic does not exist, ConfigurationError if the settings of the
     schema registry cannot be used.
     """
+    topic, properties = configuration.topics.single, confluent_properties(configuration)
     encoder = event_encoder(configuration)
-    producer = kafka_python_producer(configuration, **PRODUCER_DEFAULTS)
+    require_broker(properties)
+    producer = connect_producer({**PRODUCER_DEFAULTS, **properties})
     try:
-        _require_topic(producer, configuration)
-        yield EventPublisher(producer, configuration.topics.single, encoder)
+        _require_topic(producer, topic, str(properties.get("sasl.username", "")))
+        yield EventPublisher(producer, topic, encoder)
     finally:
-        producer.close(timeout=10)
+        producer.flush(FLUSH_SECONDS)
 
 
-def _require_topic(producer: KafkaProducer, configuration: Configuration) -> None:
-    topic = configuration.topics.single
-    try:
-        known = producer.partitions_for(topic)
-    except (KafkaTimeoutError, AuthorizationError):
-        known = None
-    if not known:
-        require_topics_of(configuration, [topic])
-        raise ServiceError(missing_topics_text([topic]))
+def _require_topic(producer: Producer, topic: str, user: str) -> None:
+    """Raise ServiceError for a topic that does not exist and that the broker does not create by the request for it."""
+    deadline = time.monotonic() + CREATION_SECONDS
+    while error := producer.list_topics(topic, BROKER_PROBE_SECONDS).topics[topic].error:
+        if error.code() not in MISSING or time.monotonic() > deadline:
+            check_topics({topic: error}, user)
+        time.sleep(DELIVERY_WAIT_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishingSummary:
-    """The result of a run: records delivered, failures by error type, malformed lines, and seconds."""
+    """The result of a run: records delivered, failures by cause, malformed lines, and seconds."""
 
     topic: str
     delivered: int

@@ -16,8 +16,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_admin
+from stream_masker.service.kafka.clients import confluent_properties, connect_admin
 from stream_masker.service.kafka.failures import CHECK_ADDRESS
 from stream_masker.service.observability.health import Health
 

@@ -37,6 +37,11 @@ def ssl_context(properties: TlsProperties) -> ssl.SSLContext:
             if certificate is not None:
                 # Without a password, OpenSSL would ask the terminal for that of an encrypted key.
                 context.load_cert_chain(certificate, key, password or "")
+        if "ssl.crl.location" in properties:
+            context.load_verify_locations(_text(properties, "ssl.crl.location"))
+            context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+        if "ssl.cipher.suites" in properties:
+            context.set_ciphers(str(properties["ssl.cipher.suites"]))
     except (OSError, ValueError, TypeError) as error:
         reason = getattr(error, "strerror", None) or type(error).__name__
         raise ConfigurationError(f"kafka.properties: a certificate or key of ssl.* cannot be used: {reason}") from None

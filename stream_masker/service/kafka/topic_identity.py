@@ -9,8 +9,7 @@ from collections.abc import Callable, Sequence
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import AdminClient
 
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_admin
+from stream_masker.service.kafka.clients import confluent_properties, connect_admin
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.masking import Masking

@@ -11,8 +11,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaExcepti
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics
 from stream_masker.service.kafka.names import READER_GROUP
 

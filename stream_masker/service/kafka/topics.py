@@ -19,7 +19,7 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.topics.checks import input_problems
 from stream_masker.service.configuration.topics.sections import TopicsSection
-from stream_masker.service.kafka.clients import kafka_python_admin
+from stream_masker.service.kafka.administration import connect_administration
 from stream_masker.service.kafka.settings import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
 
 DEFAULT_PARTITIONS = 4
@@ -181,7 +181,7 @@ def prepare_topics(
     Return one line per topic. Nothing is created if an existing topic is wrong. Raises ServiceError if the broker
     rejects a request.
     """
-    with closing(kafka_python_admin(configuration)) as admin:
+    with closing(connect_administration(configuration)) as admin:
         return _prepare(admin, configuration, partitions, replication_factor, dry_run)
 
 

@@ -21,8 +21,7 @@ from stream_masker.service.configuration.event_files import ProduceSection
 from stream_masker.service.events.simulate import SimulationOptions
 from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import connect_consumer
+from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
 from stream_masker.service.local.tables import open_lines
 

@@ -6,10 +6,8 @@ import socket
 import threading
 
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.connections import ClientProperties
+from stream_masker.service.kafka.clients import RETRY_PROPERTIES, ClientProperties, confluent_properties
 from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
-from stream_masker.service.kafka.retries import RETRY_PROPERTIES
 from stream_masker.service.runtime.memory import memory_limit
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 

@@ -17,12 +17,16 @@ from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
 from stream_masker.service.kafka.broker_watch import watched_brokers
-from stream_masker.service.kafka.clients import confluent_properties
+from stream_masker.service.kafka.clients import (
+    confluent_properties,
+    connect_admin,
+    connect_consumer,
+    connect_producer,
+    retry_delay,
+)
 from stream_masker.service.kafka.committed_offsets import check_committed_offsets
-from stream_masker.service.kafka.connections import connect_admin, connect_consumer, connect_producer
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.names import starts_group_id
-from stream_masker.service.kafka.retries import retry_delay
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import (
     TopicWatch,

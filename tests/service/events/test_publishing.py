@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
-from kafka.errors import KafkaTimeoutError, MessageSizeTooLargeError
-from kafka.future import Future
+from confluent_kafka import KafkaError, KafkaException
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.events.files import FileEvent
@@ -23,63 +24,74 @@ class FakeClock:
         self.now += seconds
 
 
-class FakeFuture(Future):
-    waited = 0
-
-    def get(self) -> None:
-        self.waited += 1
-        if self.exception is not None:
-            raise self.exception
-
-
 class FakeProducer:
-    """Accepts records; ``raises`` and ``fails`` map record numbers to exceptions of the call and of the delivery."""
+    """Accepts records.
+
+    ``raises`` and ``fails`` map numbers of calls to exceptions of the call and to errors of the delivery, which the
+    next ``poll`` reports.
+    """
 
     def __init__(
-        self, *, raises: dict[int, Exception] | None = None, fails: dict[int, Exception] | None = None
+        self, *, raises: dict[int, Exception] | None = None, fails: dict[int, KafkaError] | None = None
     ) -> None:
-        self.raises, self.fails, self.sent_records = raises or {}, fails or {}, []
-        self.futures: list[FakeFuture] = []
+        self.raises, self.fails, self.values = raises or {}, fails or {}, []
+        self.calls, self.waits, self.reports = 0, [], []
 
-    def send(self, topic: str, *, value: bytes, key: bytes | None) -> Future:
-        self.sent_records.append((topic, key, value))
-        number = len(self.sent_records)
-        if number in self.raises:
-            raise self.raises[number]
-        future = FakeFuture()
-        self.futures.append(future)
-        future.failure(self.fails[number]) if number in self.fails else future.success(number)
-        return future
+    def produce(
+        self, topic: str, value: bytes, key: bytes | None, *, on_delivery: Callable[[KafkaError | None, object], None]
+    ) -> None:
+        self.calls += 1
+        if self.calls in self.raises:
+            raise self.raises[self.calls]
+        self.values.append(value)
+        self.reports.append((on_delivery, self.fails.get(self.calls)))
+
+    def poll(self, timeout: float) -> None:
+        self.waits.append(timeout)
+        while self.reports:
+            report, error = self.reports.pop()
+            report(error, None)
 
 
-def test_failures_are_counted_by_error() -> None:
-    producer = FakeProducer(raises={1: MessageSizeTooLargeError()}, fails={3: KafkaTimeoutError()})
+TIMED_OUT = KafkaError(KafkaError._MSG_TIMED_OUT, "Local: Message timed out")
+TOO_LARGE = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE, "Broker: Message size too large")
+
+
+def test_failures_are_counted_by_cause() -> None:
+    producer = FakeProducer(raises={1: KafkaException(TOO_LARGE)}, fails={3: TIMED_OUT})
     publisher = EventPublisher(producer, "t")
     for i in range(4):
         publisher.send(FileEvent(b"%d" % i))
     assert publisher.sent == 4
     assert publisher.delivered == 2
-    assert publisher.failed == {"MessageSizeTooLargeError": 1, "KafkaTimeoutError": 1}
+    assert publisher.failed == {"Broker: Message size too large": 1, "Local: Message timed out": 1}
 
 
-def test_backpressure_waits_for_earlier_records(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream_masker.service.events.publishing.MARK_INTERVAL", 1)
-    monkeypatch.setattr("stream_masker.service.events.publishing.MAX_MARKS", 2)
-    producer = FakeProducer(fails={1: KafkaTimeoutError()})
+def test_failures_that_an_administrator_can_repair_name_the_remedy() -> None:
+    refused = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED, "Broker: Topic authorization failed")
+    publisher = EventPublisher(FakeProducer(fails={1: refused}), "t")
+    publisher.send(FileEvent(b""))
+    (cause,) = publisher.failed
+    assert "stream-masker topics --acls" in cause
+
+
+def test_a_full_queue_delays_a_record_and_loses_none() -> None:
+    producer = FakeProducer(raises={2: BufferError(), 3: BufferError()})
     publisher = EventPublisher(producer, "t")
-    for _ in range(5):
-        publisher.send(FileEvent(b""))
-    assert [future.waited for future in producer.futures] == [1, 1, 1, 0, 0]
-    assert publisher.failed == {"KafkaTimeoutError": 1}
+    for i in range(3):
+        publisher.send(FileEvent(b"%d" % i))
+    assert producer.values == [b"0", b"1", b"2"]
+    assert [wait > 0 for wait in producer.waits] == [False, True, True, False, False]
+    assert (publisher.sent, publisher.delivered) == (3, 3)
 
 
 def test_summary_names_the_failures() -> None:
     summary = PublishingSummary(
-        "discharges", delivered=1_500, failed={"KafkaTimeoutError": 2}, malformed=3, seconds=0.5
+        "discharges", delivered=1_500, failed={str(TIMED_OUT.str()): 2}, malformed=3, seconds=0.5
     )
     assert str(summary) == (
         "produced 1,500 records to discharges in 0.5 s (3,000 records/s); 3 malformed lines left out; "
-        "2 not delivered (KafkaTimeoutError)"
+        "2 not delivered (Local: Message timed out)"
     )
     assert not summary.complete
 

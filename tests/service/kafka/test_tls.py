@@ -13,8 +13,7 @@ from certificates import PASSWORD, certificate_pems
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.credentials import faust_credentials
-from stream_masker.service.configuration.sections import KafkaSection
-from stream_masker.service.kafka.clients import kafka_python_arguments
+from stream_masker.service.kafka.administration import credentials
 from stream_masker.service.kafka.tls import ssl_context
 
 
@@ -69,9 +68,7 @@ def test_faust_and_kafka_python_take_inline_certificates(pems):
         "ssl.certificate.pem": pems["certificate"],
         "ssl.key.pem": pems["key"],
     }
-    section = KafkaSection(bootstrap_servers="localhost:9093", properties=properties)
-    arguments = kafka_python_arguments(section, {"security_protocol": None})
-    for context in (faust_credentials(properties).context, arguments["ssl_context"]):
+    for context in (faust_credentials(properties).context, credentials(properties)["ssl_context"]):
         assert context.cert_store_stats()["x509_ca"] == 1
 
 
@@ -88,6 +85,15 @@ def test_unusable_certificates_are_configuration_errors_without_their_text(given
     with pytest.raises(ConfigurationError, match="a certificate or key of ssl") as raised:
         ssl_context(given)
     assert "SECR" not in str(raised.value)
+
+
+def test_ciphers_and_revoked_certificates_are_those_of_the_properties(pems, tmp_path):
+    context = ssl_context({"ssl.cipher.suites": "ECDHE-RSA-AES256-GCM-SHA384"})
+    assert [c["name"] for c in context.get_ciphers() if c["protocol"] == "TLSv1.2"] == ["ECDHE-RSA-AES256-GCM-SHA384"]
+    (tmp_path / "revoked.pem").write_text(pems["revoked"])
+    context = ssl_context({"ssl.crl.location": str(tmp_path / "revoked.pem")})
+    assert context.cert_store_stats()["crl"] == 1
+    assert context.verify_flags & ssl.VERIFY_CRL_CHECK_LEAF
 
 
 def test_wrong_password_of_a_key_is_an_error(pems):

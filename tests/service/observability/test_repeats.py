@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from stream_masker.service.kafka.connections import connect_producer
+from stream_masker.service.kafka.clients import connect_producer
 from stream_masker.service.observability.repeats import MAX_CAUSES, REPEAT_SECONDS, RepeatFilter
 
 

@@ -1,0 +1,75 @@
+"""The client of kafka-python from the configuration."""
+
+from __future__ import annotations
+
+import ssl
+
+import pytest
+from kafka import KafkaAdminClient
+
+from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.kafka.administration import connect_administration, credentials
+
+PASSWORD = "do-not-tell"
+
+
+def test_passwords_are_translated_with_their_transport() -> None:
+    given = {"sasl.mechanisms": "scram-sha-512", "sasl.username": "clinic", "sasl.password": PASSWORD}
+    arguments = credentials({"security.protocol": "sasl_ssl", **given})
+    context = arguments.pop("ssl_context")
+    assert (context.verify_mode, context.check_hostname) == (ssl.CERT_REQUIRED, True)
+    assert arguments == {
+        "security_protocol": "SASL_SSL",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "clinic",
+        "sasl_plain_password": PASSWORD,
+        "sasl_kerberos_service_name": "kafka",
+    }
+    assert arguments.keys() <= KafkaAdminClient.DEFAULT_CONFIG.keys()
+
+
+def test_tokens_are_those_of_the_endpoint() -> None:
+    names = {"client.id": "masker", "client.secret": PASSWORD, "token.endpoint.url": "http://127.0.0.1:1/"}
+    given = {
+        f"sasl.oauthbearer.{name}": text for name, text in {**names, "method": "oidc", "extensions": "a=b"}.items()
+    }
+    arguments = credentials({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER", **given})
+    assert arguments["sasl_mechanism"] == "OAUTHBEARER"
+    assert arguments["sasl_oauth_token_provider"].extensions() == {"a": "b"}
+    with pytest.raises(ServiceError, match="token endpoint"):
+        arguments["sasl_oauth_token_provider"].token()
+
+
+def test_plaintext_needs_no_arguments() -> None:
+    assert credentials({}) == {"security_protocol": "PLAINTEXT"}
+
+
+@pytest.mark.parametrize(
+    ("properties", "kind", "said"),
+    [
+        ({}, ServiceError, r"127\.0\.0\.1:1\b"),
+        ({"security.protocol": "no-such-protocol"}, ConfigurationError, r"kafka\.properties"),
+    ],
+)
+def test_a_connection_that_fails_is_one_error_without_logs(
+    properties: dict[str, str],
+    kind: type[Exception],
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr("stream_masker.service.kafka.failures.PROBE_STEP_SECONDS", 0.1)
+    configuration = parse_configuration(
+        {
+            "kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": properties},
+            "ontologies": {"icd": {"source": "icd10cm"}},
+            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
+            "mechanism": {"reference": "mean"},
+            "fields": {"unlisted": "keep"},
+            "noise_key": "position",
+        }
+    )
+    with pytest.raises(kind, match=said):
+        connect_administration(configuration)
+    assert not caplog.records

@@ -16,6 +16,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator import engine
 from stream_masker.service.calibrator.engine import CalibratorEngine
+from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
@@ -151,6 +152,7 @@ class EngineBench:
         self.errors: dict[bytes, Exception] = {}
         self.openings: list[Exception] = []
         self.latest: Any = "version 3"
+        self.topic_id = "first"
         self.found: Any = None
         self.failures: list[BaseException] = []
         self.closed = self.cleared = 0
@@ -167,6 +169,7 @@ class EngineBench:
             settings=CalibrationSettings(every_seconds=0.01, core_share=CORE_SHARE),
             configuration=None,
             page=SimpleNamespace(clear=self.clear_page),
+            calibration_topic=TopicWatch(lambda: self.topic_id, every=0.0),
         )
         monkeypatch.setattr(engine, "reconfigure", with_configuration)
         self.registry = CollectorRegistry()

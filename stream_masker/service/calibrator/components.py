@@ -23,6 +23,7 @@ from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.topic_identity import TopicWatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class CalibratorComponents:
     """The objects that outlive a session; ``new_mechanism`` returns a new mechanism without statistics.
 
     ``blocks``, ``versions``: they open the messages of the calibration and the statistics topic.
+    ``calibration_topic``: whether this topic is another one than before.
     """
 
     configuration: Configuration
@@ -40,6 +42,7 @@ class CalibratorComponents:
     publisher: StatisticsPublisher
     blocks: MessageOpener
     versions: MessageOpener
+    calibration_topic: TopicWatch
     new_mechanism: Callable[[], Mechanism]
     page: LivePage
 
@@ -59,6 +62,7 @@ def build_components(configuration: Configuration, page: LivePage | None = None)
         publisher=StatisticsPublisher(configuration),
         blocks=MessageOpener(topic_seal(configuration, topics.calibration)),
         versions=MessageOpener(topic_seal(configuration, topics.statistics)),
+        calibration_topic=TopicWatch.of(configuration, topics.calibration),
         new_mechanism=partial(build_mechanism, configuration),
         page=page or LivePage(configuration),
     )

@@ -258,6 +258,7 @@ class CalibratorEngine:
             return
         if self._tick_due:
             self._tick_due = False
+            self._look_at_calibration_topic()
             self._session.tick(time.time())
         if self._session.secret_differs:
             self._computing.submit(self._session.publish_secret).result()
@@ -271,6 +272,15 @@ class CalibratorEngine:
         self._bootstrap(self._session)
         self._assess_first(self._session)
         self._show_risk(self._session)
+
+    def _look_at_calibration_topic(self) -> None:
+        """Raise ServiceError, which starts a new session, if the topic was deleted and created again.
+
+        Its offsets begin again, so that this session would take its blocks for those that it has merged.
+        """
+        topic = self._components.calibration_topic
+        if topic.due and topic.look():
+            raise ServiceError("the calibration topic was created anew")
 
     def _await_more_blocks(self, session: CalibrationSession) -> None:
         """Let the first window that waits wait for more blocks, unless there is no version yet."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import AdminClient
 
+from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, connect_admin
 from stream_masker.service.kafka.failures import explained
 from stream_masker.service.kafka.settings import require_controller
@@ -18,6 +19,12 @@ log = logging.getLogger(__name__)
 
 ANSWER_SECONDS = 10.0
 """The timeout of one request."""
+
+REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
+"""The property of ``kafka.properties`` that sets how often topics are looked at, as in Kafka's own clients."""
+
+REFRESH_MS = 30_000
+"""Its default, in milliseconds."""
 
 NO_TOPIC_ID = str(Uuid(0, 0))
 """The id of a topic that has none: brokers before Kafka 2.8 do not give ids."""
@@ -58,6 +65,11 @@ def identified(masking: Masking, topics: Sequence[str]) -> Masking:
     return masking
 
 
+def refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
+    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
+    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000
+
+
 class TopicWatch:
     """Compares the id of a topic with the one before; ``every``: seconds between two requests.
 
@@ -72,6 +84,14 @@ class TopicWatch:
         self._clock = clock
         self._next = clock()
         self._identity: str | None = None
+
+    @classmethod
+    def of(cls, configuration: Configuration, topic: str) -> TopicWatch:
+        """Watch a topic by requests to its broker."""
+        properties = {**confluent_properties(configuration), "log_level": 0}
+        return cls(
+            lambda: known_identities(connect_admin(properties), topic).get(topic), every=refresh_seconds(properties)
+        )
 
     @property
     def due(self) -> bool:

@@ -26,12 +26,6 @@ from stream_masker.service.worker.topic_checks import (
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
-REFRESH_PROPERTY = "topic.metadata.refresh.interval.ms"
-"""The property of ``kafka.properties`` that sets how often new topics are looked for, as in Kafka's own clients."""
-
-REFRESH_MS = 30_000
-"""Its default, in milliseconds."""
-
 CLIENT_REFRESH_MS = 300_000
 """The default of librdkafka's clients, which learn of new partitions of an output after this time."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -32,6 +32,7 @@ from stream_masker.service.kafka.topic_identity import (
     TopicWatch,
     identified,
     known_identities,
+    refresh_seconds,
     topic_identities,
 )
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
@@ -50,7 +51,7 @@ from stream_masker.service.worker.client_properties import (
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
 from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, REFRESH_MS, REFRESH_PROPERTY, InputTopics
+from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
@@ -186,7 +187,7 @@ def _components(
             opener=MessageOpener(topic_seal(configuration, topics.statistics)),
             on_refused=report.refused_message,
         ),
-        statistics_topic=_statistics_topic(configuration),
+        statistics_topic=TopicWatch.of(configuration, configuration.topics.statistics),
         active_statistics=active_statistics,
         inputs=inputs,
         topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
@@ -196,18 +197,6 @@ def _components(
         report=report,
         refused=refused,
     )
-
-
-def _statistics_topic(configuration: Configuration) -> TopicWatch:
-    topic, properties = configuration.topics.statistics, {**confluent_properties(configuration), "log_level": 0}
-    return TopicWatch(
-        lambda: known_identities(connect_admin(properties), topic).get(topic), every=_refresh_seconds(properties)
-    )
-
-
-def _refresh_seconds(properties: Mapping[str, object], default: int = REFRESH_MS) -> float:
-    """Return the seconds between two requests about topics; ``default``: in milliseconds."""
-    return float(str(properties.get(REFRESH_PROPERTY, default))) / 1000
 
 
 def _topic_ids(
@@ -243,8 +232,8 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
         found,
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
-        every=_refresh_seconds(properties),
-        known_after=_refresh_seconds(properties, CLIENT_REFRESH_MS),
+        every=refresh_seconds(properties),
+        known_after=refresh_seconds(properties, CLIENT_REFRESH_MS),
     )
 
 

@@ -162,6 +162,15 @@ def test_failed_session_is_replaced(bench: EngineBench) -> None:
     assert bench.failures == []
 
 
+def test_a_calibration_topic_that_is_created_anew_starts_a_new_session(bench: EngineBench) -> None:
+    bench.become_active()
+    bench.engine.tick()
+    bench.wait(lambda: bench.session.ticks)
+    bench.topic_id = "second"
+    bench.engine.tick()
+    bench.wait(lambda: len(bench.sessions) == 2)
+
+
 def test_unexpected_error_ends_the_engine(bench: EngineBench) -> None:
     bench.become_active()
     error = bench.errors[b"bad"] = RuntimeError("a bug")

@@ -8,7 +8,7 @@ import pytest
 from support.documented import parse_configuration
 
 from stream_masker.service.demo.embedded import EmbeddedBroker
-from stream_masker.service.worker.run import _statistics_topic
+from stream_masker.service.kafka.topic_identity import TopicWatch
 
 
 def test_no_request_waits_for_a_controller_that_does_not_exist(caplog: pytest.LogCaptureFixture) -> None:
@@ -20,7 +20,7 @@ def test_no_request_waits_for_a_controller_that_does_not_exist(caplog: pytest.Lo
     }
     with EmbeddedBroker() as broker, caplog.at_level(logging.WARNING):
         configuration = parse_configuration({**given, "kafka": {"bootstrap_servers": broker.address}})
-        assert not _statistics_topic(configuration).look()
+        assert not TopicWatch.of(configuration, configuration.topics.statistics).look()
     assert [record.getMessage() for record in caplog.records] == [
         "the id of a topic is not known: the cluster has no controller"
     ]

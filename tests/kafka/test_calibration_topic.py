@@ -1,0 +1,68 @@
+"""A calibration topic that is deleted and created again while a calibrator runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from calibrating import calibrating
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+from kafka_records import QUIET
+from sealed_topics import statistics_opener
+from workers import Setting, running, setting, wait
+
+from stream_masker.pipeline.wire.statistics import decode_statistics
+from stream_masker.service.worker.statistics_consumer import VersionBuffer
+
+REFRESH_MS = 1_000
+RECORDS = 200
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    here = setting(kafka, tmp_path)
+    here.data["kafka"]["properties"]["topic.metadata.refresh.interval.ms"] = REFRESH_MS
+    here.data["calibration"] = {"min_records": 100, "every_records": RECORDS, "every_seconds": 1, "core_share": 1}
+    here.create(drift=1)
+    here.publish(1)
+    yield here
+    here.remove()
+
+
+def recreate_calibration(here: Setting) -> None:
+    admin, name = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), here.topics["calibration"]
+    admin.delete_topics([name])[name].result()
+
+    def created() -> bool:
+        try:
+            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+        except KafkaException:
+            return False
+        return True
+
+    wait(created, "the new topic")
+
+
+def last_block(here: Setting) -> int:
+    """Return the offset of the last block of the newest version; -1 if it is not computed from blocks."""
+    buffer = VersionBuffer(statistics_opener(here.configuration()))
+    for record in here.read("statistics"):
+        buffer.add(record.key, record.value)
+    blocks = decode_statistics(buffer.take()[0].value).blocks
+    return -1 if blocks is None else blocks.last
+
+
+def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: Setting) -> None:
+    """It took them for blocks that it had merged, and published nothing until their offsets passed the former ones."""
+    with running(here.configuration()) as worker, calibrating(here.configuration()):
+        for number in range(5):
+            here.produce(range(number * RECORDS, (number + 1) * RECORDS))
+            worker.reaches((number + 1) * RECORDS)
+        wait(lambda: last_block(here) >= 10, "statistics of blocks")
+        before = last_block(here)
+        recreate_calibration(here)
+        here.produce(range(5 * RECORDS, 7 * RECORDS))
+        worker.reaches(7 * RECORDS)
+        wait(lambda: 0 <= last_block(here) < before, "statistics of the new topic", 60)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from inspect import signature
-from typing import Any, Self, TypeAlias, TypeVar, cast
+from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from stream_masker.core.table import DataFrame, WrappedTable, as_records
 from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
-from stream_masker.summary import MaskingReport, chances_plot, three_sentences
+from stream_masker.summary import MaskingReport, chances_plot, three_sentences, unchanged_warning
 
 AnyFrame = TypeVar("AnyFrame")
 
@@ -35,6 +35,30 @@ Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
 
 
+@overload
+def mask_frame(
+    frame: AnyFrame,
+    attributes: Mapping[str, Vocabulary],
+    *,
+    keep: Sequence[str],
+    report: Literal[False] = False,
+    seed: bytes,
+    **parameters: Any,
+) -> AnyFrame: ...
+
+
+@overload
+def mask_frame(
+    frame: AnyFrame,
+    attributes: Mapping[str, Vocabulary],
+    *,
+    keep: Sequence[str],
+    report: Literal[True],
+    seed: bytes,
+    **parameters: Any,
+) -> tuple[AnyFrame, MaskingReport]: ...
+
+
 def mask_frame(
     frame: AnyFrame,
     attributes: Mapping[str, Vocabulary],
@@ -44,9 +68,10 @@ def mask_frame(
     numeric: Mapping[str, Numeric] | None = None,
     key: str | None = None,
     unknown: UnknownPolicy = "reject",
+    report: bool = False,
     seed: bytes,
     **options: Any,
-) -> AnyFrame:
+) -> AnyFrame | tuple[AnyFrame, MaskingReport]:
     """Mask the named columns of a table; return a new table of the same kind, with the rows in the same order.
 
     The statistics are those of the table itself. The result has the masked columns and those of ``keep``, in the order
@@ -67,6 +92,8 @@ def mask_frame(
       one key count as one where rare values and pairs are counted.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
+    * ``report``: whether to return, with the table, what masking did to it: the risk, what stays as it was, and what is
+      kept. Its ``repr`` is three sentences; ``to_dict`` has all figures.
     * ``seed``: the secret from which the noise derives, of at least 16 bytes.
 
     Warns with UnchangedWarning if masking leaves most rows as they were.
@@ -78,7 +105,8 @@ def mask_frame(
     masker = FrameMasker(
         attributes, keep=keep, mechanism=mechanism, numeric=numeric, key=key, unknown=unknown, seed=seed, **options
     )
-    return masker.fit_transform(frame)
+    masked = masker.fit_transform(frame)
+    return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
 
 
 OWN_PARAMETERS = ("taxonomies", "numeric", "window", "seed")
@@ -240,13 +268,9 @@ def _warn_of_unchanged(
         for row, mask in zip(records, masked, strict=True)
         if any(value not in (None, []) for value in row.values())
     ]
-    same = sum(row == mask for row, mask in given)
-    if 2 * same > len(given):
-        warn_caller(
-            f"{mechanism} leaves {same / len(given):.0%} of the rows as they were: use a greater alpha or another "
-            "mechanism",
-            UnchangedWarning,
-        )
+    warning = unchanged_warning(sum(row == mask for row, mask in given) / max(1, len(given)), mechanism)
+    if warning is not None:
+        warn_caller(warning, UnchangedWarning)
 
 
 def _completed(

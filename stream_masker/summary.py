@@ -9,16 +9,24 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 from itertools import combinations
+from math import ceil
 from typing import Any
 
 from stream_masker import svg
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 
+ROUNDING = 1e-4
+"""Percent by which a figure may exceed a whole number that it still counts as."""
+
+MAX_UNCHANGED = 0.5
+"""The share of records above which a warning says that masking leaves most of them as they were."""
+
 
 def three_sentences(
     risk: Risk | None,
     *,
+    promise: float | None = None,
     unchanged: Mapping[str, float] | None = None,
     unchanged_records: float | None = None,
     before: Statistics | None = None,
@@ -27,7 +35,8 @@ def three_sentences(
 ) -> tuple[str, str, str]:
     """Return the three sentences: what an attacker learns, what stays as it was, and what is kept.
 
-    * ``risk``: the risk of the statistics in force; None if it is not known.
+    * ``risk``: the risk of the statistics in force; None if it is not known. ``promise``: ``Mechanism.promise``, which
+      is all that is known then.
     * ``unchanged``, ``unchanged_records``: the shares of each attribute's codes and of records that masking left as
       they were; None: those that ``risk`` expects.
     * ``before``, ``after``: the statistics of the originals and of the masks, as they may be published; None: the third
@@ -38,55 +47,98 @@ def three_sentences(
         unchanged = risk.unchanged if unchanged is None else unchanged
         unchanged_records = risk.unchanged_of_record if unchanged_records is None else unchanged_records
     return (
-        _learned(risk),
+        _learned(risk, promise),
         _stays(unchanged or {}, unchanged_records),
         _promised(preserves) if before is None or after is None else _kept(before, after),
     )
 
 
+def unchanged_warning(share: float, mechanism: str) -> str | None:
+    """Return a warning if masking leaves most records as they were; ``share``: of all records that have values."""
+    if share <= MAX_UNCHANGED:
+        return None
+    return (
+        f"{mechanism} leaves {share:.0%} of the records as they were, with all their codes: use a greater alpha or "
+        "another mechanism"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Chance:
-    """The chance that an attacker's best guess about a value is right: without masks, and with them."""
+    """The chance that an attacker's best guess about a value is right: without masks, and with them.
+
+    ``certainty``: the greatest posterior of a guess, over all records that can be written if it is known.
+    """
 
     prior: float
     masked: float
+    certainty: float
 
 
 def code_chances(risk: Risk) -> dict[str, Chance]:
     """Return the chances of the best guess of a code, by attribute, given all masks of the record if that is known."""
-    given = risk.given_record or {}
+    given, sure = risk.given_record or {}, risk.certainty_given_record or risk.certainty
     return {
-        name: Chance(risk.prior[name], max(chance, given.get(name, 0.0))) for name, chance in risk.vulnerability.items()
+        name: Chance(risk.prior[name], max(chance, given.get(name, 0.0)), sure[name])
+        for name, chance in risk.vulnerability.items()
     }
 
 
 def chapter_chances(risk: Risk) -> dict[str, Chance]:
     """Return the chances of the best guess of a code's chapter, by attribute."""
     found = {name: meaning.levels["chapter"] for name, meaning in risk.meaning.items()}
-    return {name: Chance(guess.prior, guess.chance) for name, guess in found.items()}
+    return {name: Chance(guess.prior, guess.chance, guess.certainty) for name, guess in found.items()}
 
 
-def _learned(risk: Risk | None) -> str:
+def _learned(risk: Risk | None, promise: float | None) -> str:
     if risk is None:
-        return "What an attacker can learn from the masks is not known."
+        return _promised_of_codes(promise)
+    code, chapter = _worst(code_chances(risk)), _worst(chapter_chances(risk))
+    if risk.certainty_given_record is None:
+        begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
+    else:
+        begin = f"An attacker who knows everything but the secret can be at most {code.sureness} sure of a code"
     return (
-        f"An attacker's best guess of a code is right in up to {_worst(code_chances(risk))}, "
-        f"and that of its chapter in up to {_worst(chapter_chances(risk))}."
+        f"{begin} and {chapter.sureness} of its chapter; the best guess of a code is right in {code.cases}, and that "
+        f"of its chapter in {chapter.cases}."
     )
 
 
-def _worst(chances: Mapping[str, Chance]) -> str:
-    """Return the highest chance with its attribute, which a single attribute does not need."""
+def _promised_of_codes(promise: float | None) -> str:
+    if promise is None:
+        return "What an attacker learns from the masks is not known here; nothing is promised about single records."
+    return (
+        f"An attacker who knows everything but the secret can be at most {_at_most(promise)} sure of a code, unless it "
+        "is more frequent; how often guesses are right is known where the statistics were computed."
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Worst:
+    """The highest figures of all attributes as text: how sure an attacker can be, and how often he is right."""
+
+    sureness: str
+    cases: str
+
+
+def _worst(chances: Mapping[str, Chance]) -> _Worst:
+    """Return the highest figures, with the attribute of the guess that is right most often, if there are several."""
     name, chance = max(chances.items(), key=lambda item: item[1].masked)
     place = f" for {name}" if len(chances) > 1 else ""
-    return f"{chance.masked:.0%} of the cases{place} ({chance.prior:.0%} without masks)"
+    sureness = max(each.certainty for each in chances.values())
+    return _Worst(_at_most(sureness), f"{chance.masked:.0%} of the cases{place} ({chance.prior:.0%} without masks)")
+
+
+def _at_most(share: float) -> str:
+    """Return a share in percent, rounded up; what is not representable does not count."""
+    return f"{ceil(share * 100 - ROUNDING):d}%"
 
 
 def _stays(unchanged: Mapping[str, float], records: float | None) -> str:
     shares = [f"{share:.0%} of the codes of {name}" for name, share in unchanged.items()]
     if records is not None:
         shares.append(f"{records:.0%} of the records")
-    return f"{_listed(shares)} stay as they were." if shares else "How many codes stay as they were is not known."
+    return f"{_listed(shares)} stay as they were." if shares else "How many codes stay as they were is not known here."
 
 
 def _kept(before: Statistics, after: Statistics) -> str:

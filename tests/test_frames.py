@@ -164,7 +164,7 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
         [(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]
     ).taxonomy()
     frame = pl.DataFrame({"code": [f"c{k % 9}" for k in range(90)]})
-    with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the rows as they were"):
+    with pytest.warns(UnchangedWarning, match=r"semantic_transport leaves \d+% of the records as they were"):
         mask_frame(frame, {"code": tau}, keep=[], target={"alpha": 0.1}, seed=b"a seed of sixteen")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -172,7 +172,7 @@ def test_a_table_of_which_most_rows_stay_as_they_were_is_a_warning():
 
 
 def test_a_number_of_zero_counts_as_a_value_that_stays():
-    with pytest.warns(UnchangedWarning, match="leaves 100% of the rows"):
+    with pytest.warns(UnchangedWarning, match="leaves 100% of the records"):
         _warn_of_unchanged([{"age": 0.0}, {"age": None}], [{"age": 0.0}, {"age": None}], "semantic_noise")
 
 
@@ -287,8 +287,18 @@ def test_a_report_has_three_sentences_and_a_plot():
     same = (masked["principal"] == frame["principal"]).mean()
     head, learned, stays, kept = repr(report).splitlines()
     assert head == "semantic_transport, 60 records"
-    assert learned.startswith("An attacker's best guess of a code is right in up to ")
+    assert learned.startswith("An attacker who knows everything but the secret can be at most 27% sure of a code and ")
     assert stays.startswith(f"{same:.0%} of the codes of principal")
     assert "correlations by at most" in kept
     assert report._repr_html_().count("<rect") == 2 * 4 + 2
     assert report.to_dict()["unchanged"]["principal"] == same
+
+
+def test_mask_frame_returns_the_figures_with_the_table():
+    frame = pl.DataFrame(DATA)
+    parameters = {"keep": ["age"], "key": "patient", "seed": b"sixteen bytes or more"}
+    masked, report = mask_frame(frame, {"principal": TAU}, report=True, **parameters)
+    assert masked.equals(mask_frame(frame, {"principal": TAU}, **parameters))
+    assert report.unchanged["principal"] == (masked["principal"] == frame["principal"]).mean()
+    assert report.risk.certainty_given_record["principal"] <= 0.5
+    assert report.sentences == tuple(repr(report).splitlines()[1:])

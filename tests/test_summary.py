@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from math import ceil
 
 import pytest
 
 import stream_masker
-from stream_masker import Ontology, SemanticTransport
-from stream_masker.summary import three_sentences
+from stream_masker import Ontology, SemanticNoise, SemanticTransport
+from stream_masker.summary import three_sentences, unchanged_warning
 
 TAU = Ontology.from_edges([(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]).taxonomy()
 
@@ -25,10 +26,12 @@ def test_one_attribute():
     mechanism = calibrated(code=TAU)
     risk = mechanism.risk()
     learned, stays, kept = three_sentences(risk, preserves=("mean", "dispersion"))
+    chapter = risk.meaning["code"].levels["chapter"]
     assert learned == (
-        f"An attacker's best guess of a code is right in up to {risk.vulnerability['code']:.0%} of the cases "
-        f"(11% without masks), and that of its chapter in up to {risk.meaning['code'].levels['chapter'].chance:.0%} "
-        "of the cases (33% without masks)."
+        "An attacker who knows everything but the secret can be at most "
+        f"{ceil(100 * risk.certainty_given_record['code'])}% sure of a code and {ceil(100 * chapter.certainty)}% of "
+        f"its chapter; the best guess of a code is right in {risk.vulnerability['code']:.0%} of the cases (11% without "
+        f"masks), and that of its chapter in {chapter.chance:.0%} of the cases (33% without masks)."
     )
     assert stays.startswith(f"{risk.unchanged['code']:.0%} of the codes of code")
     assert kept == "Kept in expectation: mean and dispersion."
@@ -52,9 +55,38 @@ def test_figures_that_were_measured_take_the_place_of_expected_ones():
 
 def test_what_is_not_known_is_said():
     assert three_sentences(None) == (
-        "What an attacker can learn from the masks is not known.",
-        "How many codes stay as they were is not known.",
+        "What an attacker learns from the masks is not known here; nothing is promised about single records.",
+        "How many codes stay as they were is not known here.",
         "What is kept is not known.",
+    )
+
+
+def test_the_promise_is_said_without_the_other_figures():
+    assert three_sentences(None, promise=0.5)[0] == (
+        "An attacker who knows everything but the secret can be at most 50% sure of a code, unless it is more "
+        "frequent; how often guesses are right is known where the statistics were computed."
+    )
+    assert calibrated(code=TAU).promise is None
+    assert SemanticTransport({"code": TAU}, seed=b"a seed of sixteen").promise == 0.5
+
+
+def test_a_mechanism_without_a_promise_says_so():
+    mechanism = SemanticNoise({"code": TAU}, alpha=1.0, seed=b"a seed of sixteen")
+    mechanism.learn_many([{"code": f"c{k % 9}"} for k in range(90)])
+    mechanism.calibrate()
+    risk = mechanism.risk()
+    assert risk.certainty_given_record is None
+    assert three_sentences(risk)[0].startswith(
+        f"Nothing is promised about single records: some masks make an attacker {ceil(100 * risk.certainty['code'])}% "
+        "sure of a code and "
+    )
+
+
+def test_a_warning_is_given_above_one_half():
+    assert unchanged_warning(0.5, "semantic_noise") is None
+    assert unchanged_warning(0.506, "semantic_noise") == (
+        "semantic_noise leaves 51% of the records as they were, with all their codes: use a greater alpha or another "
+        "mechanism"
     )
 
 

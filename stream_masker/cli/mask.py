@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -19,6 +20,7 @@ from stream_masker.cli.options import (
     tell,
     tell_if_waiting,
     topic_option,
+    warn,
 )
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
@@ -144,11 +146,11 @@ def command(
             run_id=run_id,
             report=lambda totals: show(f"masking, {totals.records:,} records so far"),
         )
-    _summarise(totals, version, time.perf_counter() - start, "" if Path(source).is_file() else run_id)
-    tell(totals.unchanged_shares)
-    tell(mechanism_line(configuration))
-    for warning in totals.warnings:
-        click.secho(warning, err=True, fg="yellow", bold=True)
+        seconds = time.perf_counter() - start
+        show("assessing the risk")
+        answer = masking.answer(totals)
+    _summarise(totals, version, seconds, "" if Path(source).is_file() else run_id)
+    _tell(answer, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
 
@@ -156,6 +158,15 @@ def _explain(masking: local.FileMasking, configuration: Configuration, number: i
     with open_records(configuration, source) as (lines, _):
         for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
             click.echo(line)
+
+
+def _tell(answer: local.Answer, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
+    """Write the three sentences, the mechanism and all warnings to standard error."""
+    for sentence in answer.sentences:
+        tell(sentence)
+    tell(mechanism_line(configuration))
+    for warning in (*warnings, *answer.warnings):
+        warn(warning)
 
 
 def _standard_error() -> WriteLine:
@@ -206,12 +217,14 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
         masking = local.FileMasking(configuration)
         show("reading and calibrating")
         message = masking.snapshot(lines)
+        show("assessing the risk")
+        answer = masking.answer()
     if publish:
         _publish(configuration, message)
     if output or not publish:
         with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
-    tell(mechanism_line(configuration))
+    _tell(answer, configuration)
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:

@@ -77,6 +77,11 @@ def tell(text: str) -> None:
         click.echo(text, err=True)
 
 
+def warn(text: str) -> None:
+    """Write a warning to standard error, in bold on a terminal, also with ``--quiet``."""
+    click.secho(f"warning: {text}", err=True, fg="yellow", bold=True)
+
+
 def summarise(text: str, figures: Mapping[str, Any], *, err: bool = False) -> None:
     """Write a summary: as text, as one line of JSON with ``--json``, or not at all with ``--quiet`` alone.
 

@@ -168,10 +168,12 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
     done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
     assert len(done.stdout.splitlines()) == 120
-    rejection, summary, unchanged, mechanism = without_activity(done.stderr.decode())
+    rejection, summary, learned, unchanged, kept, mechanism = without_activity(done.stderr.decode())
     assert orjson.loads(rejection)["reason"] == "not_an_object"
     assert summary.startswith("masked 120, rejected 1")
-    assert unchanged == "unchanged: a 0.0%, b 0.0%, whole records 0.0%"
+    assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
+    assert unchanged == "0% of the codes of a, 0% of the codes of b and 0% of the records stay as they were."
+    assert kept.startswith("Kept in expectation: ")
     assert mechanism.startswith("mechanism: semantic_noise (correlated, reference pair, ")
     assert mechanism.endswith("; the default, because only semantic_noise has rounding")
 
@@ -186,9 +188,37 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     same = {name: sum(before[name] == after[name] for before, after in pairs) / 120 for name in "ab"}
     both = sum(before["a"] == after["a"] and before["b"] == after["b"] for before, after in pairs) / 120
     assert 0 < both <= min(same.values()) < 1
-    shares = f"unchanged: a {same['a']:.1%}, b {same['b']:.1%}, whole records {both:.1%}"
+    stays = (
+        f"{same['a']:.0%} of the codes of a, {same['b']:.0%} of the codes of b and {both:.0%} of the records stay as "
+        "they were."
+    )
     default = "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default"
-    assert done.stderr.splitlines()[-2:] == [shares, default]
+    kept = "Kept in expectation: meaning, mean, dispersion, correlation, marginals and cross tables."
+    learned, *others = done.stderr.splitlines()[-4:]
+    assert learned.startswith("An attacker who knows everything but the secret can be at most 32% sure of a code and ")
+    assert others == [stays, kept, default]
+
+
+@pytest.mark.parametrize("command", ["mask", "calibrate"])
+def test_a_limit_that_fails_is_a_warning(tmp_path, config, command):
+    content = yaml.safe_load(config.read_text())
+    content["risk"] = {"max_vulnerability": 0.01}
+    config.write_text(yaml.safe_dump(content))
+    out = ("-o", tmp_path / "out") if command == "calibrate" else ()
+    more = (tmp_path / "out",) if command == "mask" else ()
+    said = run(command, "--quiet", "--config", config, *out, write(tmp_path / "in.jsonl", LINES), *more).stderr
+    assert [line.partition(": the vulnerability")[0] for line in said.splitlines()] == ["warning: a", "warning: b"]
+
+
+def test_a_snapshot_has_the_promise_with_it(tmp_path, config):
+    content = yaml.safe_load(config.read_text())
+    content["mechanism"] = {"name": "semantic_transport"}
+    config.write_text(yaml.safe_dump(content))
+    source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
+    done = run("calibrate", "--config", config, source, "-o", snapshot).stderr
+    assert "can be at most 32% sure of a code and " in done
+    said = run("mask", "--config", config, "--statistics", snapshot, source, tmp_path / "out.jsonl").stderr
+    assert "can be at most 50% sure of a code, unless it is more frequent" in said
 
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
@@ -200,7 +230,7 @@ def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(tmp_path, con
     said = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked).stderr
     pairs = zip([event(k) for k in range(120)], read(masked), strict=True)
     same = sum(all(before[name] == after[name] for name in "ab") for before, after in pairs) / 120
-    shown = f"warning: {same:.1%} of the records are as they were, with all their codes: use a greater alpha"
+    shown = f"warning: semantic_transport leaves {same:.0%} of the records as they were, with all their codes: use a"
     assert (shown in said) == (same > 0.5) == (alpha < 1.0)
 
 

@@ -25,7 +25,7 @@ def test_the_notebook_runs_and_shows_tables_and_a_plot():
     ]
     assert text.count('class="dataframe"') == 4
     assert text.count("<svg") == 1
-    assert "An attacker&#x27;s best guess of a code is right in up to" in text
+    assert "An attacker who knows everything but the secret can be at most" in text
     assert "dispersions change by at most" in text
 
 

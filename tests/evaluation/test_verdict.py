@@ -22,7 +22,7 @@ def evaluation():
 def test_the_report_opens_with_the_verdict_in_plain_sentences(evaluation):
     name, learned, stays, kept, better, warning = verdict_section(evaluation).paragraphs
     assert name == "Exponential, as configured:"
-    assert learned.startswith("An attacker's best guess of a code is right in up to ")
+    assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
     assert stays.endswith("% of the records stay as they were.")
     assert "dispersions change by at most" in kept
     assert "in distance, in what an attacker learns and in correlation at once" in better

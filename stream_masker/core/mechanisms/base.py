@@ -148,6 +148,12 @@ class Mechanism(ABC):
         window's counts; only the object that calibrated has them.
         """
 
+    @property
+    def promise(self) -> float | None:
+        """The posterior that no value exceeds given any masked record, unless it did before; None if none is
+        promised."""
+        return None
+
     @abstractmethod
     def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
         """Return the vulnerability after an attacker has seen ``repeats`` masks of each value.

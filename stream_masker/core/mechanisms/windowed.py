@@ -279,6 +279,10 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         return None
 
+    def certainties(self) -> tuple[float, ...] | None:
+        """Return the greatest posterior of each attribute's values given all masks of a record, None if unknown."""
+        return None
+
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:

@@ -56,6 +56,9 @@ class ChannelSource(MaskedSource, Protocol):
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
         """Return the risk of records of the given attributes, or None if the mechanism does not compute it."""
 
+    def certainties(self) -> tuple[float, ...] | None:
+        """Return the greatest posterior of a value of each attribute given all masks of its record, if it is known."""
+
     def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
         """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
 
@@ -73,7 +76,12 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
         alone = {name: risk.vulnerability for name, risk in attributes.items()}
     else:
         alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    return Risk.of(attributes, **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats))
+    certainties = source.certainties() if repeats == 1 else None
+    return Risk.of(
+        attributes,
+        certainty_given_record=None if certainties is None else dict(zip(names, certainties, strict=True)),
+        **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats),
+    )
 
 
 def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:

@@ -12,61 +12,72 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array
-from stream_masker.core.ontology.graph import descendants_of
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.core.risk.sensitive import present_groups
-
-LEVELS = {"chapter": 2, "block": 3}
-"""The levels by name: the depth of their concepts. The names are those of ICD."""
+from stream_masker.core.risk.kinds import Kinds
 
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """The chance that a guess about a value is right, in [0, 1]: without masks, and given the value's mask."""
+    """The chance that a guess about a value is right, in [0, 1].
+
+    * ``prior``: without masks. ``chance``: given masks, as an average over records.
+    * ``certainty``: the greatest posterior of a guess, over all masks that can be written.
+    """
 
     prior: float
     chance: float
+    certainty: float
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """What masks tell of the membership in a sensitive group, in [0, 1].
+
+    * ``prior``: the share of the group. ``certainty``: the greatest posterior of membership, over all masks that can be
+      written.
+    * ``found``: the share of the members whom an attacker thinks more likely than not to be in the group. Without
+      masks that is 0, or 1 for a group with more than half of all values.
+    """
+
+    prior: float
+    found: float
+    certainty: float
 
 
 @dataclass(frozen=True, slots=True)
 class MeaningRisk:
-    """What the masks of one attribute tell of the meaning of its values.
+    """What masks tell of the meaning of an attribute's values.
 
-    * ``levels``: by name of ``LEVELS``, the best guess of the ancestor at this depth: Σ_{a*} max_g P(a below g, a*).
-    * ``sensitive``: by name of ``SENSITIVE_LISTS``, as far as the taxonomy has its concepts and the window its values:
-      the share of the group's values for which an attacker thinks it more likely than not that they belong to the
-      group. Without masks that is 0, or 1 for a group with more than half of all values.
+    * ``levels``: by name of ``LEVELS``, the best guess of the ancestor at this depth.
+    * ``sensitive``: by name of ``SENSITIVE_LISTS``, as far as the taxonomy has its concepts and the window its values.
     """
 
     levels: Mapping[str, Guess]
-    sensitive: Mapping[str, Guess]
+    sensitive: Mapping[str, Membership]
 
     @classmethod
     def of(cls, taxonomy: Taxonomy, values: Int32Array, joint: Float64Array) -> MeaningRisk:
         """Return the figures of a joint law; ``values``: (n,) positions; ``joint``: (n, K) P(a, a*)."""
-        levels = {name: _level(taxonomy, values, joint, depth) for name, depth in LEVELS.items()}
-        groups = {name: members[values] for name, members in present_groups(taxonomy).items()}
-        found = {name: _membership(joint, inside) for name, inside in groups.items() if inside.any()}
-        return cls(levels, found)
+        kinds, total = Kinds.of(taxonomy, values), joint.sum(axis=0)
+        shares = kinds.greatest(joint) / np.where(total > 0.0, total, 1.0)
+        return cls.of_shares(kinds, joint.sum(axis=1), total, shares)
 
+    @classmethod
+    def of_shares(
+        cls, kinds: Kinds, prior: Float64Array, weights: Float64Array, shares: Float64Matrix, missing: float = 0.0
+    ) -> MeaningRisk:
+        """Return the figures from the greatest share of a kind given each mask.
 
-def _level(taxonomy: Taxonomy, values: Int32Array, joint: Float64Array, depth: int) -> Guess:
-    """Return the best guess of the ancestor at a depth."""
-    shallow = taxonomy.depth[values] < depth
-    best, shares = joint[shallow].max(axis=0, initial=0.0), joint.sum(axis=1)
-    prior = float(shares[shallow].max(initial=0.0))
-    for concept in np.flatnonzero(taxonomy.depth == depth):
-        below = descendants_of(int(concept), taxonomy.child_offsets, taxonomy.children)[values]
-        if below.any():
-            np.maximum(best, joint[below].sum(axis=0), out=best)
-            prior = max(prior, float(shares[below].sum()))
-    return Guess(prior, float(best.sum()))
-
-
-def _membership(joint: Float64Array, inside: BoolArray) -> Guess:
-    """Return the share of the members that are found; ``inside``: (n,) bool, the members."""
-    members, everything = joint[inside].sum(axis=0), joint.sum(axis=0)
-    total = float(members.sum())
-    found = float(members[2.0 * members > everything].sum())
-    return Guess(float(2.0 * total > everything.sum()), found / total if total > 0.0 else 0.0)
+        * ``prior``: (n,) P(a). ``weights``: (K,) of the masks. ``shares``: (g, K), as ``Kinds.greatest``.
+        * ``missing``: the share of records of which nothing is known; it counts as guessed right.
+        """
+        before = kinds.greatest(prior[:, None])[:, 0]
+        certainty = shares[:, weights > 0.0].max(axis=1, initial=0.0)
+        chance = np.minimum(shares @ weights + missing, 1.0)
+        found = np.where(shares > 0.5, shares, 0.0) @ weights / np.where(before > 0.0, before, 1.0)
+        figures = np.stack([before, chance, certainty, np.minimum(found + missing, 1.0)], axis=1).tolist()
+        at = len(kinds.levels)
+        levels = {name: Guess(p, v, c) for name, (p, v, c, _) in zip(kinds.levels, figures[:at], strict=True)}
+        groups = {name: Membership(p, f, c) for name, (p, _, c, f) in zip(kinds.groups, figures[at:], strict=True)}
+        return cls(levels, groups)

@@ -21,6 +21,13 @@ def vulnerability(joint: Float64Array) -> float:
     return float(joint.max(axis=0, initial=0.0).sum())
 
 
+def greatest_posterior(joint: Float64Array) -> float:
+    """Return the greatest posterior of an original, over all masks that can be written."""
+    total = joint.sum(axis=0)
+    written = total > np.finfo(np.float64).tiny
+    return float((joint.max(axis=0, initial=0.0)[written] / total[written]).max(initial=0.0))
+
+
 def confident_share(joint: Float64Array, threshold: float) -> float:
     """Return the share of records whose best guess is right with a probability above ``threshold``."""
     total, best = joint.sum(axis=0), joint.max(axis=0, initial=0.0)

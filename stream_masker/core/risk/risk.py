@@ -15,6 +15,7 @@ from stream_masker.core.risk.measures import (
     confident_share,
     differential_epsilon,
     expected_rank,
+    greatest_posterior,
     joint_law,
     vulnerability,
 )
@@ -30,6 +31,7 @@ class AttributeRisk:
 
     * ``prior``: max_a p(a), the chance of the best guess without masks.
     * ``vulnerability``: the chance that the best guess is right, Σ_{a*} max_a p(a)·P(a* | a).
+    * ``certainty``: the greatest posterior of a value, over all masks that can be written.
     * ``certain``, ``likely``: the share of records whose best guess is right with a probability above 0.9, above 0.5.
     * ``unchanged``: the share of values that masking leaves as they are.
     * ``epsilon``: max of ln P(a* | a) − ln P(a* | a'); infinite if a masked value excludes an original.
@@ -41,6 +43,7 @@ class AttributeRisk:
 
     prior: float
     vulnerability: float
+    certainty: float
     certain: float
     likely: float
     unchanged: float
@@ -59,6 +62,7 @@ class AttributeRisk:
         return cls(
             prior=float(prior.max()),
             vulnerability=vulnerability(joint),
+            certainty=greatest_posterior(joint),
             certain=confident_share(joint, CERTAIN),
             likely=confident_share(joint, LIKELY),
             unchanged=float(prior @ channel.unchanged),
@@ -78,6 +82,9 @@ class Risk:
     The fields of ``AttributeRisk`` by attribute, and:
 
     * ``given_record[a]``: the chance that the best guess of a's value is right, given all masks of the record.
+    * ``certainty_given_record``: the greatest posterior of a value given all masks of its record, over all records that
+      can be written. Only a mechanism that can promise something about every record has it (semantic transport; see its
+      ``disclosure``). Without it, all masks of a record may tell more than ``certainty``, which is given one.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
     * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
@@ -99,6 +106,7 @@ class Risk:
 
     prior: Mapping[str, float]
     vulnerability: Mapping[str, float]
+    certainty: Mapping[str, float]
     certain: Mapping[str, float]
     likely: Mapping[str, float]
     unchanged: Mapping[str, float]
@@ -109,6 +117,7 @@ class Risk:
     meaning: Mapping[str, MeaningRisk]
     bound: Mapping[str, float]
     given_record: Mapping[str, float] | None = None
+    certainty_given_record: Mapping[str, float] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None
     unchanged_of_record: float | None = None
@@ -119,6 +128,7 @@ class Risk:
         shown = {
             "vulnerability": _rounded(self.vulnerability),
             "prior": _rounded(self.prior),
+            "certainty": _rounded(self.certainty_given_record),
             "chapter": _rounded({name: found.levels["chapter"].chance for name, found in self.meaning.items()}),
             "unchanged": _rounded(self.unchanged),
             "vulnerability_of_record": _rounded(self.vulnerability_of_record),

@@ -74,10 +74,18 @@ class VersionRisk:
 
 
 def assess_version(
-    mechanism: Mechanism, statistics: Statistics, counts: Counts, distances: Sequence[Distance], limits: RiskLimits
+    mechanism: Mechanism,
+    statistics: Statistics,
+    counts: Counts,
+    distances: Sequence[Distance],
+    limits: RiskLimits,
+    *,
+    brief: bool = False,
 ) -> VersionRisk:
-    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``; ``counts``: those of their
-    window."""
+    """Return the risk of statistics, in bounded time, without ``VersionRisk.unique``.
+
+    ``counts``: those of their window. ``brief``: whether to leave out ``repeated`` and ``linked``.
+    """
     sizes = [len(d.taxonomy) for d in distances]
     reduced, left_out = reduced_counts(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
     installed, draws = mechanism.with_statistics(statistics, reduced), _draws(reduced)
@@ -87,8 +95,8 @@ def assess_version(
         left_out,
         left_out + (risk.bound_of_record or max(risk.bound.values())),
         tuple(_crossed(risk, reduced, limits)),
-        repeated=_repeated(installed, risk, max(MIN_SAMPLED_RECORDS, draws // 2), limits),
-        linked=linked_share(installed, reduced, distances),
+        repeated={} if brief else _repeated(installed, risk, max(MIN_SAMPLED_RECORDS, draws // 2), limits),
+        linked=None if brief else linked_share(installed, reduced, distances),
     )
 
 

@@ -19,8 +19,8 @@ from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, variance_growth
-from stream_masker.service.configuration.field_paths import POSITION
 from stream_masker.service.configuration.mutable_settings import mutable_settings
+from stream_masker.service.configuration.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import TopicWatch
@@ -87,20 +87,6 @@ def build_subject(configuration: Configuration) -> Subject:
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
-    )
-
-
-def build_risk_limits(configuration: Configuration) -> RiskLimits:
-    """Return the limits of the disclosure risk of a version."""
-    section = configuration.risk
-    return RiskLimits(
-        max_vulnerability=section.max_vulnerability,
-        min_changed=section.min_changed,
-        min_variance=section.min_variance,
-        min_variance_share=section.min_variance_share,
-        hold=section.action == "hold",
-        repeats=section.repeats,
-        fresh_noise=configuration.noise_key == POSITION,
     )
 
 

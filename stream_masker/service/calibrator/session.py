@@ -30,9 +30,11 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.calibrator.page import published_figures, recovered_figures
 from stream_masker.service.calibrator.recovery import read_history, resume_from
+from stream_masker.service.calibrator.sentences import sentences_of, unchanged_records
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.summary import unchanged_warning
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +65,7 @@ class CalibrationSession:
         self._withheld_settings = ""
         self._unassessed: Publish | None = None
         self.crossed: tuple[str, ...] = ()
+        self._said = False
 
     @classmethod
     def open(
@@ -325,4 +328,15 @@ class CalibrationSession:
         for sentence in self.crossed:
             log.warning("the risk of statistics version %d is too high, %s: %s", version, what, sentence)
         if publish.risk.risk is not None:
+            self._say(publish)
             log.info("risk of statistics version %d: %s", version, describe_risk(publish.risk.risk))
+
+    def _say(self, publish: Publish) -> None:
+        """Log the three sentences of the first version, and a warning if masking leaves most records as they were."""
+        version, unchanged = publish.message.version, unchanged_records(publish)
+        if not self._said:
+            log.info("statistics version %d: %s", version, " ".join(sentences_of(publish)))
+        self._said = True
+        warning = unchanged_warning(unchanged or 0.0, publish.message.mechanism)
+        if warning is not None:
+            log.warning("statistics version %d: %s", version, warning)

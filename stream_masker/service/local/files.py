@@ -15,7 +15,9 @@ from typing import Any, cast
 from stream_masker.core.batch import Distortion
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ServiceError, StatisticsError
+from stream_masker.pipeline.calibration.risk import assess_version
 from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RejectionCause, causes_text
@@ -24,6 +26,7 @@ from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -31,6 +34,7 @@ from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.explanation import Explainer
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.masking import Masking
+from stream_masker.summary import three_sentences, unchanged_warning
 
 FILE_BATCH_RECORDS = 5_000
 
@@ -79,21 +83,20 @@ class FileTotals:
         return f"rejected {self.rejected.total():,}" + (f" ({causes})" if causes else "")
 
     @property
-    def unchanged_shares(self) -> str:
-        """The share of each attribute's values, and of records, that masking left as they are, as text."""
-        shares = [f"{name} {_share(one.unchanged, one.values)}" for name, one in self.distortions.items()]
-        return f"unchanged: {', '.join([*shares, f'whole records {_share(self.unchanged, self.counted)}'])}"
+    def warnings(self) -> Iterator[str]:
+        """A warning for each treatment that removed values."""
+        for path, count in self.emptied.most_common():
+            yield emptied_text(path, count)
 
     @property
-    def warnings(self) -> Iterator[str]:
-        """A warning for each treatment that removed values, and one if masking left most records as they were."""
-        for path, count in self.emptied.most_common():
-            yield f"warning: {emptied_text(path, count)}"
-        if 2 * self.unchanged > self.counted:
-            yield (
-                f"warning: {_share(self.unchanged, self.counted)} of the records are as they were, with all their "
-                "codes: use a greater alpha, or another mechanism"
-            )
+    def unchanged_shares(self) -> dict[str, float]:
+        """The share of each attribute's values that masking left as they are."""
+        return {name: one.unchanged / max(one.values, 1) for name, one in self.distortions.items()}
+
+    @property
+    def unchanged_records(self) -> float:
+        """The share of records in which masking changed no value."""
+        return self.unchanged / max(self.counted, 1)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON-serialisable data."""
@@ -101,8 +104,8 @@ class FileTotals:
             "masked": self.masked,
             "rejected": self.rejected.total(),
             "causes": [{"reason": str(r), "field": f, "records": n} for (r, f), n in self.rejected.most_common()],
-            "unchanged": {name: one.unchanged / max(one.values, 1) for name, one in self.distortions.items()},
-            "unchanged_records": self.unchanged / max(self.counted, 1),
+            "unchanged": self.unchanged_shares,
+            "unchanged_records": self.unchanged_records,
         }
 
     def check_share(self, limit: float) -> None:
@@ -115,8 +118,12 @@ class FileTotals:
             )
 
 
-def _share(part: int, whole: int) -> str:
-    return f"{part / max(whole, 1):.1%}"
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were."""
+
+    sentences: tuple[str, str, str]
+    warnings: tuple[str, ...]
 
 
 def content_id(name: str) -> str:
@@ -137,6 +144,7 @@ class FileMasking:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing."""
         self._configuration = configuration
         self._masking = Masking(configuration, format_of=file_format)
+        self._window_read: tuple[Statistics, Counts] | None = None
 
     @property
     def needs_run_id(self) -> bool:
@@ -175,6 +183,7 @@ class FileMasking:
     def _computed(self, window: SampleCounts) -> tuple[StatisticsMessage, Counts]:
         mechanism = self._masking.mechanism
         statistics = mechanism.compute(window.counts, version=1)
+        self._window_read = statistics, window.counts
         message = StatisticsMessage(
             version=1,
             mechanism=mechanism.name,
@@ -188,6 +197,26 @@ class FileMasking:
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
         )
         return message, window.counts
+
+    def answer(self, totals: FileTotals | None = None) -> Answer:
+        """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
+        records."""
+        mechanism, found = cast(WindowedMechanism[Any], self._masking.mechanism), None
+        if self._window_read is not None:
+            statistics, counts = self._window_read
+            limits = build_risk_limits(self._configuration)
+            found = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
+        risk = None if found is None else found.risk
+        sentences = three_sentences(
+            risk,
+            promise=mechanism.promise,
+            unchanged=None if totals is None else totals.unchanged_shares,
+            unchanged_records=None if totals is None else totals.unchanged_records,
+            preserves=mechanism.method_card.preserves,
+        )
+        same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
+        unchanged = unchanged_warning(same or 0.0, mechanism.name)
+        return Answer(sentences, (*(() if found is None else found.crossed), *([unchanged] if unchanged else [])))
 
     def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.

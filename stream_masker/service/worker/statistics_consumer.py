@@ -22,6 +22,7 @@ from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_sta
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
+from stream_masker.summary import three_sentences
 
 log = logging.getLogger(__name__)
 
@@ -233,11 +234,19 @@ class ActiveStatistics:
             masking.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
             return self._refuse(candidate, error)
+        first = not self._least
         self.version = self._least = message.version
         self.published, self.refused = message.published, None
         self.masking = masking
         log.info("statistics version %d in force%s", message.version, self._remark(message))
+        if first:
+            log.info("statistics version %d: %s", message.version, " ".join(self._sentences()))
         return True
+
+    def _sentences(self) -> tuple[str, str, str]:
+        """Return what is known of the masks in a process that does not have the counts of the window."""
+        mechanism = self.masking.mechanism
+        return three_sentences(None, promise=mechanism.promise, preserves=mechanism.method_card.preserves)
 
     def _masking_under(self, settings: Mapping[str, Any] | None) -> Masking:
         """Return the masking for a version's settings: the current object if they are the same."""

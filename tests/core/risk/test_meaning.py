@@ -10,7 +10,7 @@ from support.documentation import DOCS, ROOT
 from stream_masker import SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.core.risk.meaning import Guess, MeaningRisk
+from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.statistics import count_batch
 
 GRAPH = Ontology.from_edges(
@@ -30,7 +30,8 @@ def literal(joint, values, depth):
     rows = list(zip(values, joint, strict=True))
     of_mask = [[sum(row[m] for v, row in rows if g in kinds(v)) for g in guesses] for m in range(joint.shape[1])]
     of_all = [sum(row.sum() for v, row in rows if g in kinds(v)) for g in guesses]
-    return Guess(pytest.approx(max(of_all)), pytest.approx(sum(map(max, of_mask))))
+    greatest = max(max(each) / total for each, total in zip(of_mask, joint.sum(axis=0), strict=True))
+    return Guess(*(pytest.approx(figure) for figure in (max(of_all), sum(map(max, of_mask)), greatest)))
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -45,14 +46,15 @@ def test_levels_equal_literal_sums_also_in_a_graph(seed):
 def test_a_mask_that_tells_nothing_leaves_the_prior():
     joint = np.full((6, 3), 1 / 18)
     found = MeaningRisk.of(GRAPH, GRAPH.encode(["a", "a1", "a2", "ab", "b1", "b11"]), joint)
-    assert all(guess.chance == pytest.approx(guess.prior) for guess in found.levels.values())
+    guesses = found.levels.values()
+    assert all((g.chance, g.certainty) == (pytest.approx(g.prior), pytest.approx(g.prior)) for g in guesses)
 
 
 def test_an_identity_finds_every_kind_and_every_sensitive_value():
     tau = icd9cm().taxonomy()
     found = MeaningRisk.of(tau, tau.encode(["042", "250.00", "296.20"]), np.diag([0.2, 0.5, 0.3]))
     assert {guess.chance for guess in found.levels.values()} == {1.0}
-    assert found.sensitive == {"hiv": Guess(0.0, 1.0), "mental_disorders": Guess(0.0, 1.0)}
+    assert found.sensitive == {"hiv": Membership(0.2, 1.0, 1.0), "mental_disorders": Membership(0.3, 1.0, 1.0)}
 
 
 @pytest.fixture(scope="module")
@@ -89,8 +91,8 @@ def test_the_meaning_of_real_diagnoses_is_told_as_the_threat_model_says(diagnose
         found.vulnerability["a"],
         meaning.levels["block"].chance,
         meaning.levels["chapter"].chance,
-        meaning.sensitive["hiv"].chance,
-        meaning.sensitive["mental_disorders"].chance,
+        meaning.sensitive["hiv"].found,
+        meaning.sensitive["mental_disorders"].found,
     ]
     if name != "transport, α = 0.3":
         chance, rmse = found.vulnerability["a"], found.rmse["a"]

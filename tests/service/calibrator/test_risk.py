@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from html import escape
 
 import pytest
 from calibration_session import SessionBench, block, sample
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.risk import RiskLimits
+from stream_masker.service.calibrator import session
 from stream_masker.service.calibrator.components import CalibratorComponents
 
 STRICT = RiskLimits(max_vulnerability=0.01, hold=True)
@@ -43,6 +45,34 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     assert 0.0 < (bench.metric("risk_bound") or 0.0) < 0.2
     assert "risk of statistics version 1: one: vulnerability" in caplog.text
     assert bench.session.crossed == ()
+
+
+def test_the_first_version_is_logged_and_shown_in_three_sentences(
+    bench: SessionBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench.deliver(4, block(0))
+    with caplog.at_level(logging.INFO):
+        bench.session.publish_next()
+        bench.session.assess_risk()
+    (said,) = (text for text in caplog.messages if text.startswith("statistics version 1: "))
+    begin, rest = said.removeprefix("statistics version 1: ").split(" and ", 1)
+    assert begin.startswith("Nothing is promised about single records: some masks make an attacker ")
+    assert rest.count("without masks") == 2
+    assert "of the records stay as they were." in rest
+    page = bench.components.page.html("")
+    assert f"<p>{escape(begin)} and " in page
+    assert page.count("stay as they were.</p>") == 1
+
+
+def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(
+    bench: SessionBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "unchanged_records", lambda _: 0.81)
+    bench.deliver(4, block(0))
+    bench.session.publish_next()
+    bench.session.assess_risk()
+    (warning,) = (one for one in caplog.records if "leaves 81% of the records as they were" in one.getMessage())
+    assert warning.levelno == logging.WARNING
 
 
 def test_a_version_beyond_a_limit_is_published_with_an_alert(

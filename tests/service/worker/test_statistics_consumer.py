@@ -11,6 +11,7 @@ import pytest
 from confluent_kafka import OFFSET_BEGINNING, KafkaError
 from sealed_topics import PLAIN
 
+from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import Statistics
 from stream_masker.errors import ConfigurationError, StatisticsError
@@ -67,6 +68,8 @@ def published(*messages: StatisticsMessage) -> list[PublishedVersion]:
 
 class FakeMechanism:
     name = "semantic_noise"
+    promise = 0.5
+    method_card = SemanticTransport.method_card
 
     def __init__(self) -> None:
         self.restored: list[int] = []
@@ -142,6 +145,20 @@ def test_a_version_of_an_older_release_is_accepted(own: ActiveStatistics) -> Non
 def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
     assert active.consider(published(message(1), message(3), message(2)))
     assert (active.version, active.published, mechanism.restored) == (3, 1_700_000_000_003, [3])
+
+
+def test_the_first_version_is_logged_with_what_is_promised(
+    active: ActiveStatistics, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "statistics version 3: An attacker who knows everything but the secret can be at most 50% sure of a code, "
+    with caplog.at_level("INFO"):
+        active.consider(published(message(3)))
+    assert said in caplog.text
+    assert "Kept in expectation: meaning, mean, dispersion, correlation, marginals and cross tables." in caplog.text
+    caplog.clear()
+    with caplog.at_level("INFO"):
+        assert active.consider(published(message(4)))
+    assert "An attacker" not in caplog.text
 
 
 def test_an_older_or_equal_version_never_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:

@@ -16,6 +16,7 @@ from stream_masker.core.dtypes import Float64Matrix
 from stream_masker.core.mechanisms.transport.scaling import products
 from stream_masker.core.mechanisms.transport.scaling.columns import greatest_records, least_logs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, own_sides, seen_from
+from stream_masker.core.risk.measures import confident_share
 from stream_masker.core.risk.risk import CERTAIN
 
 
@@ -71,18 +72,13 @@ class Disclosure:
             each([max(pair) for pair in zip(own, given_record, strict=True)]),
             vulnerability_of_record,
             each(certainty),
-            each([_certain_share(joint) for joint in joints]),
+            each([confident_share(joint, CERTAIN) for joint in joints]),
             each([float(np.trace(joint)) for joint in joints]),
             each([float((joint * s).sum() ** 0.5) for joint, s in zip(joints, squares, strict=True)]),
             each([_epsilon(joint) for joint in joints]),
             epsilon_of_record,
             each(epsilon_of_values),
         )
-
-
-def _certain_share(joint: Float64Matrix) -> float:
-    best, total = joint.max(axis=0), joint.sum(axis=0)
-    return float(best[best > CERTAIN * total].sum())
 
 
 def _epsilon(joint: Float64Matrix) -> float:

@@ -176,6 +176,14 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
             return None
         return self._prepared_statistics().record_risks.get((tuples.attributes[0], tuples.attributes[1]))
 
+    @property
+    def promise(self) -> float | None:
+        return self._target.certainty
+
+    def certainties(self) -> tuple[float, ...]:
+        prepared = self._prepared_statistics()
+        return tuple(prepared.certainty(j) for j in range(len(self._attributes)))
+
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.
 

@@ -75,7 +75,7 @@ def _header(content: PageContent, refresh: int | None) -> str:
         else '<li><a href="/?refresh=30">Refresh every 30 s</a></li>'
     )
     return (
-        f"<header><h1>stream-masker</h1>{_verdict(latest)}{state}{_mechanism(content)}"
+        f"<header><h1>stream-masker</h1>{_verdict(latest)}{_sentences(latest)}{state}{_mechanism(content)}"
         f"{_version_line(latest, content)}"
         f'<nav aria-label="Sections"><ul>{links}{reload}</ul></nav></header>'
     )
@@ -85,6 +85,11 @@ def _verdict(latest: VersionFigures | None) -> str:
     """Return the answers to what people ask first."""
     answers = () if latest is None else verdict(latest)
     return f'<ul class="verdict">{"".join(map(_answer, answers))}</ul>' if answers else ""
+
+
+def _sentences(latest: VersionFigures | None) -> str:
+    """Return what an attacker learns, what stays as it was, and what is kept."""
+    return "" if latest is None else "".join(f"<p>{escape(sentence)}</p>" for sentence in latest.sentences)
 
 
 def _answer(answer: Answer) -> str:

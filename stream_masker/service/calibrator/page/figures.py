@@ -14,6 +14,7 @@ from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
+from stream_masker.service.calibrator.sentences import sentences_of
 
 PairNames: TypeAlias = tuple[str, str]
 
@@ -48,7 +49,8 @@ class AttributeRiskFigures:
 class VersionFigures:
     """The figures of a version. ``published``: milliseconds since the epoch; ``rmse``: (actual, target) by attribute;
     ``divergence``: against ``previous`` and ``baseline`` by attribute; ``linked``: the share of records that are
-    linked to their masks; ``crossed``: limits of the risk, as sentences.
+    linked to their masks; ``crossed``: limits of the risk, as sentences; ``sentences``: what an attacker learns, what
+    stays as it was and what is kept, once the risk is known.
     """
 
     version: int
@@ -62,6 +64,7 @@ class VersionFigures:
     risk: Mapping[str, AttributeRiskFigures] = field(default_factory=dict)
     linked: float | None = None
     crossed: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
 
 
 def recovered_figures(
@@ -91,6 +94,7 @@ def published_figures(publish: Publish) -> VersionFigures:
         risk={} if publish.risk is None else _risk(publish.risk),
         linked=None if publish.risk is None else publish.risk.linked,
         crossed=() if publish.risk is None else publish.risk.crossed,
+        sentences=() if publish.risk is None or publish.risk.risk is None else sentences_of(publish),
     )
 
 

@@ -16,7 +16,7 @@ from stream_masker import svg
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 
-ROUNDING = 1e-4
+NEGLIGIBLE_PERCENT = 1e-4
 """Percent by which a figure may exceed a whole number that it still counts as."""
 
 MAX_UNCHANGED = 0.5
@@ -131,7 +131,7 @@ def _worst(chances: Mapping[str, Chance]) -> _Worst:
 
 def _at_most(share: float) -> str:
     """Return a share in percent, rounded up; what is not representable does not count."""
-    return f"{ceil(share * 100 - ROUNDING):d}%"
+    return f"{ceil(share * 100 - NEGLIGIBLE_PERCENT):d}%"
 
 
 def _stays(unchanged: Mapping[str, float], records: float | None) -> str:

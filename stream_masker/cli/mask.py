@@ -148,9 +148,9 @@ def command(
         )
         seconds = time.perf_counter() - start
         show("assessing the risk")
-        answer = masking.answer(totals)
+        assessment = masking.assessment(totals)
     _summarise(totals, version, seconds, "" if Path(source).is_file() else run_id)
-    _tell(answer, configuration, totals.warnings)
+    _tell(assessment, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
 
@@ -160,12 +160,12 @@ def _explain(masking: local.FileMasking, configuration: Configuration, number: i
             click.echo(line)
 
 
-def _tell(answer: local.Answer, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
+def _tell(assessment: local.Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
     """Write the three sentences, the mechanism and all warnings to standard error."""
-    for sentence in answer.sentences:
+    for sentence in assessment.sentences:
         tell(sentence)
     tell(mechanism_line(configuration))
-    for warning in (*warnings, *answer.warnings):
+    for warning in (*warnings, *assessment.warnings):
         warn(warning)
 
 
@@ -218,13 +218,13 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
         show("reading and calibrating")
         message = masking.snapshot(lines)
         show("assessing the risk")
-        answer = masking.answer()
+        assessment = masking.assessment()
     if publish:
         _publish(configuration, message)
     if output or not publish:
         with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
-    _tell(answer, configuration)
+    _tell(assessment, configuration)
 
 
 def _publish(configuration: Configuration, message: StatisticsMessage) -> None:

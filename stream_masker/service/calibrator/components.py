@@ -20,7 +20,7 @@ from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, variance_growth
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.configuration.risk_limits import build_risk_limits
+from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import TopicWatch

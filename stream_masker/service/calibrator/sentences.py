@@ -7,7 +7,7 @@ from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.summary import three_sentences
 
 
-def unchanged_records(publish: Publish) -> float | None:
+def unchanged_share(publish: Publish) -> float | None:
     """Return the share of records in which masking changes no value: measured, else expected; None if unknown."""
     if publish.effect is not None:
         return publish.effect.unchanged_records
@@ -24,7 +24,7 @@ def sentences_of(publish: Publish) -> tuple[str, str, str]:
     return three_sentences(
         None if publish.risk is None else publish.risk.risk,
         unchanged=None if publish.effect is None else publish.effect.unchanged,
-        unchanged_records=unchanged_records(publish),
+        unchanged_records=unchanged_share(publish),
         before=publish.statistics if shown else None,
         after=publish.masked if shown else None,
         preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,

@@ -30,7 +30,7 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.calibrator.page import published_figures, recovered_figures
 from stream_masker.service.calibrator.recovery import read_history, resume_from
-from stream_masker.service.calibrator.sentences import sentences_of, unchanged_records
+from stream_masker.service.calibrator.sentences import sentences_of, unchanged_share
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
@@ -333,7 +333,7 @@ class CalibrationSession:
 
     def _say(self, publish: Publish) -> None:
         """Log the three sentences of the first version, and a warning if masking leaves most records as they were."""
-        version, unchanged = publish.message.version, unchanged_records(publish)
+        version, unchanged = publish.message.version, unchanged_share(publish)
         if not self._said:
             log.info("statistics version %d: %s", version, " ".join(sentences_of(publish)))
         self._said = True

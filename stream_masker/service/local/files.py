@@ -26,7 +26,7 @@ from stream_masker.pipeline.style import learned_styles
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, encode_statistics, fingerprints
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.risk_limits import build_risk_limits
+from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import masking_secret
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.formats.wire_format import file_format
@@ -119,7 +119,7 @@ class FileTotals:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Assessment:
     """The three sentences (``stream_masker.summary``), and warnings: crossed limits, and records left as they were."""
 
     sentences: tuple[str, str, str]
@@ -198,7 +198,7 @@ class FileMasking:
         )
         return message, window.counts
 
-    def answer(self, totals: FileTotals | None = None) -> Answer:
+    def assessment(self, totals: FileTotals | None = None) -> Assessment:
         """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
         records."""
         mechanism, found = cast(WindowedMechanism[Any], self._masking.mechanism), None
@@ -216,7 +216,7 @@ class FileMasking:
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
-        return Answer(sentences, (*(() if found is None else found.crossed), *([unchanged] if unchanged else [])))
+        return Assessment(sentences, (*(() if found is None else found.crossed), *([unchanged] if unchanged else [])))
 
     def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.

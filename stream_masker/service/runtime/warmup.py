@@ -22,7 +22,7 @@ from stream_masker.pipeline.wire.statistics import BlockRange
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.risk_limits import build_risk_limits
+from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.events.sample_records import sample_records
 
 WARMUP_WINDOWS = (2_000, 12)

@@ -56,7 +56,7 @@ def test_the_first_version_is_logged_and_shown_in_three_sentences(
         bench.session.assess_risk()
     (said,) = (text for text in caplog.messages if text.startswith("statistics version 1: "))
     begin, rest = said.removeprefix("statistics version 1: ").split(" and ", 1)
-    assert begin.startswith("Nothing is promised about single records: some masks make an attacker ")
+    assert begin == "An attacker who knows everything but the secret can be at most 38% sure of a code"
     assert rest.count("without masks") == 2
     assert "of the records stay as they were." in rest
     page = bench.components.page.html("")
@@ -67,7 +67,7 @@ def test_the_first_version_is_logged_and_shown_in_three_sentences(
 def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(
     bench: SessionBench, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "unchanged_records", lambda _: 0.81)
+    monkeypatch.setattr(session, "unchanged_share", lambda _: 0.81)
     bench.deliver(4, block(0))
     bench.session.publish_next()
     bench.session.assess_risk()

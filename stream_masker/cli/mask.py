@@ -149,7 +149,7 @@ def command(
         seconds = time.perf_counter() - start
         show("assessing the risk")
         assessment = masking.assessment(totals)
-    _summarise(totals, version, seconds, "" if Path(source).is_file() else run_id)
+    _summarise(totals, assessment, version, seconds, "" if Path(source).is_file() else run_id)
     _tell(assessment, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
@@ -175,10 +175,18 @@ def _standard_error() -> WriteLine:
     return CheckedStream(click.get_binary_stream("stderr"), "standard error").write
 
 
-def _summarise(totals: local.FileTotals, version: int, seconds: float, run_id: str) -> None:
+def _summarise(
+    totals: local.FileTotals, assessment: local.Assessment, version: int, seconds: float, run_id: str
+) -> None:
     rate = totals.records / max(seconds, 1e-9)
     again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
-    figures = {**totals.to_dict(), "version": version, "seconds": round(seconds, 3), "run_id": run_id}
+    figures = {
+        **totals.to_dict(),
+        "sentences": list(assessment.sentences),
+        "version": version,
+        "seconds": round(seconds, 3),
+        "run_id": run_id,
+    }
     summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", figures, err=True)
 
 

@@ -65,6 +65,15 @@ def _true_signatures() -> Iterator[None]:
         assert wrong_signatures() == []
 
 
+@pytest.fixture
+def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures of mechanisms that mask groups are estimated from 100 random groups instead of 2,000.
+
+    For tests that need a figure and not its precision.
+    """
+    monkeypatch.setattr("stream_masker.core.risk.groups.MAX_GROUPS", 100)
+
+
 @pytest.fixture(scope="session")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """The result of ``prepare``, computed once for all processes that run tests."""

@@ -21,8 +21,8 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from strong_sample import as_batch, real_pairs
 from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import WuPalmer

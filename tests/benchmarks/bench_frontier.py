@@ -26,9 +26,9 @@ from typing import Any
 
 import numpy as np
 from measuring import table
-from strong_sample import as_batch, real_codes, real_pairs
 from support.attacking import masked_once
 from support.data import icd9cm
+from support.real_codes import as_batch, real_codes, real_pairs
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticTransport, WindowedMechanism, mechanism

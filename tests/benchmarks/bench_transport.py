@@ -33,8 +33,8 @@ import numpy as np
 from bench_disclosure import added, repeated
 from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
 from measuring import SNOMED_CONCEPTS, once, table
-from strong_sample import as_batch, real_codes, real_pairs, strong_sample
 from support.data import icd9cm
+from support.real_codes import as_batch, real_codes, real_pairs, strong_sample
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism

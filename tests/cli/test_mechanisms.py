@@ -64,6 +64,7 @@ def run(*arguments: str):
     return done
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_check_calibrate_mask_and_evaluate(name, folder):

@@ -153,6 +153,7 @@ def test_groups_in_which_almost_nothing_changes_are_refused(made, records):
         made.mask_many(records[:50], keys=KEYS[:50])
 
 
+@pytest.mark.usefixtures("few_groups")
 def test_smaller_groups_change_enough_of_the_same_values():
     made = RankSwapping({"a": FEW}, k=10, group_records=50, seed=SEED)
     made.learn_many(few_values())
@@ -164,6 +165,7 @@ def test_smaller_groups_change_enough_of_the_same_values():
     assert small < other.risk().unchanged["a"]
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize("name", ["rank_swapping", "distributional_rank_swapping", "data_swapping"])
 def test_the_risk_of_a_rare_attribute_is_that_of_groups_with_enough_values(name):
     """As in the service, a group with too few values waits for more records."""

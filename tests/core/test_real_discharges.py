@@ -2,12 +2,11 @@
 
 import numpy as np
 import pytest
-from support.data import discharges, icd9cm
+from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
-from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import MECHANISMS, Pram
-from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.risk.floor import determined_share
 from stream_masker.core.risk.measures import confident_share, joint_law
 from stream_masker.core.risk.records import value_law
@@ -21,28 +20,19 @@ def distance():
     return WuPalmer(icd9cm().taxonomy())
 
 
-@pytest.fixture(scope="module")
-def known(distance):
-    """(n, 2) int32: the records with two known codes (leading zeros restored, or the longest known prefix)."""
-    concepts = ConceptMap(distance.taxonomy, unknown="ancestor", ontology=icd9cm())
-    codes = np.array([[concepts.resolve(row[a])[0] for a in ("diag_1", "diag_2")] for row in discharges()], np.int32)
-    return codes[(codes >= 0).all(axis=1)]
-
-
 def counted(codes, distance):
-    columns = tuple(Column(np.ascontiguousarray(codes[:, j])) for j in range(2))
-    return count_batch(Batch(len(codes), columns), [len(distance.taxonomy)] * 2)
+    return count_batch(as_batch(codes), [len(distance.taxonomy)] * 2)
 
 
 @pytest.fixture(scope="module")
-def counts(known, distance):
-    return counted(known, distance)
+def counts(distance):
+    return counted(real_pairs(), distance)
 
 
 @pytest.fixture(scope="module")
-def some_counts(known, distance):
+def some_counts(distance):
     """Counts of every 300th record."""
-    return counted(known[::300], distance)
+    return counted(real_pairs()[:, ::300], distance)
 
 
 @pytest.fixture(scope="module")

@@ -14,11 +14,11 @@ from functools import cache
 
 import numpy as np
 import pytest
-from support.data import discharges, icd9cm
+from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.utility import utility
@@ -32,10 +32,7 @@ BASELINES = ("naive_distortion", "probabilistic_distortion")
 @cache
 def original():
     tau = icd9cm().taxonomy()
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
-    codes = np.array([[concepts.resolve(row[a])[0] for a in ("diag_1", "diag_2")] for row in discharges()], np.int32)
-    known = codes[(codes >= 0).all(axis=1)][:SIZE]
-    return tau, Batch(SIZE, tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+    return tau, as_batch(real_pairs()[:, :SIZE])
 
 
 @cache

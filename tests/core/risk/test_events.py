@@ -6,11 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.data import discharges, icd9cm
+from support.data import icd9cm
+from support.real_codes import real_codes
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import mechanism
-from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.events import IMPROBABLE, MAX_USED_ELEMENTS
 from stream_masker.core.risk.sampling import hoeffding_bound
@@ -178,14 +179,12 @@ def test_mechanisms_with_figures_of_their_own_keep_them(name):
 def test_the_principal_diagnosis_of_real_events_with_more_diagnoses_is_guessed_more_often(shares):
     """Scheduled: the lengths between the shortest and the longest."""
     tau = icd9cm().taxonomy()
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
-    found = [[concepts.resolve(row[f"diag_{k}"])[0] for k in (1, 2, 3)] for row in discharges()]
-    codes = np.array([each for each in found if min(each) >= 0], np.int32)
-    columns = Column(codes[:, 0].copy()), Column(codes[:, 1:].ravel(), np.arange(0, 2 * len(codes) + 1, 2))
-    counts = count_batch(Batch(len(codes), columns), [len(tau)] * 2)
+    first, *others = real_codes(("diag_1", "diag_2", "diag_3"))
+    columns = Column(first.copy()), Column(np.stack(others, axis=1).ravel(), np.arange(0, 2 * first.size + 1, 2))
+    counts = count_batch(Batch(first.size, columns), [len(tau)] * 2)
     made = mechanism("semantic_noise")(dict.fromkeys(NAMES, tau), reference="root", rounding="calibrated", seed=SEED)
     made = made.with_statistics(made.compute(counts, version=1), counts)
     for n, right in shares.items():
-        events = SparseCounts(np.array([n]), np.array([len(codes)]))
+        events = SparseCounts(np.array([n]), np.array([first.size]))
         risk = made.with_statistics(made.statistics, replace(counts, lengths={1: events})).risk()
         assert risk.given_record["a"] == pytest.approx(right, abs=0.01)

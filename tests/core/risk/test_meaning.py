@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from support.data import discharges, icd9cm
+from support.data import icd9cm
 from support.documentation import DOCS, ROOT
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker import SemanticNoise, SemanticTransport
-from stream_masker.core.batch import Batch, Column
-from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.statistics import count_batch
 
@@ -60,13 +60,7 @@ def test_an_identity_finds_every_kind_and_every_sensitive_value():
 @pytest.fixture(scope="module")
 def diagnoses():
     """The principal and the secondary diagnosis of all real discharges that have both."""
-    tau = icd9cm().taxonomy()
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
-    codes = np.array(
-        [[concepts.resolve(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()], np.int32
-    )
-    known = codes[(codes >= 0).all(axis=1)]
-    return tau, Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+    return icd9cm().taxonomy(), as_batch(real_pairs())
 
 
 @pytest.mark.exhaustive

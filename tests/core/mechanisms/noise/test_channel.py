@@ -8,14 +8,15 @@ from itertools import product
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
-from support.data import discharges, icd9cm
+from support.data import icd9cm
+from support.real_codes import real_pairs
 
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, References
 from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
-from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.records import Tuples, value_law
 
 SIZE = 24
@@ -139,9 +140,7 @@ def test_weights_of_candidates_share_a_level():
 
 def test_real_discharges_have_the_risk_that_the_design_states():
     tau = icd9cm().taxonomy()
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
-    rows = [[concepts.resolve(row[name])[0] for name in ("diag_1", "diag_2")] for row in discharges()[:20_000]]
-    pairs = [tau.decode(codes) for codes in rows if min(codes) >= 0]
+    pairs = zip(*(tau.decode(codes) for codes in real_pairs()[:, :20_000]), strict=True)
     records = [{"principal": a, "secondary": b} for a, b in pairs]
     noise = SemanticNoise(
         {"principal": tau, "secondary": tau},

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.data import discharges, icd9cm
+from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.replacement.rule import NO_REFERENCE
 from stream_masker.core.statistics import compute_statistics, count_batch
@@ -339,12 +340,7 @@ def test_a_masked_record_is_the_same_on_every_machine():
 @pytest.fixture(scope="module")
 def real():
     """20,000 real discharges with both codes."""
-    tau = icd9cm().taxonomy()
-    concepts = ConceptMap(tau, unknown="ancestor", ontology=icd9cm())
-    rows = discharges()[:20_000]
-    codes = np.array([[concepts.resolve(row[a])[0] for a in ("diag_1", "diag_2")] for row in rows], np.int32)
-    known = codes[(codes >= 0).all(axis=1)]
-    return tau, Batch(len(known), tuple(Column(np.ascontiguousarray(known[:, j])) for j in range(2)))
+    return icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
 
 
 @pytest.mark.parametrize("reference", ["mean", "pair", "root"])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from support.data import icd9cm
-from support.documentation import DOCS, ROOT
+from support.documentation import DOCS
+from support.real_codes import as_batch, real_pairs, strong_sample
 
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
@@ -33,28 +33,15 @@ def tau():
 
 
 @pytest.fixture(scope="module")
-def samples():
-    sys.path.append(str(ROOT / "tests" / "benchmarks"))
-    import strong_sample
-
-    return strong_sample
-
-
-@pytest.fixture(scope="module")
-def codes(samples):
-    """The principal and the first secondary diagnosis of all real discharges that have both."""
-    return samples.real_pairs()
-
-
-@pytest.fixture(scope="module")
-def strong(samples, codes, tau):
+def strong(tau):
     """A sample of strongly related diagnoses."""
-    return samples.as_batch(samples.strong_sample(codes, tau))
+    return as_batch(strong_sample(real_pairs(), tau))
 
 
 @pytest.fixture(scope="module")
-def batch(samples, codes):
-    return samples.as_batch(codes)
+def batch():
+    """The principal and the first secondary diagnosis of all real discharges that have both."""
+    return as_batch(real_pairs())
 
 
 @pytest.fixture(scope="module")

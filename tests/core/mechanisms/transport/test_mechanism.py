@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-
-from strong_sample import as_batch, real_pairs, strong_sample
 from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs, strong_sample
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column

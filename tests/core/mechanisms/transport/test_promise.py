@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
-
-sys.path.append(str(Path(__file__).parents[3] / "benchmarks"))
-
-from strong_sample import as_batch, real_pairs
 from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column

@@ -1,15 +1,11 @@
-"""Samples of the real discharges: all pairs of principal and first secondary diagnosis, and strongly related ones."""
+"""The codes of the real discharges, read once by each process, and a sample of strongly related ones."""
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from pathlib import Path
+from functools import cache
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
 from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
@@ -27,11 +23,17 @@ def real_pairs() -> np.ndarray:
     return real_codes(("diag_1", "diag_2"))
 
 
+@cache
 def real_codes(columns: tuple[str, ...]) -> np.ndarray:
-    """(columns, n) int32: the diagnoses of the discharges that have all of these."""
+    """(columns, n) int32, read-only: the diagnoses of the discharges that have all of these.
+
+    An unknown code is the longest known one that it begins with.
+    """
     find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
     found = np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
-    return np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+    codes = np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+    codes.flags.writeable = False
+    return codes
 
 
 def strong_sample(codes: np.ndarray, tau: Taxonomy, *, seed: int = 0) -> np.ndarray:
@@ -75,4 +77,4 @@ def _chapter(code: int, tau: Taxonomy) -> int:
 
 def as_batch(codes: np.ndarray) -> Batch:
     """Return the batch of scalar columns."""
-    return Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column)) for column in codes))
+    return Batch(codes.shape[1], tuple(Column(column.copy()) for column in codes))

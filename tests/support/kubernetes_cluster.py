@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
+from kubernetes_api import now
 from support.documentation import ROOT
 
 CHART = ROOT / "deploy" / "chart"
@@ -156,3 +157,22 @@ def kwok_nodes() -> list[str]:
     """Return the names of the nodes that kwok simulates."""
     nodes = json.loads(output("kubectl", "get", "nodes", "-o", "json"))["items"]
     return [one["metadata"]["name"] for one in nodes if KWOK in one["metadata"].get("annotations", {})]
+
+
+def process_node(name: str, zone: str) -> dict[str, Any]:
+    """Return a node that only takes pods which run as processes."""
+    resources = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        "topology.kubernetes.io/zone": zone,
+        PROCESSES: "true",
+    }
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": f"{now()}Z"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels, "annotations": {PROCESSES: "true"}},
+        "spec": {"taints": [{"key": PROCESSES, "value": "true", "effect": "NoSchedule"}]},
+        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
+    }

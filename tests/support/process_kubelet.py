@@ -27,7 +27,7 @@ from typing import Any
 
 from kafka_broker import LOOPBACK, die_with_parent, free_ports
 from kubernetes_api import Api, leased, now
-from kubernetes_cluster import PROCESSES
+from kubernetes_cluster import PROCESSES, process_node
 
 TICK = 0.2
 """Seconds between two looks at the API server, and at a process."""
@@ -38,7 +38,6 @@ ENTRYPOINT = (sys.executable, "-P", "-m", "stream_masker")
 OWN_ENVIRONMENT = ("PATH", "PYTHONPATH", "HOME", "XDG_CACHE_HOME", "STREAM_MASKER_CACHE", "NUMBA_CACHE_DIR")
 """Variables of this process that take the place of the image's: where the program and its caches are."""
 
-TAINT = {"key": PROCESSES, "value": "true", "effect": "NoSchedule"}
 PLACEMENT: dict[str, Any] = {
     "nodeSelector": {PROCESSES: "true"},
     "tolerations": [{"key": PROCESSES, "operator": "Exists", "effect": "NoSchedule"}],
@@ -337,41 +336,23 @@ class Kubelet:
     def report(self, pod: Mapping[str, Any], status: dict[str, Any]) -> None:
         path = self._path("pods", pod["metadata"]["name"], "status")
         body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
-        try:
-            self.server.request("PATCH", path, body, "application/strategic-merge-patch+json")
-        except urllib.error.HTTPError as error:
-            if error.code not in {404, 409}:  # deleted, or another pod has the name
-                raise
+        self._request("PATCH", path, body, "application/strategic-merge-patch+json")
 
     def remove(self, pod: Mapping[str, Any]) -> None:
         """Tell the API server that the processes of a deleted pod have ended."""
         options = {"gracePeriodSeconds": 0, "preconditions": {"uid": pod["metadata"]["uid"]}}
+        self._request("DELETE", self._path("pods", pod["metadata"]["name"]), options)
+
+    def _request(self, *call: Any) -> None:
+        """Send a request about a pod, which may be deleted meanwhile, or another one may have its name."""
         try:
-            self.server.request("DELETE", self._path("pods", pod["metadata"]["name"]), options)
+            self.server.request(*call)
         except urllib.error.HTTPError as error:
             if error.code not in {404, 409}:
                 raise
 
     def _path(self, *parts: str) -> str:
         return "/".join(("/api/v1/namespaces", self.namespace, *parts))
-
-
-def _node(name: str, zone: str) -> dict[str, Any]:
-    resources = {"cpu": "16", "memory": "64Gi", "ephemeral-storage": "100Gi", "pods": "110"}
-    labels = {
-        "kubernetes.io/hostname": name,
-        "kubernetes.io/os": "linux",
-        "topology.kubernetes.io/zone": zone,
-        PROCESSES: "true",
-    }
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "lastHeartbeatTime": f"{now()}Z"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": {"name": name, "labels": labels, "annotations": {PROCESSES: "true"}},
-        "spec": {"taints": [TAINT]},
-        "status": {"capacity": resources, "allocatable": resources, "conditions": [ready]},
-    }
 
 
 @contextmanager
@@ -389,7 +370,7 @@ def process_nodes(server: Api, namespace: str, folder: Path, count: int) -> Iter
     with leased(server, names):
         try:
             for number, name in enumerate(names):
-                server.request("POST", NODES, _node(name, f"zone-{number}"))
+                server.request("POST", NODES, process_node(name, f"zone-{number}"))
             thread.start()
             yield kubelet
             assert thread.is_alive(), "the kubelet has ended"

@@ -1,12 +1,8 @@
-"""Semantic transport compared with semantic noise: what statistics survive, what an attacker learns, and the cost.
+"""The cost of semantic transport, compared with that of semantic noise.
 
-``python tests/benchmarks/bench_transport.py [--quick] [--only-speed] [--trees]``. Needs the data files of
-``tests/support/data.py``.
+``python tests/benchmarks/bench_transport.py [--quick] [--trees]``. What statistics survive, and what an
+attacker learns, shows ``bench_frontier.py``.
 
-* Utility and disclosure on the real discharges and on the strong sample, at each α and at the RMSE that it gives.
-  Semantic noise (reference ``pair``) has the α for which its RMSE is that of transport, found by bisection. ``V own``:
-  the chance that the best guess of the principal code from its own mask is right, exact for transport, estimated from
-  repeated masking for noise. ``V``: the same from the whole masked record.
 * Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
   secondary codes are arrays, cold and warm, in seconds of one core; and of 100,000 records with three scalar
   attributes, synthetic ones with 2,000 values each and the real discharges, for an α, a vulnerability and an ε
@@ -30,20 +26,18 @@ from pathlib import Path
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from bench_disclosure import added, repeated
 from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
 from measuring import SNOMED_CONCEPTS, once, table
 from support.data import icd9cm
-from support.real_codes import as_batch, real_codes, real_pairs, strong_sample
+from support.real_codes import as_batch, real_codes
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
-from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.random.keys import FieldKeys
+from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts
 
-ALPHAS = (0.1, 0.3, 0.5, 1.0)
 TREE_TARGETS = ({"alpha": 0.3}, {"vulnerability": 0.5}, {"epsilon": 12.0})
 SEED = b"a seed of sixteen bytes"
 FIRST = 12
@@ -57,20 +51,16 @@ MASKING_HEAD = [
     "first 12 batches",
     "steady",
 ]
-HEAD = ["mechanism", "α", "Δ sdCor", "sd(sMean*, sMean)", "sVar* ÷ sVar", "RMSE", "target", "V own", "V", "V of record"]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few repeats and batches, and a smaller synthetic release")
-    parser.add_argument("--only-speed", action="store_true", help="only recalibration and masking")
+    parser.add_argument("--quick", action="store_true", help="few batches and a smaller synthetic release")
     parser.add_argument("--trees", action="store_true", help="only recalibration of three attributes")
     given = parser.parse_args()
     if given.trees:
         print_trees()
         return
-    if not given.only_speed:
-        print_utility(5 if given.quick else 50)
     icd10 = Ontology.load("icd10cm").taxonomy()
     table("recalibration, 100,000 records", ["attributes", "cold, s", "warm, s"], recalibration_rows(icd10))
     batches = 12 if given.quick else 40
@@ -81,87 +71,12 @@ def main() -> None:
         table(f"masking, {len(graph):,} concepts, a graph", MASKING_HEAD, masking_rows(graph, batches))
 
 
-def print_utility(repeats: int) -> None:
-    """Print the tables on the real discharges."""
-    tau, codes = icd9cm().taxonomy(), real_pairs()
-    for title, sample in (("strong sample", strong_sample(codes, tau)), ("all discharges", codes)):
-        table(title, HEAD, utility_rows(tau, as_batch(sample), repeats))
-
-
-def calibrated(made: WindowedMechanism, batch: Batch) -> WindowedMechanism:
-    """Put the statistics of a batch in force."""
-    sizes = [len(d.taxonomy) for d in made.distances]
-    made.restore(made.snapshot_of(made.compute(count_batch(batch, sizes), version=1)))
-    return made
-
-
 def transport(tau: Taxonomy, alpha: float) -> SemanticTransport:
     return SemanticTransport(dict.fromkeys(NAMES, tau), target={"alpha": alpha}, seed=SEED)
 
 
 def noise(tau: Taxonomy, alpha: float, rounding: str = "calibrated") -> SemanticNoise:
     return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", rounding=rounding, seed=SEED)
-
-
-def utility_rows(tau: Taxonomy, batch: Batch, repeats: int) -> Iterator[list[object]]:
-    for alpha in ALPHAS:
-        made = calibrated(transport(tau, alpha), batch)
-        figures = made.disclosure()
-        yield [
-            "transport",
-            alpha,
-            *utility(made, batch, repeats),
-            figures.vulnerability["principal"],
-            figures.given_record["principal"],
-            figures.vulnerability_of_record,
-        ]
-        level, other = matched(tau, batch, figures.rmse["principal"])
-        yield ["noise, pair", level, *utility(other, batch, repeats), own_vulnerability(other, batch, repeats), "", ""]
-
-
-def matched(tau: Taxonomy, batch: Batch, rmse: float) -> tuple[float, SemanticNoise]:
-    """Return semantic noise whose principal RMSE is the given one, and its α."""
-    low, high = 0.001, 10.0
-    for _ in range(14):
-        level = float(np.sqrt(low * high))
-        made = calibrated(noise(tau, level), batch)
-        found = made.mask_batch(batch, keys_of(0, batch)).distortions[0]
-        low, high = (level, high) if (found.squared_distance / found.values) ** 0.5 < rmse else (low, level)
-    return level, made
-
-
-def keys_of(number: int, batch: Batch) -> PositionKeys:
-    return PositionKeys(b"secret %d of sixteen bytes" % number, "transport", 0, np.arange(batch.size, dtype=np.int64))
-
-
-def utility(made: WindowedMechanism, batch: Batch, repeats: int) -> tuple[float, ...]:
-    """ΔsdCor, sd(sMean*, sMean), sVar* ÷ sVar, RMSE and its target of the principal code, of all repeats together."""
-    total, squares, values, wanted = None, 0.0, 0, 0.0
-    sizes = [len(d.taxonomy) for d in made.distances]
-    correlations = []
-    before = made.statistics
-    for number in range(repeats):
-        masked = made.mask_batch(batch, keys_of(number, batch))
-        found = masked.distortions[0]
-        squares, values = squares + found.squared_distance, values + found.values
-        wanted += found.squared_noise
-        counts = count_batch(Batch(batch.size, masked.columns), sizes)
-        total = compute_statistics(counts, NAMES, made.distances, version=1)
-        correlations.append(total.correlation[0, 1])
-    moved = made.distances[0](before.mean["principal"], total.mean["principal"])
-    shift = float(np.mean(correlations)) - float(before.correlation[0, 1])
-    ratio = total.variance["principal"] / before.variance["principal"]
-    return shift, moved, ratio, (squares / values) ** 0.5, (wanted / values) ** 0.5
-
-
-def own_vulnerability(made: SemanticNoise, batch: Batch, repeats: int) -> float:
-    """V(A | A*) of the principal code, from repeated masking."""
-    original, size = batch.columns[0].codes, len(made.distances[0].taxonomy)
-    joint, counts = np.zeros(0, np.int64), np.zeros(0, np.int64)
-    for masked in repeated(made, batch, repeats):
-        joint, counts = added(joint, counts, masked.astype(np.int64) * size + original)
-    best = np.maximum.reduceat(counts, np.flatnonzero(np.diff(joint // size, prepend=-1)))
-    return float(best.sum() / counts.sum())
 
 
 def recalibration_rows(tau: Taxonomy) -> Iterator[list[object]]:

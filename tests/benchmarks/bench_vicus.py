@@ -19,8 +19,8 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from bench_disclosure import pairs
 from support.data import icd9cm
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
@@ -50,7 +50,7 @@ def main() -> None:
 def discharges() -> DataSet:
     """The real discharges with a principal and a secondary diagnosis."""
     tau = icd9cm().taxonomy()
-    return DataSet((pairs(),), {"principal": tau, "secondary": tau}, b"sixteen bytes or more")
+    return DataSet((as_batch(real_pairs()),), {"principal": tau, "secondary": tau}, b"sixteen bytes or more")
 
 
 def rows(data: DataSet, setting: Mapping[str, float]) -> Iterator[tuple[str, ...]]:

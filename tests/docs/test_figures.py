@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-import sys
 
-import pytest
-from support.documentation import DOCS, ROOT
+from support.data import icd9cm
+from support.documentation import DOCS
 from support.documented import (
     BLOCK_RECORDS,
     CALIBRATOR_STALE_SECONDS,
@@ -35,6 +34,7 @@ from support.documented import (
     max_masked_bytes,
     utility_of,
 )
+from support.real_codes import as_batch, real_pairs
 
 WORDS = {3: "three", 10: "ten"}
 SMALLEST = {
@@ -101,30 +101,9 @@ def test_the_distance_of_the_example():
     assert f"{1 - 12 / 14:.6f}" in text
 
 
-@pytest.fixture(scope="module")
-def disclosure():
-    sys.path.append(str(ROOT / "tests" / "benchmarks"))
-    import bench_disclosure
-
-    return bench_disclosure
-
-
-@pytest.fixture(scope="module")
-def discharges(disclosure):
-    return disclosure.pairs()
-
-
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
-def test_what_an_attacker_learns(disclosure, discharges, rounding):
-    measured = disclosure.disclosure(discharges, rounding=rounding, alpha=0.3, repeats=disclosure.REPEATS)
-    row = re.search(rf"\| `{rounding}` \| 0.3 \| (.+?) \| (.+?) \| (.+?) \|", page("security.md"))
-    assert [f"{figure:.2f}" for figure in measured] == list(row.groups())
-
-
-def test_how_far_the_rule_of_the_papers_exceeds_its_target(disclosure, discharges):
-    tau = disclosure.icd9cm().taxonomy()
-    data = DataSet((discharges,), {"a": tau, "b": tau}, bytes(16))
+def test_how_far_the_rule_of_the_papers_exceeds_its_target():
+    tau = icd9cm().taxonomy()
+    data = DataSet((as_batch(real_pairs()),), {"a": tau, "b": tau}, bytes(16))
     chosen = [one for one in candidates(["semantic_noise"], [0.1]) if one.options["rounding"] == "ceil"]
     made = [one.build(data) for one in chosen if one.options["correlated"]]
     each = [a for noise in made for a in utility_of(noise, data, data.mask(noise)).attributes.values()]

@@ -136,6 +136,14 @@ def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alph
     assert shown("| α | RMSE | unchanged, at least", str(alpha)) == as_shown(figures)
 
 
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
+def test_what_an_attacker_learns(tau, counts, rounding, alpha):
+    found = Disclosure(noise(tau, counts, alpha, rounding=rounding), counts)
+    cells = shown("| `rounding` | α | RMSE | unchanged | best guess right |", f"`{rounding}`", str(alpha))
+    assert cells == as_shown((found.rmse, found.unchanged, found.right))
+
+
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
 @pytest.mark.parametrize("candidates", ["all", "leaves", "observed"])
 def test_the_figures_of_the_candidates(tau, counts, candidates, rounding):

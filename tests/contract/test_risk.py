@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pytest
 from support.chi_squares import assert_drawn_from
 
 from stream_masker.core.mechanisms import MECHANISMS, mechanism
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk import groups
 from stream_masker.core.risk.groups import group_count
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import hoeffding_bound
@@ -40,6 +43,14 @@ def window(tau) -> list[dict[str, str | None]]:
     for k in range(0, RECORDS, 20):
         records[k]["b"] = None
     return records
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fewer_groups() -> Iterator[None]:
+    """Figures of groups are estimated from 500 random groups instead of 2,000; the bounds follow."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(groups, "MAX_GROUPS", 500)
+        yield
 
 
 @pytest.fixture(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import simple_icd_10_cm as icd10cm
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -66,6 +65,8 @@ LEAVES = [(name, options) for name, options in OPTIONS if options.get("candidate
 @pytest.mark.parametrize(("name", "options"), LEAVES, ids=str)
 def test_leaves_of_icd10cm_are_billable_codes(name, options):
     """Of any values, categories and blocks included, and of records whose values are all equal."""
+    import simple_icd_10_cm as icd10cm
+
     tau = Ontology.load("icd10cm").taxonomy()
     mechanism = MECHANISMS[name]({"a": tau, "b": tau}, seed=SEED, **options)
     codes = np.random.default_rng(3).integers(0, len(tau), (2_000, 2))

@@ -16,7 +16,7 @@ from support.documentation import ROOT
 USER, MOUNTED_GROUP = 1_000_680_000, 1_000_680_000
 PROGRAM = (sys.executable, "-P", "-m", "stream_masker")
 CONFIGURATION = """\
-ontologies: {icd: {source: icd10cm}}
+ontologies: {icd: {values: [I10, E11.9]}}
 attributes: {principal: {path: code, ontology: icd}}
 fields: {keep: [age], pseudonymize: [patient], unlisted: drop}
 noise_key: patient

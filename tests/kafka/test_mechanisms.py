@@ -90,6 +90,7 @@ KINDS = ("semantic_noise", "semantic_transport", "pram", "microaggregation")
 """The default and its substitute, a mechanism whose numbers stay, and one of groups."""
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=() if name in KINDS else pytest.mark.scheduled) for name in MECHANISMS]
 )

@@ -13,6 +13,7 @@ from stream_masker.service.runtime import warmup
 from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up, warm_up_once
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "mechanism", [*({"name": name} for name in MECHANISMS), {"name": "microaggregation", "k": 100}]

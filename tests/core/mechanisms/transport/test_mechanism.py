@@ -18,7 +18,6 @@ from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import ParameterError, StatisticsError
 
 SEED = b"a seed of many bytes"
-ALPHAS = (0.1, 0.3, 0.5, 1.0)
 
 
 @pytest.fixture(scope="module")
@@ -77,14 +76,20 @@ def check_bars(made, batch, repeats):
         assert rmse(found, j) == pytest.approx(np.sqrt(made._prepared.noise[j]), abs=0.005)
 
 
-@pytest.mark.parametrize("alpha", ALPHAS)
+def at_each_alpha(*cases):
+    """Parametrize by cases that begin with an alpha; 0.1 and 1 run always, those between them in the scheduled run."""
+    between = pytest.mark.scheduled
+    return [pytest.param(*case, marks=() if case[0] in (0.1, 1.0) else between) for case in cases]
+
+
+@pytest.mark.parametrize("alpha", at_each_alpha((0.1,), (0.3,), (0.5,), (1.0,)))
 def test_the_bars_on_the_strong_sample(alpha):
     tau = icd9cm().taxonomy()
     batch = as_batch(strong_sample(real_pairs(), tau))
     check_bars(calibrated(tau, batch, target={"alpha": alpha}), batch, 20)
 
 
-@pytest.mark.parametrize(("alpha", "greatest"), [(0.1, 0.79), (0.3, 0.62), (0.5, 0.54), (1.0, 0.40)])
+@pytest.mark.parametrize(("alpha", "greatest"), at_each_alpha((0.1, 0.79), (0.3, 0.62), (0.5, 0.54), (1.0, 0.40)))
 def test_the_bars_on_all_discharges(alpha, greatest):
     tau = icd9cm().taxonomy()
     batch = as_batch(real_pairs())
@@ -161,9 +166,12 @@ def test_no_rare_tuple_is_written_and_the_statistics_stay_nearer_than_without_th
         assert not shares(Batch(batch.size, result.columns), len(tau))[counts < 5].any()
 
 
-@pytest.mark.parametrize("least", [2, 3, 5])
+@pytest.mark.parametrize("least", [*(pytest.param(least, marks=pytest.mark.scheduled) for least in (2, 3)), 5])
 def test_rare_pairs_move_to_near_ones_so_that_the_correlation_stays(least):
-    """A tenth of the real pairs is rarer than 2. Without them, the correlation is 0.010 higher."""
+    """A tenth of the real pairs is rarer than 2. Without them, the correlation is 0.010 higher.
+
+    Scheduled: pairs that need fewer records, of which more stay, so that it takes longer.
+    """
     tau, batch = icd9cm().taxonomy(), as_batch(real_pairs())
     counts = np.round(shares(batch, len(tau)) * batch.size)
     made = calibrated(tau, batch, least=least)

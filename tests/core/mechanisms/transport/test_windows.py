@@ -30,7 +30,6 @@ def different(values):
     return len(set(values)) > 1
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(CODES, CODES, st.integers(1, 200)), min_size=2, max_size=6), ALPHAS)
 @example([("c3", "c5", 50), ("c4", "c5", 50), ("c9", "c6", 50)], 0.3)
 @example([("c3", "c3", 999), ("c4", "c4", 1)], 0.3)
@@ -54,7 +53,6 @@ def test_every_window_of_pairs_allows_every_noise_level(tuples, alpha):
 @example([("c3", "c3", 50), ("c4", "c4", 50), ("c9", "c9", 50)])
 @example([("c3", "c5", 50), ("c4", "c5", 50), ("c9", "c6", 50)])
 @example([("c3", "c3", 999), ("c4", "c4", 1)])
-@settings(max_examples=40, deadline=None)
 def test_every_window_of_pairs_allows_the_promise(tuples):
     """A value that is more frequent than one half stays so, but for the relative room of its limit."""
     records = [{"a": a, "b": b} for a, b, count in tuples for _ in range(count)]

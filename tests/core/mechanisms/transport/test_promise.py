@@ -45,7 +45,7 @@ def masked(made, batch, secret):
 def events(tau, most):
     """Real pairs in which each principal diagnosis has the secondary ones of 1 to ``most`` patients who share it."""
     rng = np.random.default_rng(6)
-    first, second = real_pairs()
+    first, second = real_pairs()[:, :40_000]
     order = np.lexsort((rng.random(first.size), first))
     first, second = first[order], second[order]
     lengths = rng.integers(1, most + 1, first.size)
@@ -138,7 +138,7 @@ def test_a_sensitive_group_is_hidden_at_its_limit(tau):
 
 
 def test_an_alpha_that_is_too_small_for_the_promise_is_the_least_distance(tau):
-    batch = Batch(101_388, (Column(real_pairs()[0].astype(np.int32)),))
+    batch = Batch(10_000, (Column(real_pairs()[0, :10_000].copy()),))
     made, _ = calibrated(tau, batch, target={"alpha": 0.3, "certainty": CERTAINTY})
     figures = made.disclosure()
     assert figures.certainty["x0"] <= CERTAINTY

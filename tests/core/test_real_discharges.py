@@ -103,6 +103,7 @@ def test_large_groups_protect_less(name, parameters, small, large, counts, dista
         assert found.vulnerability["diag_1"] == pytest.approx(expected, abs=0.01)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("records", [50, pytest.param(1_000, marks=pytest.mark.scheduled)])
 @pytest.mark.parametrize(
     ("name", "parameters", "small", "large"),

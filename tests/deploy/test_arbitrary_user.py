@@ -35,7 +35,7 @@ def run_as_arbitrary_user(folder: Path, *arguments: str) -> subprocess.Completed
     return subprocess.run(
         ["setpriv", *groups, *readable, *PROGRAM, *arguments],
         cwd=folder,
-        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT)},
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": os.environ["NUMBA_CACHE_DIR"]},
         capture_output=True,
         text=True,
         timeout=300,

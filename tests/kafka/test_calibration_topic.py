@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from calibrating import calibrating
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_records import QUIET
+from processes import Processes
 from sealed_topics import statistics_opener
 from workers import Setting, running, setting, wait
 
@@ -54,9 +54,10 @@ def last_block(here: Setting) -> int:
     return -1 if blocks is None else blocks.last
 
 
-def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: Setting) -> None:
-    """It took them for blocks that it had merged, and published nothing until their offsets passed the former ones."""
-    with running(here.configuration()) as worker, calibrating(here.configuration()):
+def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: Setting, tmp_path: Path) -> None:
+    """It called itself a standby for five minutes, and then took them for blocks that it had merged."""
+    with running(here.configuration()) as worker, Processes(tmp_path) as processes:
+        processes.start("calibrator", "calibrator", "--config", str(here.path))
         for number in range(5):
             here.produce(range(number * RECORDS, (number + 1) * RECORDS))
             worker.reaches((number + 1) * RECORDS)
@@ -65,4 +66,4 @@ def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: S
         recreate_calibration(here)
         here.produce(range(5 * RECORDS, 7 * RECORDS))
         worker.reaches(7 * RECORDS)
-        wait(lambda: 0 <= last_block(here) < before, "statistics of the new topic", 60)
+        wait(lambda: 0 <= last_block(here) < before, "statistics of the new topic", 90)

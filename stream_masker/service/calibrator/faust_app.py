@@ -25,6 +25,7 @@ from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.credentials import faust_credentials
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.names import calibrator_group
+from stream_masker.service.kafka.topic_identity import refresh_seconds
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
 
 TICK_SECONDS = 1.0
@@ -171,6 +172,7 @@ def build_app(configuration: Configuration, listener: BlockListener) -> faust.Ap
         broker_rebalance_timeout=REBALANCE_SECONDS,
         broker_session_timeout=SESSION_SECONDS,
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=round(1000 * refresh_seconds(configuration.kafka.properties)),
         TableManager=EmptyTableManager,
         store="memory://",
         stream_buffer_maxsize=STREAM_BUFFER_BLOCKS,

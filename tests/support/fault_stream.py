@@ -57,8 +57,9 @@ def rounds(short: int, long: int) -> range:
 class Load:
     """Publishes numbered records on a thread: mostly events, some with an unknown code, some tombstones."""
 
-    def __init__(self, bootstrap: str, topic: str) -> None:
+    def __init__(self, bootstrap: str, topic: str, rate: float) -> None:
         self.topic = topic
+        self.rate = rate
         self.sent = 0
         self.kinds: dict[int, str] = {}
         self.errors: list[KafkaError] = []
@@ -108,11 +109,11 @@ class Load:
                 self._go.wait()
                 due = time.monotonic()
             more, self._more = self._more, 0
-            for _ in range(max(1, int(RATE / 50)) + more):
+            for _ in range(max(1, int(self.rate / 50)) + more):
                 self._send(self.sent)
                 self.sent += 1
             self._producer.poll(0)
-            due += max(1, int(RATE / 50)) / RATE
+            due += max(1, int(self.rate / 50)) / self.rate
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _send(self, number: int) -> None:
@@ -288,6 +289,12 @@ class Stream:
             self.pause(0.5)
             self.audit.run(records)
 
+    def recover(self) -> None:
+        """Start all brokers, wait for both workers' shares and for the outcome of every record, and audit them all."""
+        self.cluster.heal()
+        self.wait_for_shares("one", "two")
+        self.settle()
+
     def tails(self) -> str:
         """Return the state of the stream and the ends of the logs of its processes."""
         seen = self.checker.seen
@@ -316,11 +323,11 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
 
 @contextmanager
 def running_stream(
-    cluster: Cluster, folder: Path, *, program: tuple[str, ...] = PROGRAM, **calibration: Any
+    cluster: Cluster, folder: Path, *, program: tuple[str, ...] = PROGRAM, rate: float = RATE, **calibration: Any
 ) -> Iterator[Stream]:
     """Run a stream with two workers and a calibrator, of the release ``program``; at the end their logs must be clean.
 
-    ``calibration``: further settings of this section.
+    ``rate``: records published per second. ``calibration``: further settings of this section.
 
     The kernels are compiled before the start, so that workers are not killed while they compile.
     """
@@ -333,7 +340,7 @@ def running_stream(
         fleet = Fleet(here, stack.enter_context(Processes(folder, program)))
         fleet.processes.run("prepare", "--config", str(here.path))
         checker = stack.enter_context(Checker(configuration, PARTITIONS))
-        load = stack.enter_context(Load(here.bootstrap, here.topics["input"]))
+        load = stack.enter_context(Load(here.bootstrap, here.topics["input"], rate))
         stream = Stream(cluster, here, fleet, load, checker)
         fleet.start("calibrator", "calibrator")
         fleet.worker("one", worker={"static_member": True})

@@ -1,0 +1,89 @@
+"""Environments of the peers, and the tables that the commands write into the documentation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
+INSIDE = Path(__file__).parent / "inside"
+START = "<!-- measured: {} -->\n"
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Another program. ``script``: in the folder ``inside``. ``pins``: requirements with versions, its own first."""
+
+    name: str
+    script: str
+    pins: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The name and version of the program."""
+        package, version = self.pins[0].split("==")
+        return f"{package.partition('[')[0]} {version}"
+
+    @property
+    def python(self) -> Path:
+        """The interpreter of the environment, which is created if it does not exist."""
+        digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
+        folder = cache_folder() / f"{self.name}-{digest}"
+        if not (folder / "complete").exists():
+            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
+            pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+            subprocess.run([*pip, *self.pins], check=True)
+            (folder / "complete").touch()
+        return folder / "bin" / "python"
+
+    def run(self, folder: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Run the script in a folder of files, at low priority and with one thread.
+
+        Returns what it prints last as JSON, and ``seconds``, the time from its start to its end.
+        """
+        command = ["nice", "-n", "5", str(self.python), str(INSIDE / self.script), json.dumps(parameters)]
+        start = time.perf_counter()
+        done = subprocess.run(
+            command, cwd=folder, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True, check=True
+        )
+        told = done.stdout.strip().splitlines()
+        return {"seconds": time.perf_counter() - start} | (json.loads(told[-1]) if told else {})
+
+
+def cache_folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker-peers"
+
+
+def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return a Markdown table."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
+
+
+def write_rows(name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Write rows into the table of a name in the page, in place of those of the same first cell; others stay."""
+    page = PAGE.read_text()
+    old = tables(page)[name]
+    kept = {row[0]: row for row in cells(old)} | {row[0]: row for row in rows}
+    mark = START.format(name)
+    PAGE.write_text(page.replace(mark + old, mark + markdown(head, kept.values())))
+
+
+def cells(table: str) -> list[list[str]]:
+    """Return the cells of a Markdown table, without its head."""
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
+
+
+def tables(page: str) -> dict[str, str]:
+    """Return the measured tables of a page by name."""
+    return dict(re.findall(START.format(r"(\S+)") + "(.*?)<!-- end of measured -->\n", page, re.DOTALL))

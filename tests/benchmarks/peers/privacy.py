@@ -1,0 +1,298 @@
+"""Privacy: this project's default beside other methods, on the same real discharges.
+
+``python tests/benchmarks/peers/privacy.py [--only NAME] [--write]`` creates the environments, masks with each method,
+measures, and prints the tables or writes them into ``docs/comparison.md``. Takes ten minutes on one core.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+sys.path[:0] = [str(Path(__file__).parents[1])]
+
+from strong_sample import as_batch
+
+from peers.harness import Peer, markdown, write_rows
+from peers.measures import (
+    ATTRIBUTES,
+    Records,
+    association,
+    at_level,
+    disclosure,
+    icd9cm,
+    least_group,
+    linked,
+    real_records,
+    rmse,
+    uniques_kept,
+    utility,
+)
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import SemanticTransport
+from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.statistics import count_batch
+
+TABLES = 5
+"""How often a method masks the records: one table is attacked, and the attacker learns from the others."""
+
+UTILITY = (
+    "RMSE",
+    "ΔsdCor",
+    "ΔV",
+    "TV of one",
+    "TV of two",
+    "TV of chapter × readmission",
+    "AUC of readmission",
+    "AUC of stay",
+    "chapter right",
+)
+RISK = ("right: code", "right: block", "right: chapter", "linked", "uniques kept", "k", "ε")
+TABLES_OF_PAGE = {"utility": UTILITY, "risk": RISK}
+FORMATS = {"ΔsdCor": "+.3f", "ΔV": "+.3f", "k": "d", "ε": ".1f"}
+LEVELS = ("code", "block", "chapter")
+
+Figures = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Method:
+    """A peer and its settings. ``kind``: what its tables are. ``label``: its row."""
+
+    peer: Peer
+    label: str
+    kind: str
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+PEERS = (
+    Method(
+        Peer("opendp", "opendp_response.py", ("opendp==0.16.0",)),
+        "randomised response, at the same chance of the attacker",
+        "masked",
+        {"tables": TABLES, "epsilon": "uniform"},
+    ),
+    Method(
+        Peer("diffprivlib", "diffprivlib_exponential.py", ("diffprivlib==0.6.6", "scikit-learn==1.6.1")),
+        "exponential mechanism by semantic distance, at the same chance of the attacker",
+        "masked",
+        {"tables": TABLES, "epsilon": "distances"},
+    ),
+    Method(
+        Peer("anjana", "anjana_groups.py", ("anjana==1.2.3",)),
+        "k-anonymity, k = 5, at most 5 % of the records left out",
+        "masked once",
+        {"k": 5, "suppressed": 5, "root": "ICD9CM"},
+    ),
+    Method(
+        Peer("presidio", "presidio_hash.py", ("presidio-anonymizer==2.2.366",)),
+        "SHA-256 with one secret salt",
+        "hashed",
+    ),
+    Method(
+        Peer("mst", "dpmm_mst.py", ("dpmm==0.1.9",)),
+        "MST, a synthetic table",
+        "synthetic",
+        {"epsilon": 1.0, "delta": 1e-9, "iterations": 1_000},
+    ),
+    Method(
+        Peer("copula", "gaussian_copula.py", ("copulas==0.14.1", "numpy==1.26.4", "pandas==2.2.3")),
+        "Gaussian copula, a synthetic table",
+        "synthetic",
+    ),
+)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--only", choices=[method.peer.name for method in PEERS], help="measure, or write, only one of the peers"
+    )
+    parser.add_argument("--write", action="store_true", help="write the tables into the documentation")
+    given = parser.parse_args()
+    chosen = [method for method in PEERS if given.only in (None, method.peer.name)]
+    rows = list(measured(chosen))
+    for name, head in TABLES_OF_PAGE.items():
+        lines = page_rows(head, rows)
+        write_rows(name, ("", *head), lines) if given.write else print(markdown(("", *head), lines))
+
+
+def page_rows(head: Sequence[str], rows: Sequence[tuple[str, Figures]]) -> list[list[str]]:
+    """The rows of a table of the page."""
+    return [[label, *(cell(figures[name], name) for name in head)] for label, figures in rows if head[0] in figures]
+
+
+def cell(value: float | str, name: str) -> str:
+    return value if isinstance(value, str) else format(value, FORMATS.get(name, ".3f"))
+
+
+def measured(methods: Sequence[Method]) -> Iterator[tuple[str, Figures]]:
+    """The rows: the original records, this project, and the peers."""
+    original = real_records()
+    yield shown("original records", {"RMSE": 0.0} | utility(original, original))
+    ours = default_figures(original)
+    yield shown("stream-masker", ours)
+    for method in methods:
+        yield shown(f"{method.peer.title}: {method.label}", peer_figures(original, method, ours["right: code"]))
+
+
+def shown(label: str, figures: Figures) -> tuple[str, Figures]:
+    print(
+        label,
+        {name: value if isinstance(value, str) else round(value, 4) for name, value in figures.items()},
+        file=sys.stderr,
+        flush=True,
+    )
+    return label, figures
+
+
+def default_figures(original: Records) -> Figures:
+    """The figures of the default: semantic transport, α = 1, certainty 0.5."""
+    mechanism = SemanticTransport(dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy()), seed=b"a seed of sixteen bytes")
+    batch = as_batch(original.codes)
+    sizes = [len(d.taxonomy) for d in mechanism.distances]
+    mechanism.restore(mechanism.snapshot_of(mechanism.compute(count_batch(batch, sizes), version=1)))
+    tables = []
+    for number in range(TABLES):
+        keys = PositionKeys(b"secret %d of sixteen bytes" % number, "peers", 0, np.arange(batch.size, dtype=np.int64))
+        tables.append(original.with_codes(np.array([c.codes for c in mechanism.mask_batch(batch, keys).columns])))
+    return table_figures(original, tables) | {"ε": mechanism.disclosure().epsilon_of_record}
+
+
+def table_figures(original: Records, tables: Sequence[Records]) -> Figures:
+    """The figures of masked tables whose records are the original ones in their order."""
+    masked, trials = tables[0], [table.codes[0] for table in tables[1:] or tables]
+    found = {"RMSE": rmse(original, masked)} | utility(original, masked) | disclosure(original, masked, trials)
+    return found | group_figures(original, masked)
+
+
+def group_figures(original: Records, masked: Records) -> Figures:
+    return {"uniques kept": uniques_kept(original, masked), "k": least_group(masked), "ε": "none"}
+
+
+def peer_figures(original: Records, method: Method, target: float) -> Figures:
+    """Run a peer and measure its tables. ``target``: the chance of the attacker for which ε is chosen."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        write_records(original, folder)
+        settings = method.settings | settled(original, method, target)
+        told = method.peer.run(folder, settings)
+        print(method.peer.name, settings, told, file=sys.stderr, flush=True)
+        files = sorted(folder.glob("masked-*.csv"))
+        figures = FIGURES[method.kind](original, files)
+    if "epsilon" in told:
+        figures["ε"] = f"{told['epsilon']:.1f}" + (", of the table" if method.kind == "synthetic" else "")
+    return figures
+
+
+def settled(original: Records, method: Method, target: float) -> dict[str, float]:
+    """The ε of a mechanism of single values, for which the attacker is right as often as given."""
+    if method.kind != "masked":
+        return {}
+    values, counts = np.unique(original.codes[0], return_counts=True)
+    far = WuPalmer(icd9cm().taxonomy()).matrix(values) / 2
+    if method.settings["epsilon"] == "uniform":
+        far = (far > 0).astype(float)
+    low, high = 0.01, 100.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        channel = np.exp(-middle * far)
+        joint = (counts / counts.sum())[:, None] * channel / channel.sum(axis=1, keepdims=True)
+        low, high = (middle, high) if joint.max(axis=0).sum() < target else (low, middle)
+    return {"epsilon": middle}
+
+
+def write_records(original: Records, folder: Path) -> None:
+    """Write what the scripts read: the records, the distances of their codes, and the ancestors of these."""
+    tau = icd9cm().taxonomy()
+    with (folder / "records.csv").open("w", newline="") as out:
+        writer = csv.writer(out)
+        writer.writerow((*ATTRIBUTES, "readmitted", "stay"))
+        writer.writerows(
+            zip(*(tau.decode(c.tolist()) for c in original.codes), original.readmitted, original.stay, strict=True)
+        )
+    ancestors = {}
+    for name, codes in zip(ATTRIBUTES, original.codes, strict=True):
+        values = np.array(sorted(np.unique(codes).tolist(), key=lambda code: tau.ids[code]), np.int32)
+        np.save(folder / f"distances-{name}.npy", WuPalmer(tau).matrix(values))
+        ancestors |= {tau.ids[code]: generalised(code) for code in values.tolist()}
+    (folder / "hierarchies.json").write_text(json.dumps(ancestors))
+
+
+def generalised(code: int) -> list[str]:
+    """The ids of the category, block, chapter and root of a code; of itself where it is above."""
+    tau = icd9cm().taxonomy()
+    found = [at(depth)[code] for depth in (4, 3, 2, 1)]
+    return [tau.ids[code if position < 0 else position] for position in found]
+
+
+@cache
+def at(depth: int) -> np.ndarray:
+    return at_level(np.arange(len(icd9cm().taxonomy())), depth)
+
+
+def masked_tables(original: Records, files: Sequence[Path]) -> Figures:
+    return table_figures(original, [read_records(file) for file in files])
+
+
+def synthetic_table(original: Records, files: Sequence[Path]) -> Figures:
+    masked = read_records(files[0])
+    prior = {f"right: {level}": "no record" for level in LEVELS}
+    return {"RMSE": "–"} | utility(original, masked) | prior | {"linked": "no record"} | group_figures(original, masked)
+
+
+def hashed_table(original: Records, files: Sequence[Path]) -> Figures:
+    """The attacker gives the n-th most frequent hash the n-th most frequent code, of a law that everybody may know."""
+    texts = read_texts(files[0])
+    masked = original.with_codes(
+        np.array([matched(c, texts[name]) for name, c in zip(ATTRIBUTES, original.codes, strict=True)])
+    )
+    figures: Figures = dict.fromkeys(UTILITY, "–") | {"ΔV": association(masked.codes) - association(original.codes)}
+    for level, depth in zip(LEVELS, (0, 3, 2), strict=True):
+        right = at_level(masked.codes[0], depth) == at_level(original.codes[0], depth)
+        figures[f"right: {level}"] = float(right.mean())
+    figures |= {"linked": linked(original, masked)} | group_figures(original, masked)
+    return figures | {"uniques kept": 1.0}
+
+
+def matched(codes: np.ndarray, texts: Sequence[str]) -> np.ndarray:
+    """The codes that an attacker takes the texts for."""
+    values, counts = np.unique(codes, return_counts=True)
+    _, which, seen = np.unique(texts, return_inverse=True, return_counts=True)
+    decoded = np.empty(values.size, np.int32)
+    decoded[np.argsort(-seen, kind="stable")] = values[np.argsort(-counts, kind="stable")]
+    return decoded[which]
+
+
+def read_texts(file: Path) -> dict[str, list[str]]:
+    with file.open(newline="") as lines:
+        rows = list(csv.reader(lines))
+    return dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
+
+
+def read_records(file: Path) -> Records:
+    texts, tau = read_texts(file), icd9cm().taxonomy()
+    codes = np.array([tau.encode(texts[name]) for name in ATTRIBUTES], np.int32)
+    return Records(codes, *(np.array(texts[name], np.int64) for name in ("readmitted", "stay")))
+
+
+FIGURES: dict[str, Callable[[Records, Sequence[Path]], Figures]] = {
+    "masked": masked_tables,
+    "masked once": masked_tables,
+    "hashed": hashed_table,
+    "synthetic": synthetic_table,
+}
+
+
+if __name__ == "__main__":
+    main()

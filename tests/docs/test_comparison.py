@@ -11,7 +11,7 @@ from support.documentation import DOCS, ROOT
 
 sys.path.append(str(ROOT / "tests" / "benchmarks"))
 
-from peers import measures, ontologies, privacy
+from peers import measures, ontologies, privacy, streams
 from peers.harness import INSIDE, cells, tables
 
 PAGE = (DOCS / "comparison.md").read_text()
@@ -35,6 +35,12 @@ def test_the_tables_have_the_columns_of_the_commands(name):
     head = {"utility": ("", *privacy.UTILITY), "risk": ("", *privacy.RISK), "ontologies": ontologies.HEAD}[name]
     assert tables(PAGE)[name].startswith(f"| {' | '.join(head)} |\n")
     assert all(len(row) == len(head) for row in body(name))
+
+
+@pytest.mark.parametrize("peer", streams.PEERS, ids=lambda peer: peer.name)
+def test_every_frame_is_pinned_and_has_a_script(peer):
+    assert all(re.fullmatch(r"[\w.\[\]-]+==[\w.]+", pin) for pin in peer.pins)
+    assert (INSIDE / peer.script).exists()
 
 
 @pytest.mark.exhaustive

@@ -33,7 +33,7 @@ LOADERS = tuple(
 )
 SIMILARITIES = (
     Peer("nxontology", "nxontology_pairs.py", ("nxontology==0.5.0",)),
-    Peer("semsimian", "semsimian_pairs.py", ("semsimian==0.3.0",)),
+    Peer("semsimian", "semsimian_pairs.py", ("semsimian==0.3.0", "networkx==3.4.2")),
 )
 CORRELATION = Peer("dcor", "dcor_correlation.py", ("dcor==0.7",))
 PEERS = (*LOADERS, *SIMILARITIES, CORRELATION)
@@ -104,6 +104,7 @@ def pairs(tau: Taxonomy, folder: Path) -> Iterator[tuple[str, str, str]]:
     d = LogTaxonomic(tau)
     for found in told.values():
         assert np.allclose(np.log2(2 - np.array(found["values"])), d.pairs(first, second), atol=1e-9)
+    d(first[0], second[0])
     own = [PAIRS / once(lambda: [d(a, b) for a, b in zip(first, second, strict=True)]) for _ in range(2)]
     for kind, rate, key in (("for the first time", own[0], "first"), ("again", own[1], "again")):
         shown = ", ".join(f"{name} {cell(found[key])}" for name, found in told.items())

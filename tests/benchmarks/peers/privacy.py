@@ -86,7 +86,7 @@ PEERS = (
         Peer("diffprivlib", "diffprivlib_exponential.py", ("diffprivlib==0.6.6", "scikit-learn==1.6.1")),
         "exponential mechanism by semantic distance, at the same chance of the attacker",
         "masked",
-        {"tables": TABLES, "epsilon": "distances"},
+        {"tables": 3, "epsilon": "distances"},
     ),
     Method(
         Peer("anjana", "anjana_groups.py", ("anjana==1.2.3",)),

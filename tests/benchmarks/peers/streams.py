@@ -1,9 +1,8 @@
 """Streams: this project's worker beside frames that do a trivial job, on one broker.
 
-``python tests/benchmarks/peers/streams.py [--records N] [--only NAME] [--write]`` starts a broker, writes synthetic
-events to four partitions, and runs each program, a single process, over all of them. Prints the table or writes it into
-``docs/comparison.md``. Needs Java 17 and Maven. On a machine that does other work, rates are too low and
-ratios uncertain; processor times change least.
+``python tests/benchmarks/peers/streams.py [--records N] [--only NAME]`` starts a broker, writes synthetic events to
+four partitions, runs each program, a single process, over all of them, and prints a table. Needs Java 17 and
+Maven. On a machine that does other work, rates are too low and ratios uncertain; processor times change least.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from bench_kafka import CLI, PARTITIONS, SHAPES, Measured, configured, fill, run
 from kafka_broker import JVM, LOGGER, VERSION, find, jars, running
 from kafka_records import Topics
 
-from peers.harness import INSIDE, Peer, markdown, write_rows
+from peers.harness import INSIDE, Peer, markdown
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.runtime.warmup import warm_up
@@ -53,12 +52,10 @@ def main() -> None:
     parser.add_argument(
         "--only", choices=[*HOW, "kafka-streams"], help="measure only this project, the loop and one other"
     )
-    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
         measured = dict(contest(Path(name), cluster.bootstrap, given))
-    lines = list(rows(measured))
-    write_rows("streams", HEAD, lines) if given.write else print(markdown(HEAD, lines))
+    print(markdown(HEAD, rows(measured)))
 
 
 def contest(folder: Path, bootstrap: str, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:

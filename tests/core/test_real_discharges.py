@@ -84,6 +84,7 @@ def rare(*given):
     return pytest.param(*given, marks=pytest.mark.scheduled)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "parameters", "small", "large"),
     [

@@ -6,6 +6,7 @@ import importlib
 import inspect
 import re
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -53,15 +54,18 @@ def test_every_metric_that_is_named_exists():
 
 
 def test_every_configuration_key_that_is_named_exists():
-    sections = configuration_schema()["properties"]
+    sections = schema()["properties"]
     named = {span for _, span in spans() if KEY.fullmatch(span) and span.split(".")[0] in sections}
     assert len(named) > 30
     assert sorted(key for key in named if not exists(key.split("."))) == []
 
 
+schema = cache(configuration_schema)
+
+
 def exists(key: list[str]) -> bool:
     """Whether the configuration has a key; NAME stands for any name."""
-    root = configuration_schema()
+    root = schema()
     nodes = [root]
     for part in key:
         nodes = [below for node in nodes for below in _below(node, part, root)]

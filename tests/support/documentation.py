@@ -7,6 +7,7 @@ import sys
 import textwrap
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -119,6 +120,7 @@ def generator():
     return generate
 
 
+@cache
 def filled(page: Path) -> str:
     """The page with its generated parts."""
     return generator().filled(page.read_text())

@@ -10,6 +10,7 @@ from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
+from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.mechanisms.transport.star.edges import Edge
@@ -17,6 +18,8 @@ from stream_masker.core.mechanisms.transport.star.figures import conditional_eps
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.risk.kinds import Kinds
+from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.statistics import count_batch
 
 SHAPE = (9, 7)
@@ -109,6 +112,25 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
     )
 
 
+KINDS = (np.array([0, 1, 4]), np.array([2, 3, 4]), np.array([5, 6]))
+"""Kinds of values, one of which is of two."""
+
+
+def literal_meaning(by_value, slack=1e-5):
+    """What masks tell of ``KINDS`` and of the values 0 to 2; ``by_value``: (k, m) P(value, mask)."""
+    masks = by_value.sum(axis=0)
+    by_value, masks = by_value[:, masks > 1e-9], masks[masks > 1e-9]
+    of_kinds = np.array([by_value[kind].sum(axis=0) for kind in KINDS])
+    group = by_value[:3].sum(axis=0)
+    best, found = of_kinds.max(axis=0), group[group > 0.5 * masks].sum() / group.sum()
+    guess = (of_kinds.sum(axis=1).max(), best.sum(), (best / masks).max())
+    member = (group.sum(), found, (group / masks).max())
+    return MeaningRisk(
+        {"chapter": Guess(*(pytest.approx(figure, abs=slack) for figure in guess))},
+        {"group": Membership(*(pytest.approx(figure, abs=slack) for figure in member))},
+    )
+
+
 @pytest.mark.parametrize("least", [1, 4])
 @pytest.mark.parametrize("certainty", BOUNDS)
 def test_figures_are_those_of_the_joint_law(table, least, certainty):
@@ -126,7 +148,11 @@ def test_figures_are_those_of_the_joint_law(table, least, certainty):
         assert columns.mean_square == pytest.approx((joint * distances[np.ix_(labels, labels)]).sum(), rel=1e-5)
         assert columns.changed == pytest.approx((joint * (labels[:, None] != labels)).sum(), rel=1e-5)
         np.testing.assert_allclose(columns.joint, grouped(by_value.T, labels, size).T, atol=1e-6)
+        kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
+        told = meaning_of(given, solved, kinds, first=first)
+        assert told == literal_meaning(by_value)
     assert disclosure.vulnerability_of_record(given, solved) == pytest.approx(joint.max(axis=0).sum(), rel=1e-5)
+    assert disclosure.stays_of_record(given, solved) == pytest.approx(np.trace(joint), rel=1e-5)
     logs = np.log((joint / given.law[:, None])[:, given.written])
     wanted = (logs.max(axis=0) - logs.min(axis=0)).max()
     stated = disclosure.epsilon_of_record(given, solved)
@@ -281,8 +307,11 @@ def test_the_law_of_a_child_given_the_mask_of_its_root(child):
 @pytest.mark.parametrize("limiting", [False, True])
 def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
     bounds = CHILD_BOUNDS if limiting else Caps.none(SHAPE[1])
-    edge, figures = limited(child.edge, child.squares, child.law, bounds, 0.0)
+    kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
+    edge, figures = limited(child.edge, child.squares, child.law, bounds, 0.0, kinds=kinds)
     joint = child.joint(edge)
+    by_value = joint.sum(axis=0).reshape(SHAPE[1], -1)
+    assert figures.meaning(kinds) == literal_meaning(by_value)
     masks = joint.sum(axis=(0, 1))
     of_child = joint.sum(axis=0)
     assert figures.child == pytest.approx(of_child.max(axis=0).sum(), abs=1e-5)

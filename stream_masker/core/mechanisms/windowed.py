@@ -27,6 +27,7 @@ from stream_masker.core.random.distinct import KeyHasher
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret, checked_seed
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
 from stream_masker.core.risk.risk import Risk
@@ -228,22 +229,20 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
     def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
-        self._prepared_statistics()
-        if self._counts is None:
-            raise StatisticsError(UNKNOWN_COUNTS)
-        return assess(
-            self,
-            self._counts,
-            draws=whole_number("draws", draws, 1, MAX_DRAWS),
-            repeats=whole_number("repeats", repeats, 1, MAX_REPEATS),
-        )
+        counts = self._known_counts()
+        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
+        return assess(self, counts, draws=draws, repeats=repeats)
 
     def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
+        counts = self._known_counts()
+        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
+        return assess_repeats(self, counts, draws=draws, repeats=repeats)
+
+    def _known_counts(self) -> Counts:
         self._prepared_statistics()
         if self._counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
-        draws, repeats = whole_number("draws", draws, 1, MAX_DRAWS), whole_number("repeats", repeats, 1, MAX_REPEATS)
-        return assess_repeats(self, self._counts, draws=draws, repeats=repeats)
+        return self._counts
 
     def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
         """Return the transition probabilities of attribute j's channel for ``repeated_risk``: by default its own."""
@@ -267,20 +266,18 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         The default holds if the masks of a record are independent, and each depends on its own value alone. A mechanism
         that masks groups returns None.
 
-        * ``tuples``: the attributes and their combinations of values. ``channels``: those of all values of each
-          attribute.
+        ``tuples``: the attributes and their combinations of values. ``channels``: of all values of each attribute.
         """
         return None if self.needs_group else IndependentMasks.of(tuples, channels)
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
         """Return the risk of records of some attributes, if the mechanism computes it; None to estimate it.
 
-        ``draws``: the number of records to draw, if any. ``repeats``: how often a record's masks were seen.
-        """
+        ``repeats``: how often a record's masks were seen. ``draws``: how many records to draw, if any."""
         return None
 
-    def certainties(self) -> tuple[float, ...] | None:
-        """Return the greatest posterior of each attribute's values given all masks of a record, None if unknown."""
+    def told(self) -> tuple[Told, ...] | None:
+        """Return what all masks of a record tell of each attribute's value; None if it is not known."""
         return None
 
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:

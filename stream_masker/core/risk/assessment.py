@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Protocol
@@ -14,7 +15,8 @@ from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.events import EventLaw, EventMaskFunction, sample_event_risk
-from stream_masker.core.risk.records import MaskLaw, SelectableLaw, Tuples, value_law
+from stream_masker.core.risk.meaning import Told
+from stream_masker.core.risk.records import IndependentMasks, MaskLaw, SelectableLaw, Tuples, value_law
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows, repeated_vulnerability
 from stream_masker.core.risk.risk import AttributeRisk, Risk
 from stream_masker.core.risk.sampling import MaskFunction, RecordRisk, hoeffding_bound, sample_record_risk
@@ -56,8 +58,8 @@ class ChannelSource(MaskedSource, Protocol):
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
         """Return the risk of records of the given attributes, or None if the mechanism does not compute it."""
 
-    def certainties(self) -> tuple[float, ...] | None:
-        """Return the greatest posterior of a value of each attribute given all masks of its record, if it is known."""
+    def told(self) -> tuple[Told, ...] | None:
+        """Return what all masks of a record tell of each attribute's value, if it is known."""
 
     def trial_rows(self, j: int, channel: Channel, counts: Counts) -> TrialRows:
         """Return the transition probabilities of attribute j's channel, as drawn and as an attacker knows them."""
@@ -76,12 +78,22 @@ def assess(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -
         alone = {name: risk.vulnerability for name, risk in attributes.items()}
     else:
         alone = _after_repeats(source, channels, counts, draws=draws, repeats=repeats)
-    certainties = source.certainties() if repeats == 1 else None
     return Risk.of(
         attributes,
-        certainty_given_record=None if certainties is None else dict(zip(names, certainties, strict=True)),
+        **_told(attributes, source.told() if repeats == 1 else None),
         **_record_figures(source, channels, alone, counts, draws=draws, repeats=repeats),
     )
+
+
+def _told(attributes: Mapping[str, AttributeRisk], told: tuple[Told, ...] | None) -> dict[str, Any]:
+    """Return what all masks of a record tell, under the names of ``Risk``."""
+    if told is None:
+        return {}
+    pairs = dict(zip(attributes, told, strict=True))
+    return {
+        "certainty_given_record": {name: found.certainty for name, found in pairs.items()},
+        "meaning_given_record": {name: found.meaning or attributes[name].meaning for name, found in pairs.items()},
+    }
 
 
 def assess_repeats(source: ChannelSource, counts: Counts, *, draws: int, repeats: int) -> RepeatedRisk:
@@ -126,10 +138,13 @@ def _record_figures(
     for chosen in _combinations(counts):
         tuples = Tuples.of(counts, chosen, sizes)
         risk = source.record_risk(tuples, draws=draws, repeats=repeats)
+        whole = len(chosen) == 1 and repeats == 1
         law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
         if law is not None:
             events = _event_law(source, tuples, law, channels, counts)
-            if events is None:
+            if events is None and whole and isinstance(law, IndependentMasks):
+                risk = _of_value(channels[0], alone[source.attributes[0]], tuples)
+            elif events is None:
                 risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
             else:
                 risk = sample_event_risk(events, _event_masker(source, events), draws=draws, repeats=repeats)
@@ -148,6 +163,11 @@ def _record_figures(
         "unchanged_of_record": highest.unchanged,
         "bound_of_record": highest.bound,
     }
+
+
+def _of_value(channel: Channel, chance: float, tuples: Tuples) -> RecordRisk:
+    """Return the risk of records with a single value; ``chance``: that of its best guess."""
+    return RecordRisk(chance, (chance,), float(tuples.prior @ channel.unchanged), channel.bound)
 
 
 def _combinations(counts: Counts) -> list[tuple[int, ...]]:

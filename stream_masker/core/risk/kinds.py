@@ -71,6 +71,10 @@ class Kinds:
         return np.array([np.max(one, axis=0) for one in rows])
 
 
+NO_KINDS = Kinds((), (), ())
+"""No kinds, where they are not needed."""
+
+
 def _level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> tuple[Int64Array, ...]:
     """Return the values below each concept of a depth, and each value above it."""
     concepts = np.flatnonzero(taxonomy.depth == depth).tolist()

@@ -81,3 +81,15 @@ class MeaningRisk:
         levels = {name: Guess(p, v, c) for name, (p, v, c, _) in zip(kinds.levels, figures[:at], strict=True)}
         groups = {name: Membership(p, f, c) for name, (p, _, c, f) in zip(kinds.groups, figures[at:], strict=True)}
         return cls(levels, groups)
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What all masks of a record tell of an attribute's value.
+
+    * ``certainty``: the greatest posterior of a value, over all records that can be written.
+    * ``meaning``: None if the value's own mask tells as much of its kind.
+    """
+
+    certainty: float
+    meaning: MeaningRisk | None

@@ -85,6 +85,7 @@ class Risk:
     * ``certainty_given_record``: the greatest posterior of a value given all masks of its record, over all records that
       can be written. Only a mechanism that can promise something about every record has it (semantic transport; see its
       ``disclosure``). Without it, all masks of a record may tell more than ``certainty``, which is given one.
+      ``meaning_given_record``: ``meaning`` given all masks, of the same mechanisms.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
     * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
@@ -118,6 +119,7 @@ class Risk:
     bound: Mapping[str, float]
     given_record: Mapping[str, float] | None = None
     certainty_given_record: Mapping[str, float] | None = None
+    meaning_given_record: Mapping[str, MeaningRisk] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None
     unchanged_of_record: float | None = None
@@ -129,12 +131,17 @@ class Risk:
             "vulnerability": _rounded(self.vulnerability),
             "prior": _rounded(self.prior),
             "certainty": _rounded(self.certainty_given_record),
-            "chapter": _rounded({name: found.levels["chapter"].chance for name, found in self.meaning.items()}),
+            "chapter": _rounded({name: found.levels["chapter"].chance for name, found in self.told.items()}),
             "unchanged": _rounded(self.unchanged),
             "vulnerability_of_record": _rounded(self.vulnerability_of_record),
             "unchanged_of_record": _rounded(self.unchanged_of_record),
         }
         return f"Risk({', '.join(f'{name}={value}' for name, value in shown.items() if value is not None)})"
+
+    @property
+    def told(self) -> Mapping[str, MeaningRisk]:
+        """What is known of the meaning of values: given all masks of the record, or else given their own."""
+        return self.meaning if self.meaning_given_record is None else self.meaning_given_record
 
     @classmethod
     def of(cls, attributes: Mapping[str, AttributeRisk], **records: Any) -> Risk:

@@ -26,11 +26,16 @@ MAX_LIKELIHOODS = 4_000_000
 """The maximum number of drawn records, and of drawn records times distinct pairs of values."""
 
 
+ROUNDING_ERROR = 1e-6
+"""By how much a figure may exceed its limit: kernels are stored with seven digits."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RiskLimits:
     """The limits of a version's risk.
 
-    * ``max_vulnerability``: that of every attribute, by its own mask and given all masks of the record; in (0, 1].
+    * ``max_vulnerability``: that of every attribute, by its own mask and given all masks of the record; in (0, 1]. What
+      is estimated counts with its error.
     * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
     * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
       baseline's. Statistics below them are refused in any case.
@@ -94,7 +99,7 @@ def assess_version(
         risk,
         left_out,
         left_out + (risk.bound_of_record or max(risk.bound.values())),
-        tuple(_crossed(risk, reduced, limits)),
+        tuple(_crossed(risk, reduced, limits, left_out)),
         repeated={} if brief else _repeated(installed, risk, max(MIN_SAMPLED_RECORDS, draws // 2), limits),
         linked=None if brief else linked_share(installed, reduced, distances),
     )
@@ -127,14 +132,22 @@ def _draws(counts: Counts) -> int:
     return min(MAX_SAMPLED_RECORDS, max(MIN_SAMPLED_RECORDS, MAX_LIKELIHOODS // max(pairs, 1)))
 
 
-def _crossed(risk: Risk, counts: Counts, limits: RiskLimits) -> Iterator[str]:
+def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) -> Iterator[str]:
+    """Yield a sentence about every limit that is crossed. A figure that is not exact counts with its error."""
     for j, name in enumerate(risk.vulnerability):
-        worst = max(risk.vulnerability[name], (risk.given_record or {}).get(name, 0.0))
-        if worst > limits.max_vulnerability:
+        worst = _vulnerability_bound(risk, name, left_out)
+        if worst > limits.max_vulnerability + ROUNDING_ERROR:
             shown = math.ceil(worst * 100) / 100
             yield f"{name}: the vulnerability {shown:.2f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
         required = required_change(value_law(counts.values[j])[1], limits.min_changed)
-        changed = 1.0 - risk.unchanged[name]
+        changed = 1.0 - risk.unchanged[name] - risk.bound[name]
         if changed < required:
             shown = math.floor(changed * 100) / 100
             yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f} (risk.min_changed)"
+
+
+def _vulnerability_bound(risk: Risk, name: str, left_out: float) -> float:
+    """Return a bound of the vulnerability of an attribute, by its own mask and by all masks of the record."""
+    own = risk.vulnerability[name] + risk.bound[name]
+    given = 0.0 if risk.given_record is None else risk.given_record[name] + (risk.bound_of_record or 0.0)
+    return min(max(own, given) + left_out, 1.0)

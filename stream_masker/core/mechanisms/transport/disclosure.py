@@ -104,6 +104,17 @@ def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
     return min(float(greatest_records(side, *scaling.binding, maxima, scaling.psi).sum()), 1.0)
 
 
+def stays_of_record(problem: Problem, scaling: Scaling) -> float:
+    """P(A = A*, B = B*): the share of records in which masking changes no value."""
+    rows, columns = problem.table.rows, problem.table.columns
+    stays = scaling.phi * scaling.psi * np.diag(scaling.kernels.first)[rows] * np.diag(scaling.kernels.second)[columns]
+    for binding, own in zip(scaling.binding, (rows, columns), strict=True):
+        tuples = np.repeat(np.arange(own.size), np.diff(binding.offsets))
+        cut = np.flatnonzero(binding.values == own[tuples])
+        stays[tuples[cut]] *= binding.factors[cut]
+    return float(stays.sum())
+
+
 def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
     """max over t, s, s′ of ln M(t | s) − ln M(t | s′), over the window's tuples s, s′ and the written tuples t.
 

@@ -24,6 +24,7 @@ from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
@@ -171,18 +172,21 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
-        """Return the risk of records of the root of a star and a child; None for others, and after several masks."""
+        """Return the risk of pairs, or of records of the root of a star and a child; None after several masks."""
         if len(tuples.attributes) < 2 or repeats > 1:
             return None
-        return self._prepared_statistics().record_risks.get((tuples.attributes[0], tuples.attributes[1]))
+        prepared = self._prepared_statistics()
+        if prepared.pair is not None:
+            return prepared.pair_risk
+        return prepared.record_risks.get((tuples.attributes[0], tuples.attributes[1]))
 
     @property
     def promise(self) -> float | None:
         return self._target.certainty
 
-    def certainties(self) -> tuple[float, ...]:
+    def told(self) -> tuple[Told, ...]:
         prepared = self._prepared_statistics()
-        return tuple(prepared.certainty(j) for j in range(len(self._attributes)))
+        return tuple(Told(prepared.certainty(j), prepared.meaning(j)) for j in range(len(self._attributes)))
 
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.

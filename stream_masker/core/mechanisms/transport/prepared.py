@@ -14,18 +14,22 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
     channel_rows,
     epsilon_of_record,
+    stays_of_record,
     vulnerability_of_record,
 )
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding
+from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
 from stream_masker.core.mechanisms.transport.scaling.solver import Columns, Kernels, Problem, Scaling, columns_of
 from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, figures_of
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
+from stream_masker.core.risk.kinds import Kinds
+from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.sampling import RecordRisk
 
 TRIVIAL = np.zeros((1, 1))
@@ -165,6 +169,22 @@ class PreparedTransport:
         of_record = max([*(each.both for each in self._figures.values()), *given])
         return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, sum(alone))
 
+    @cached_property
+    def pair_risk(self) -> RecordRisk:
+        """The risk of pairs."""
+        solution, given = self.solution(), tuple(each.vulnerability for each in self.columns)
+        return RecordRisk(vulnerability_of_record(*solution), given, stays_of_record(*solution), 0.0)
+
+    def meaning(self, j: int) -> MeaningRisk | None:
+        """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
+        what its own mask tells."""
+        if self.pair is not None:
+            return meaning_of(*self.solution(), self._kinds(j), first=j == 0)
+        return self._figures[j].meaning(self._kinds(j)) if j in self._figures else None
+
+    def _kinds(self, j: int) -> Kinds:
+        return Kinds.of(self.distances[j].distance.taxonomy, self.values[j].positions)
+
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be
         written."""
@@ -195,7 +215,13 @@ class PreparedTransport:
     def _figures(self) -> Mapping[int, EdgeFigures]:
         """The figures of each edge, by its child."""
         return {
-            edge.child: figures_of(edge, self.squares[edge.child], self.alone(edge.root), self.limits[edge.child])
+            edge.child: figures_of(
+                edge,
+                self.squares[edge.child],
+                self.alone(edge.root),
+                self.limits[edge.child],
+                kinds=self._kinds(edge.child),
+            )
             for edge in self.edges
         }
 

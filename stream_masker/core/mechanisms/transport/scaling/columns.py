@@ -99,6 +99,18 @@ def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> fl
     return total
 
 
+@reduction
+def fill_limited(side: Side, mine: Binding, others: Binding, t: int, column: Float64Array) -> float:
+    """Set ``column``, (k,), to g of my values with all factors, and return its sum."""
+    total = fill_column(side, others, t, column)
+    for f in range(mine.offsets[t], mine.offsets[t + 1]):
+        x = mine.values[f]
+        cut = column[x] * np.float64(mine.factors[f])
+        total -= column[x] - cut
+        column[x] = cut
+    return total
+
+
 @part
 def cut_values(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
     """Cut the values of a column that exceed their limits, and return what its sum is then.
@@ -290,12 +302,7 @@ def add_figures(
     """Set the figures of all columns, and add the law of (mask, value) to ``joint``, (k, k), if it is not empty."""
     column = np.empty(side.kernel.shape[1])
     for t in range(psi.size):
-        total = fill_column(side, others, t, column)
-        for f in range(mine.offsets[t], mine.offsets[t + 1]):
-            x = mine.values[f]
-            cut = column[x] * np.float64(mine.factors[f])
-            total -= column[x] - cut
-            column[x] = cut
+        total = fill_limited(side, mine, others, t, column)
         greatest, moved = 0.0, 0.0
         row = squares[side.mine[t]]
         for x in range(column.size):

@@ -25,6 +25,8 @@ from stream_masker.core.mechanisms.transport.star.kernels import (
     greatest_ratio,
     sum_edge,
 )
+from stream_masker.core.risk.kinds import NO_KINDS, Kinds
+from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.sampling import RecordRisk
 
 LEFT_OUT = 2e-3
@@ -40,6 +42,7 @@ class EdgeFigures:
     * ``certainty``: the greatest posterior of a value of B. ``excess``: by how much one exceeds its limit at most.
     * ``unchanged``: a bound of the probability that both values stay.
     * ``joint``: (k_B, k_B) float64 P(b, b*). ``fails``: (k_A,) the values a* whose limits cannot be met.
+    * ``law``: (m,) P(a*, b*). ``kinds``: (m, g) bounds of the greatest posterior of a kind of B, for each guess.
     """
 
     root: float
@@ -51,6 +54,12 @@ class EdgeFigures:
     left_out: float
     joint: Float64Matrix
     fails: BoolArray
+    law: Float64Array
+    kinds: Float64Matrix
+
+    def meaning(self, kinds: Kinds) -> MeaningRisk:
+        """Return what both masks tell of the kinds of the child's values, as upper bounds."""
+        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.law, self.kinds.T, self.left_out)
 
     def of_record(self, *, root_first: bool) -> RecordRisk:
         """Return the figures as those of records of both attributes, in their order."""
@@ -59,13 +68,18 @@ class EdgeFigures:
 
 
 def figures_of(
-    edge: Edge, squares: Float64Matrix, law: Float64Matrix, limits: Caps, left_out: float = LEFT_OUT
+    edge: Edge,
+    squares: Float64Matrix,
+    law: Float64Matrix,
+    limits: Caps,
+    left_out: float = LEFT_OUT,
+    kinds: Kinds = NO_KINDS,
 ) -> EdgeFigures:
     """Return the figures of an edge.
 
-    * ``squares``: (k_B, k_B) sd² of B. ``law``: (k_A, k_A) P(a, a*) of the root. ``limits``: of B.
+    * ``squares``: (k_B, k_B) sd² of B. ``law``: (k_A, k_A) P(a, a*) of the root. ``limits``, ``kinds``: of B.
     """
-    return limited(edge, squares, law, limits, left_out, solve=False)[1]
+    return limited(edge, squares, law, limits, left_out, solve=False, kinds=kinds)[1]
 
 
 def limited(
@@ -76,6 +90,7 @@ def limited(
     left_out: float = LEFT_OUT,
     *,
     solve: bool = True,
+    kinds: Kinds = NO_KINDS,
 ) -> tuple[Edge, EdgeFigures]:
     """Return an edge whose masks are drawn again where they exceed the limits, if ``solve``, and its figures.
 
@@ -84,10 +99,11 @@ def limited(
     laws, given = edge.laws(squares), rows_with_both(edge, law)
     pairs = most_probable(np.where(edge.partnered, given, 0.0), np.diff(laws.offsets) > 0, left_out)
     redraws = edge.redraws.astype(np.float64)
+    told = np.zeros((edge.counts.size, len(kinds.sets)))
     law_sums, greatest, both, stays = np.zeros((4, edge.counts.size))
-    sums = EdgeSums(law_sums, greatest, both, np.full(edge.counts.size, -np.inf), stays)
+    sums = EdgeSums(law_sums, greatest, both, np.full(edge.counts.size, -np.inf), stays, told)
     joint, fails = np.zeros(laws.kernel.shape), np.zeros(len(law), np.bool_)
-    sum_edge(laws, pairs, limits, solve, redraws, _scratch(laws), sums, joint, fails)
+    sum_edge(laws, pairs, limits, solve, redraws, _scratch(laws), sums, joint, fails, kinds.table)
     missing = max(0.0, 1.0 - float(joint.sum()))
     seen = sums.law > 0.0
     figures = EdgeFigures(
@@ -100,6 +116,8 @@ def limited(
         missing,
         joint / max(float(joint.sum()), 1e-300),
         fails,
+        law_sums,
+        np.minimum(told + np.where(seen, pairs.missing[edge.table.rows], 0.0)[:, None], 1.0),
     )
     changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
     return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures

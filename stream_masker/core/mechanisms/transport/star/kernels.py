@@ -14,6 +14,7 @@ from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, In
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, solve_coupling
+from stream_masker.core.risk.kinds import KindTable, greatest_kinds
 
 FLOORS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 """The least η of the masks of a*, where some exceed a limit: what is drawn again must be a mixture."""
@@ -53,7 +54,8 @@ class EdgeSums(NamedTuple):
 
     * ``law``: (m,) P(a*, b*). ``greatest``: (m,) max_b P(b, a*, b*). ``both``: (m,) a bound of max P(a, b, a*, b*).
       ``excess``: (m,) by how much a posterior exceeds its limit at most.
-    * ``stays``: (m,) P(a = a*, b = b*, a*, b*), before masks are drawn again.
+    * ``stays``: (m,) P(a = a*, b = b*, a*, b*), before masks are drawn again. ``kinds``: (m, g) the greatest posterior
+      of a kind of b, for each guess.
     """
 
     law: Float64Array
@@ -61,6 +63,7 @@ class EdgeSums(NamedTuple):
     both: Float64Array
     excess: Float64Array
     stays: Float64Array
+    kinds: Float64Matrix
 
 
 @part
@@ -192,6 +195,7 @@ def sum_edge(
     sums: EdgeSums,
     joint: Float64Matrix,
     fails: BoolArray,
+    kinds: KindTable,
 ) -> None:
     """Sum over the couplings of an edge: set ``sums``, add P(b, b*) to ``joint``, (k_B, k_B).
 
@@ -230,6 +234,7 @@ def sum_edge(
                 sums.law[first + k] = weights[k]
                 sums.greatest[first + k] = columns[k].max()
                 sums.excess[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + pairs.missing[new]
+                greatest_kinds(columns[k], weights[k], kinds, sums.kinds[first + k])
                 into = laws.partners[first + k]
                 for b in range(size):
                     joint[b, into] += columns[k, b]

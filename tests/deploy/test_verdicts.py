@@ -57,6 +57,16 @@ OTHERS: Sequence[tuple[str, Series, str]] = (
         {metric("records_in_total", JOB): f"9x{MINUTES}", metric("consumer_lag_assigned", JOB): "0x90"},
         "no input",
     ),
+    (
+        "Protected?",
+        {metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.97x{MINUTES}"},
+        "a value known",
+    ),
+    (
+        "Protected?",
+        {metric("risk_certainty", JOB, attribute="principal", given="record"): f"_x{MINUTES}"},
+        "on average",
+    ),
     ("Meaning kept?", {metric("utility_variance", JOB, attribute="principal"): f"0.152x{MINUTES}"}, "spread off"),
     ("Meaning kept?", {metric("utility_mean", JOB, attribute="principal"): f"0.5x{MINUTES}"}, "mean moved"),
     (

@@ -43,6 +43,7 @@ WORKING: Series = {
     metric("configuration_refused_total", JOB): f"3x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
     metric("risk_certain_share", JOB, attribute="principal"): f"0.01x{MINUTES}",
+    metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.5x{MINUTES}",
     metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
     metric("messages_refused_total", JOB, topic="statistics", cause="forged"): f"7x{MINUTES}",

@@ -38,8 +38,8 @@ from stream_masker.service.worker.starts.ended import EndedWorkers
 from stream_masker.service.worker.starts.notes import WorkerStart
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
-CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "secret-e")
-"""Concept ids; none of them may appear in a label."""
+CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")
+"""Concept ids, one of which is sensitive; none of them may appear in a label."""
 
 PARTITIONS = (Partition("discharges", 0), Partition("admissions", 3))
 RECORDS = 10

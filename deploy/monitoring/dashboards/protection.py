@@ -42,6 +42,26 @@ PROTECTION = Dashboard(
                 top=1,
             ),
             Panel(
+                "Surest guess",
+                "Greatest probability of a value over all masks that can be written; given the record where promised.",
+                [Query(aggregated("max", "risk_certainty", "attribute", "given"), "{{attribute}}, {{given}}")],
+                SHARE,
+                top=1,
+            ),
+            Panel(
+                "Chapters and blocks",
+                "Chance of the best guess of the chapter or block of a value, given its mask or its record's.",
+                [
+                    Query(
+                        aggregated("max", "risk_level_vulnerability", "attribute", "level", "given"),
+                        "{{attribute}}, {{level}}, {{given}}",
+                    ),
+                    Query(aggregated("max", "risk_level_prior", "attribute", "level"), "{{attribute}}, {{level}}"),
+                ],
+                SHARE,
+                top=1,
+            ),
+            Panel(
                 "RMSE",
                 "Distance between originals and masks, beside the vulnerability.",
                 [Query(aggregated("max", "rmse", "attribute", kind="actual"), "{{attribute}}")],

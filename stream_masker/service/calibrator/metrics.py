@@ -8,6 +8,7 @@ from typing import Literal
 
 from stream_masker.core.drift import Drift
 from stream_masker.core.numeric import NumericStatistics
+from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
@@ -114,9 +115,8 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
     for attribute in risk.vulnerability:
         metrics.set("risk_prior", risk.prior[attribute], attribute=attribute)
         metrics.set("risk_vulnerability", risk.vulnerability[attribute], attribute=attribute, given="value")
-        for level, guess in risk.meaning[attribute].levels.items():
-            metrics.set("risk_level_prior", guess.prior, attribute=attribute, level=level)
-            metrics.set("risk_level_vulnerability", guess.chance, attribute=attribute, level=level)
+        metrics.set("risk_certainty", risk.certainty[attribute], attribute=attribute, given="value")
+        _set_meaning(metrics, risk.meaning[attribute], attribute=attribute, given="value")
         metrics.set("risk_certain_share", risk.certain[attribute], attribute=attribute)
         metrics.set("risk_likely_share", risk.likely[attribute], attribute=attribute)
         metrics.set("risk_unchanged_share", risk.unchanged[attribute], attribute=attribute)
@@ -125,16 +125,32 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
         metrics.set("risk_entropy", risk.entropy[attribute], attribute=attribute)
         if risk.given_record is not None:
             metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
+        if risk.certainty_given_record is not None and risk.meaning_given_record is not None:
+            metrics.set("risk_certainty", risk.certainty_given_record[attribute], attribute=attribute, given="record")
+            _set_meaning(metrics, risk.meaning_given_record[attribute], attribute=attribute, given="record")
     if risk.vulnerability_of_record is not None and risk.unchanged_of_record is not None:
         metrics.set("risk_record_vulnerability", risk.vulnerability_of_record)
         metrics.set("risk_record_unchanged_share", risk.unchanged_of_record)
+
+
+def _set_meaning(metrics: Metrics, meaning: MeaningRisk, *, attribute: str, given: str) -> None:
+    """Set the metrics of what masks tell of the chapter, the block and the sensitive groups of a value."""
+    for level, guess in meaning.levels.items():
+        metrics.set("risk_level_prior", guess.prior, attribute=attribute, level=level)
+        metrics.set("risk_level_vulnerability", guess.chance, attribute=attribute, level=level, given=given)
+        metrics.set("risk_level_certainty", guess.certainty, attribute=attribute, level=level, given=given)
+    for group, membership in meaning.sensitive.items():
+        metrics.set("risk_sensitive_prior", membership.prior, attribute=attribute, group=group)
+        metrics.set("risk_sensitive_found", membership.found, attribute=attribute, group=group, given=given)
+        metrics.set("risk_sensitive_certainty", membership.certainty, attribute=attribute, group=group, given=given)
 
 
 def describe_risk(risk: Risk) -> str:
     """Return the vulnerability and the share of changed values of each attribute, for the log."""
     return "; ".join(
         f"{name}: vulnerability {risk.vulnerability[name]:.3f}, prior {risk.prior[name]:.3f}, "
-        f"chapter {risk.meaning[name].levels['chapter'].chance:.3f}, "
+        f"chapter {risk.told[name].levels['chapter'].chance:.3f}, "
+        f"certainty {(risk.certainty_given_record or risk.certainty)[name]:.3f}, "
         f"certain {risk.certain[name]:.3f}, unchanged {risk.unchanged[name]:.3f}"
         for name in risk.vulnerability
     )

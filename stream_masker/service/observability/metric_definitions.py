@@ -247,14 +247,38 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         ("attribute", "given"),
     ),
     calibrator_gauge(
+        "risk_certainty",
+        "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
+        "given all masks only where the mechanism promises something about every record.",
+        ("attribute", "given"),
+    ),
+    calibrator_gauge(
         "risk_level_prior",
-        "Chance of the best guess of the chapter or block of a value without its mask, in [0, 1].",
+        "Chance of the best guess of the chapter or block of a value without masks, in [0, 1].",
         ("attribute", "level"),
     ),
     calibrator_gauge(
         "risk_level_vulnerability",
-        "Chance of the best guess of the chapter or block of a value, given its mask, in [0, 1].",
-        ("attribute", "level"),
+        "Chance of the best guess of the chapter or block of a value, given its own mask or all masks, in [0, 1].",
+        ("attribute", "level", "given"),
+    ),
+    calibrator_gauge(
+        "risk_level_certainty",
+        "Greatest probability of a chapter or block, given the value's own mask or all masks, in [0, 1].",
+        ("attribute", "level", "given"),
+    ),
+    calibrator_gauge(
+        "risk_sensitive_prior", "Share of the values that are in a sensitive group.", ("attribute", "group")
+    ),
+    calibrator_gauge(
+        "risk_sensitive_found",
+        "Share of the values of a sensitive group that are more likely than not in it, given their masks.",
+        ("attribute", "group", "given"),
+    ),
+    calibrator_gauge(
+        "risk_sensitive_certainty",
+        "Greatest probability that a value is in a sensitive group, given its masks, in [0, 1].",
+        ("attribute", "group", "given"),
     ),
     calibrator_gauge(
         "risk_certain_share", "Share of values that are guessed with a probability above 0.9.", ATTRIBUTE_LABEL

@@ -24,7 +24,9 @@ from stream_masker.service.calibrator.page.verdict import MAX_CERTAIN, MAX_CORRE
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability.health import Health, HttpServer
 
-RISK = AttributeRiskFigures(prior=0.1, vulnerability=0.4, given_record=0.45, certain=0.0, unchanged=0.3, epsilon=5.0)
+RISK = AttributeRiskFigures(
+    prior=0.1, vulnerability=0.4, given_record=0.45, certain=0.0, unchanged=0.3, epsilon=5.0, certainty=0.5
+)
 VOID = {"meta", "circle", "line", "polyline", "br"}
 
 
@@ -112,18 +114,29 @@ def test_a_verdict_that_is_not_known_yet_says_so() -> None:
     [
         (RISK, True, True),
         (replace(RISK, certain=0.06), False, True),
+        (replace(RISK, certainty=0.95), False, True),
+        (replace(RISK, certainty=0.96, prior=0.95), True, True),
+        (replace(RISK, certainty=None), None, True),
         (replace(RISK, certain=1.0, prior=0.95), True, True),
         (replace(RISK, unchanged=0.61), False, True),
         (replace(RISK, unchanged=0.9, prior=0.9), True, True),
     ],
 )
 def test_the_verdict_follows_from_the_limits_of_the_alerts(
-    figures: AttributeRiskFigures, protected: bool, kept: bool
+    figures: AttributeRiskFigures, protected: bool | None, kept: bool
 ) -> None:
     one, other = verdict(replace(version(2), risk={"principal": figures}))
     assert (one.yes, other.yes) == (protected, kept)
     assert (str(MAX_CERTAIN), str(MAX_UNCHANGED)) == (Thresholds().certain, Thresholds().unchanged)
     assert MAX_CORRELATION_ERROR == CORRELATION_CHANGED
+
+
+def test_a_method_without_a_promise_protects_on_average_only() -> None:
+    latest = replace(version(2), risk={"principal": replace(RISK, certainty=None)}, sentences=("one", "two", "three"))
+    text = outline(document(PageContent((latest,), "", 20, (), ()))).text
+    assert "Protected: on average only" in text
+    assert "nothing is promised about single records" in text
+    assert "onetwothree" in text
 
 
 def test_crossed_limits_and_changed_correlations_are_reasons() -> None:

@@ -6,15 +6,35 @@ import logging
 from dataclasses import replace
 from html import escape
 
+import numpy as np
 import pytest
 from calibration_session import SessionBench, block, sample
 
+from stream_masker import Ontology, SemanticTransport
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics import count_batch
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.risk import RiskLimits
+from stream_masker.pipeline.calibration.risk import RiskLimits, _crossed, assess_version
 from stream_masker.service.calibrator import session
 from stream_masker.service.calibrator.components import CalibratorComponents
 
 STRICT = RiskLimits(max_vulnerability=0.01, hold=True)
+
+TAU = Ontology.from_edges([(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]).taxonomy()
+SEED = b"sixteen bytes or more"
+LEAVES = TAU.encode([f"c{k}" for k in range(9)])
+COUNTS = count_batch(Batch(9, (Column(LEAVES),)), [len(TAU)])
+
+
+def small_risk(*, given: float, error: float) -> Risk:
+    """The risk of one attribute whose figures of records are estimated."""
+    mechanism = SemanticTransport({"one": TAU}, seed=SEED, least=1)
+    installed = mechanism.with_statistics(mechanism.compute(COUNTS, version=1), COUNTS)
+    return replace(installed.risk(), given_record={"one": given}, bound_of_record=error)
+
+
+LEVEL_FIGURES = ("vulnerability", "certainty")
 
 
 def bench_with(components: CalibratorComponents, limits: RiskLimits) -> SessionBench:
@@ -42,7 +62,11 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     assert bench.metric("risk_record_vulnerability") is not None
     assert bench.metric("risk_record_unchanged_share") is not None
     assert bench.metric("risk_limits_crossed") == 0
-    assert 0.0 < (bench.metric("risk_bound") or 0.0) < 0.2
+    assert bench.metric("risk_bound") == 0.0
+    for given in ("value", "record"):
+        assert 0.2 < (bench.metric("risk_certainty", attribute="one", given=given) or 0.0) <= 0.5
+        told = [bench.metric(f"risk_level_{x}", attribute="one", level="chapter", given=given) for x in LEVEL_FIGURES]
+        assert 0.0 < told[0] <= told[1] <= 1.0
     assert "risk of statistics version 1: one: vulnerability" in caplog.text
     assert bench.session.crossed == ()
 
@@ -132,6 +156,34 @@ def test_a_sample_beyond_a_limit_is_not_published(components: CalibratorComponen
     with pytest.raises(StatisticsError, match="vulnerability"):
         bench.session.publish_sample(sample([0, 1, 2, 3, 4, 5, 6, 3, 4, 5]))
     assert bench.publisher.published == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "estimated", "crossed"), [(0.48, 0.47, True), (0.6, 0.47, False), (0.48, 0.4, False)]
+)
+def test_an_estimate_counts_with_its_error(limit: float, estimated: float, crossed: bool) -> None:
+    risk = small_risk(given=estimated, error=0.05)
+    sentences = list(_crossed(risk, COUNTS, RiskLimits(max_vulnerability=limit, min_changed=0.0), 0.0))
+    assert bool(sentences) == crossed
+    assert all("is above risk.max_vulnerability" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize("level", [0.35, 0.5])
+def test_a_target_equal_to_the_limit_is_not_withheld(level: float) -> None:
+    rng = np.random.default_rng(3)
+    for window in range(8):
+        made = SemanticTransport({"one": TAU, "two": TAU}, target={"vulnerability": level}, seed=SEED)
+        first = rng.integers(0, 9, 400)
+        second = np.where(rng.random(400) < 0.6, first, rng.integers(0, 9, 400))
+        batch = Batch(400, (Column(LEAVES[first]), Column(LEAVES[second])))
+        counts = count_batch(batch, [len(TAU)] * 2)
+        limits = RiskLimits(max_vulnerability=level, hold=True)
+        statistics = made.compute(counts, version=window + 1)
+        found = assess_version(made, statistics, counts, made.distances, limits, brief=True)
+        assert found.crossed == ()
+        assert max((found.risk.given_record or {}).values()) == pytest.approx(level, abs=0.02)
+        below = RiskLimits(max_vulnerability=level - 0.02, hold=True)
+        assert assess_version(made, statistics, counts, made.distances, below, brief=True).crossed != ()
 
 
 def test_settings_of_an_unknown_risk_wait_for_the_next_window(components: CalibratorComponents) -> None:

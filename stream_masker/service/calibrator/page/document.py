@@ -13,9 +13,8 @@ from stream_masker.pipeline.calibration.versions import DataKind
 from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, table, version_chart
 from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
 from stream_masker.service.calibrator.page.style import STYLE
-from stream_masker.service.calibrator.page.verdict import Answer, verdict
+from stream_masker.service.calibrator.page.verdict import NOT_KNOWN_YET, Answer, verdict
 
-NOT_KNOWN_YET = "not known yet"
 DATA: tuple[DataKind, DataKind] = ("original", "masked")
 PAGE_SECTIONS = {
     "mean": "Semantic mean",
@@ -93,7 +92,7 @@ def _sentences(latest: VersionFigures | None) -> str:
 
 
 def _answer(answer: Answer) -> str:
-    word = NOT_KNOWN_YET if answer.yes is None else "yes" if answer.yes else "no"
+    word = answer.word if answer.yes is None else "yes" if answer.yes else "no"
     kind = "open" if answer.yes is None else "good" if answer.yes else "bad"
     reasons = "".join(f"<li>{escape(reason)}</li>" for reason in answer.reasons)
     return (
@@ -192,6 +191,7 @@ def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | Non
     rows = {
         "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
         "Vulnerability, given its record": given,
+        "Surest guess, given any record": NOT_KNOWN_YET if risk.certainty is None else bar(risk.certainty, "risk"),
         "Vulnerability, after repeats": NOT_KNOWN_YET if risk.repeated is None else bar(risk.repeated, "risk"),
         "Best guess without masks": bar(risk.prior, "risk"),
         "RMSE, actual": actual,

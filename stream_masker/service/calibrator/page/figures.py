@@ -34,6 +34,7 @@ class AttributeRiskFigures:
     """The risk of an attribute, in [0, 1]; ``given_record`` is None for methods that mask groups of records.
 
     ``repeated``: after several masks, given all masks of the records if their law is known, otherwise its own.
+    ``certainty``: the greatest posterior of a value given all masks of its record, None if nothing is promised.
     """
 
     prior: float
@@ -43,6 +44,7 @@ class AttributeRiskFigures:
     unchanged: float
     epsilon: float
     repeated: float | None = None
+    certainty: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +133,7 @@ def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
             certain=risk.certain[name],
             unchanged=risk.unchanged[name],
             epsilon=risk.epsilon[name],
+            certainty=None if risk.certainty_given_record is None else risk.certainty_given_record[name],
             repeated=found.repeated.get("record", found.repeated.get("value", {})).get(name),
         )
         for name in risk.vulnerability

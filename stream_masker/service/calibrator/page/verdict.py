@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.service.calibrator.page.figures import VersionFigures
 
+NOT_KNOWN_YET = "not known yet"
+
 MAX_CERTAIN, MAX_UNCHANGED, MAX_CORRELATION_ERROR = 0.05, 0.6, 0.1
 """Shares of the values that are guessed with a probability above ``CERTAIN``, and that masking leaves as they are; and
 the difference of a correlation. The alerts have the same limits by default."""
@@ -18,24 +20,35 @@ the difference of a correlation. The alerts have the same limits by default."""
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The answer to a question: None if it is not known yet; and the reasons, if it is no."""
+    """The answer to a question: None if it is neither yes nor no, with a word for it; and the reasons."""
 
     question: str
     yes: bool | None
     reasons: tuple[str, ...] = ()
+    word: str = NOT_KNOWN_YET
 
 
 def verdict(latest: VersionFigures) -> tuple[Answer, Answer]:
     """Return whether a version protects values, and whether it keeps their meaning."""
     risks, changes = tuple(_risks(latest)), tuple(_changes(latest))
-    protected = not risks if latest.risk or risks else None
     kept = not changes if "masked" in latest.windows else None
-    return Answer("Protected", protected, risks), Answer("Meaning kept", kept, changes)
+    return _protected(latest, risks), Answer("Meaning kept", kept, changes)
+
+
+def _protected(latest: VersionFigures, risks: tuple[str, ...]) -> Answer:
+    """Return whether values are protected: in every record if the mechanism promises it, or on average only."""
+    if risks or not latest.risk:
+        return Answer("Protected", False if risks else None, risks)
+    if any(risk.certainty is None for risk in latest.risk.values()):
+        return Answer("Protected", None, ("nothing is promised about single records",), "on average only")
+    return Answer("Protected", True)
 
 
 def _risks(latest: VersionFigures) -> Iterator[str]:
     yield from latest.crossed
     for name, risk in latest.risk.items():
+        if risk.certainty is not None and risk.certainty > CERTAIN and risk.prior <= CERTAIN:
+            yield f"in some record, the value of {name} is known with a probability of {risk.certainty:.2f}"
         if risk.certain > MAX_CERTAIN and risk.prior <= CERTAIN:
             yield f"{risk.certain:.0%} of the values of {name} are guessed with a probability above {CERTAIN:g}"
         if risk.unchanged > MAX_UNCHANGED and risk.prior <= MAX_UNCHANGED:

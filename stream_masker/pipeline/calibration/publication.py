@@ -21,6 +21,7 @@ from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
 from stream_masker.core.random.keys import keystream
+from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
@@ -106,8 +107,16 @@ class Publication:
         return self._coarsened(exact, records)
 
     def risk(self, exact: VersionRisk, records: int) -> VersionRisk:
-        """Return the rounded risk of a window of this number of records."""
-        return self._coarsened(exact, records)
+        """Return the rounded risk of a window of this number of records, without rare sensitive groups."""
+        if exact.risk is None:
+            return self._coarsened(exact, records)
+        least = self.settings.min_records / max(records, 1)
+        shown = replace(
+            exact.risk,
+            meaning=_without_rare(exact.risk.meaning, least),
+            meaning_given_record=_without_rare(exact.risk.meaning_given_record or {}, least) or None,
+        )
+        return self._coarsened(replace(exact, risk=shown), records)
 
     def mean(self, exact: Statistics, name: str) -> str | None:
         """Return sMean of an attribute if enough records are in its class; otherwise None.
@@ -206,6 +215,14 @@ def laplace(key: bytes, size: int, scale: float) -> Float64Array:
     words = np.frombuffer(keystream(key, 0, -(-size // 8)), dtype="<u8")[:size]
     centred = uniforms(words) + 2.0**-54 - 0.5
     return np.asarray(-scale * np.sign(centred) * np.log1p(-2.0 * np.abs(centred)))
+
+
+def _without_rare(meaning: Mapping[str, MeaningRisk], least: float) -> dict[str, MeaningRisk]:
+    """Return what masks tell, without sensitive groups of a smaller share: that one occurs tells of few records."""
+    return {
+        name: replace(found, sensitive={group: one for group, one in found.sensitive.items() if one.prior >= least})
+        for name, found in meaning.items()
+    }
 
 
 def _rounded(value: float, step: float) -> float:

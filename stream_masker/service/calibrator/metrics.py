@@ -109,6 +109,8 @@ def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
             metrics.set("risk_repeated_vulnerability", chance, attribute=attribute, given=given)
     if found.linked is not None:
         metrics.set("risk_linked_share", found.linked)
+    for name in ("prior", "found", "certainty"):
+        metrics.forget(f"risk_sensitive_{name}")
     risk = found.risk
     if risk is None:
         return

@@ -13,12 +13,16 @@ import pytest
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk.kinds import Kinds
+from stream_masker.core.risk.meaning import MeaningRisk
+from stream_masker.core.risk.risk import AttributeRisk, Risk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings, laplace
+from stream_masker.pipeline.calibration.risk import VersionRisk
 
 CLASSES, LEAVES, RECORDS, LEAST, DEPTH = 6, 5, 2_000, 20, 2
 CODES = [f"c{i}{j}" for i in range(CLASSES) for j in range(LEAVES)]
@@ -235,6 +239,24 @@ def test_a_version_has_the_same_noise_whenever_it_is_published() -> None:
     assert NOISED.statistics(exact).rollup == NOISED.statistics(exact).rollup
     assert NOISED.statistics(exact).rollup != NOISED.statistics(replace(exact, version=2)).rollup
     assert NOISED.statistics(exact).rollup["one"] != NOISED.statistics(exact).rollup["two"]
+
+
+def test_rare_sensitive_groups_are_not_shown() -> None:
+    """Of 1,000 records, 19 are of a group and 21 of another one; chapters and blocks are always shown."""
+    joint = np.diag([0.019, 0.021, 0.96])
+    kinds = Kinds(("chapter",), ("rare", "frequent"), ((np.arange(3),), (np.array([0]),), (np.array([1]),)))
+    total = joint.sum(axis=0)
+    meaning = MeaningRisk.of_shares(kinds, joint.sum(axis=1), total, kinds.greatest(joint) / total)
+    assert set(meaning.sensitive) == {"rare", "frequent"}
+    found = AttributeRisk(0.9, 0.9, 0.9, 0.9, 0.9, 0.9, 3.0, 0.1, 1.0, 1.0, meaning)
+    risk = replace(Risk.of({"one": found}), meaning_given_record={"one": meaning})
+    shown = SHOWN.risk(VersionRisk(risk, 0.0, 0.0, ()), 1_000).risk
+    assert shown is not None
+    for told in (shown.meaning, shown.told):
+        assert set(told["one"].sensitive) == {"frequent"}
+        assert set(told["one"].levels) == {"chapter"}
+    assert shown.told["one"].sensitive["frequent"].certainty == 1.0
+    assert SHOWN.risk(VersionRisk(None, 1.0, 1.0, ("reason",)), 1_000).risk is None
 
 
 @pytest.mark.parametrize("wrong", [{"min_records": 0}, {"epsilon": 0.0, "key": KEY}, {"epsilon": 1.0}])

@@ -95,9 +95,7 @@ def test_the_meaning_of_real_diagnoses_is_told_as_the_threat_model_says(diagnose
     if name.startswith("transport, the default"):
         code, block, chapter = (f"{100 * figure:.0f}" for figure in figures[:3])
         before = ", ".join(f"{100 * figure:.0f}" for figure in reversed(told[1:])) + f" and {100 * told[0]:.0f} %"
-        told_first = (
-            f"the best guess of the chapter is right in {chapter} %, of the block in {block} % and of the code in"
-        )
+        guesses = f"the best guess of the chapter is right in {chapter} %, of the block in {block} % and of the code in"
         assert f"{guesses} {code} % of the cases with the default ({before} without masks)" in SECURITY
         assert f"(`rounding: ceil`) | {100 * found.unchanged['a']:.0f} % |" in (ROOT / "README.md").read_text()
     shown = " | ".join(f"{figure:.2f}" for figure in figures)

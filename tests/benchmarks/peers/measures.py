@@ -17,8 +17,8 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from bench_downstream import area
-from strong_sample import as_batch
 from support.data import discharges, icd9cm
+from support.real_codes import as_batch
 
 from stream_masker.core.batch import Column
 from stream_masker.core.distance import WuPalmer

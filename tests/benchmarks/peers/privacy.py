@@ -21,7 +21,7 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from strong_sample import as_batch
+from support.real_codes import as_batch
 
 from peers.harness import Peer, markdown, write_rows
 from peers.measures import (

@@ -10,18 +10,45 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
 from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph, most_frequent
 from stream_masker.core.statistics import count_batch
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.evaluation.chi_square import chi_squares
 from stream_masker.evaluation.dataset import DataSet, keys_of
 from stream_masker.evaluation.downstream import first_values
 from stream_masker.evaluation.entropy import average_security
+
+
+def contingency(pair: SparseCounts, size: int) -> Int64Array:
+    """Return (r, c) int64: the counts of the pairs of values that two attributes have.
+
+    ``size``: the number of concepts in the taxonomy of the second attribute.
+    """
+    a, b = np.divmod(pair.keys, size)
+    rows, columns = np.unique(a), np.unique(b)
+    table = np.zeros((rows.size, columns.size), np.int64)
+    table[np.searchsorted(rows, a), np.searchsorted(columns, b)] = pair.counts
+    return table
+
+
+def chi_squares(counts: Counts, sizes: Sequence[int]) -> dict[tuple[int, int], float]:
+    """Return Pearson's χ² of each pair of attributes that occur together, from the counts of a window.
+
+    ``sizes``: the number of concepts in the taxonomy of each attribute.
+    """
+    return {(i, j): chi_square(contingency(pair, sizes[j])) for (i, j), pair in counts.pairs.items() if len(pair.keys)}
+
+
+def chi_square(observed: Int64Array) -> float:
+    """Return χ² = Σ (O − E)² / E of a contingency table, E = row · column / total; no row or column is empty."""
+    expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / observed.sum()
+    return float(((observed - expected) ** 2 / expected).sum())
+
 
 ENTROPY_RATIOS = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 50.0))
 """k1 and k2 of Table 3."""
@@ -171,8 +198,8 @@ class _Measures:
             mechanism = self._mechanism(method, k1, k2)
             masked = self._masked(mechanism, 0)
             for count in known:
-                found = average_security(mechanism, self.batch, masked, confidential=self.confidential, known=count)
-                yield EntropyRow(method, k1, k2, count, found.record, found.confidential)
+                average = average_security(mechanism, self.batch, masked, confidential=self.confidential, known=count)
+                yield EntropyRow(method, k1, k2, count, average.record, average.confidential)
 
     def _similarities(self) -> Similarities:
         counts = count_batch(self.batch, self._sizes)
@@ -186,13 +213,13 @@ class _Measures:
         return Similarities(name, values, first, second, 0.6 * first + 0.4 * second)
 
     def _strongest_pair(self) -> tuple[int, int]:
-        tests = chi_squares(count_batch(self.batch, self._sizes), self._sizes)
-        return max(sorted(tests), key=lambda pair: tests[pair].pearson)
+        associations = chi_squares(count_batch(self.batch, self._sizes), self._sizes)
+        return max(sorted(associations), key=associations.__getitem__)
 
     def _pearson(self, columns: Sequence[Column], pair: tuple[int, int]) -> float:
         sizes = [self._sizes[j] for j in pair]
         counts = count_batch(Batch(self.batch.size, tuple(columns[j] for j in pair)), sizes)
-        return chi_squares(counts, sizes)[0, 1].pearson
+        return chi_squares(counts, sizes)[0, 1]
 
     def _of_files(self, method: str, pair: tuple[int, int], files: int) -> Iterator[float]:
         mechanism = self._mechanism(method, *CHOSEN_RATIO)

@@ -167,8 +167,3 @@ def mask_whole(mechanism: WindowedMechanism[Any], batch: Batch, secret: bytes) -
     counts = count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
     mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
     return mechanism.mask_batch(batch, keys_of(secret, 0, batch.size))
-
-
-def markdown(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table with a header row."""
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in [header, ["---"] * len(header), *rows])

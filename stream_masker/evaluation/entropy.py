@@ -8,7 +8,7 @@ original values of some attributes of one record, and wants its confidential val
 * Confidential value: Di = Σx P(ci is the original of x's masked value)·px (algorithm 2). Its entropy is
   Σ Di·log2(1 / Di), in bits.
 * The probability of an original value follows by Bayes' theorem from the transition probabilities and a prior. The
-  paper states no prior, and an intruder without the original file has none: by default all values are equally likely.
+  paper states no prior, and an intruder without the original file has none: all values are equally likely.
 
 Equal records are one term, weighted by their number. This gives the sums of the algorithm without a loop over records.
 """
@@ -46,16 +46,14 @@ def entropy(probabilities: Float64Array) -> Float64Array:
     return np.asarray(-(probabilities * logs).sum(axis=-1))
 
 
-def posterior(matrix: Float64Array, prior: Float64Array | None = None) -> Float64Array:
+def posterior(matrix: Float64Array) -> Float64Array:
     """Return (v, v): in row i and column j, the probability that i is the original of masked value j. Columns sum to 1.
 
-    matrix: (v, v), row-stochastic transition probabilities. prior: (v,) of the original values, None if all are equally
-    likely. The column of a value that never results from masking is the prior.
+    matrix: (v, v), row-stochastic transition probabilities. All originals are equally likely, also those of a value
+    that never results from masking.
     """
-    before = np.full(len(matrix), 1.0 / len(matrix)) if prior is None else prior / prior.sum()
-    joint = before[:, None] * matrix
-    total = joint.sum(axis=0)
-    result: Float64Array = np.where(total > 0.0, joint / np.where(total > 0.0, total, 1.0), before[:, None])
+    total = matrix.sum(axis=0)
+    result: Float64Array = np.where(total > 0.0, matrix / np.where(total > 0.0, total, 1.0), 1.0 / len(matrix))
     return result
 
 
@@ -66,13 +64,12 @@ def security(
     *,
     known: Sequence[int],
     confidential: int,
-    priors: Sequence[Float64Array] | None = None,
 ) -> Security:
     """Return the average entropies over all records as targets of the intruder.
 
     original, masked: (n, p) int64, the values of each attribute as indices into its matrix. matrices: (v, v) for each
     attribute, row-stochastic. known: the attributes whose original values the intruder knows. confidential: the
-    attribute that the intruder wants. priors: of the original values of each attribute, None if all are equally likely.
+    attribute that the intruder wants.
 
     Raises ParameterError if no attribute is known, or if the confidential one is.
     """
@@ -80,10 +77,7 @@ def security(
         raise ParameterError(f"known={list(known)!r} is not allowed: use attributes other than the confidential one")
     targets, weights = np.unique(original[:, list(known)], axis=0, return_counts=True)
     observed, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
-    origins = [
-        posterior(matrices[k], None if priors is None else priors[k])[:, observed[:, column]]
-        for column, k in enumerate([*known, confidential])
-    ]
+    origins = [posterior(matrices[k])[:, observed[:, column]] for column, k in enumerate([*known, confidential])]
     record, confidential_value = np.empty(len(targets)), np.empty(len(targets))
     for block in _blocks(len(targets), len(observed)):
         likely = _likelihood(targets[block], origins[:-1])
@@ -124,8 +118,13 @@ def average_security(
     after = value_indices(mechanism, masked.columns)
     target = mechanism.attributes.index(confidential)
     others = [j for j, matrix in enumerate(matrices) if j != target and len(matrix) > 1]
-    found = [security(before, after, matrices, known=chosen, confidential=target) for chosen in _choices(others, known)]
-    return Security(float(np.mean([s.record for s in found])), float(np.mean([s.confidential for s in found])))
+    of_choices = [
+        security(before, after, matrices, known=others_known, confidential=target)
+        for others_known in _choices(others, known)
+    ]
+    return Security(
+        float(np.mean([s.record for s in of_choices])), float(np.mean([s.confidential for s in of_choices]))
+    )
 
 
 def _choices(others: Sequence[int], known: int) -> list[list[int]]:

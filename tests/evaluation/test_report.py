@@ -84,7 +84,9 @@ def test_the_tables_of_2017_hold_the_measures(evaluation, page):
     assert (
         cell(page, title, "sdCor(a*, b*), error", "α = 0.3") == f"{pair.correlation:.3f}, {pair.correlation_error:.3f}"
     )
-    assert cell(page, "Uncorrelated and correlated noise (2016", "Actual RMSE(a)", "Correlated-Algorithm2, α = 0.2")
+    assert cell(
+        page, "Uncorrelated and correlated noise (2016", "RMSE(a) actual, target", "Correlated-Algorithm2, α = 0.2"
+    )
 
 
 def test_the_tables_of_2019_and_2013_hold_the_measures(evaluation, page):

@@ -8,7 +8,7 @@ from support.evaluating import dataset
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_html
-from stream_masker.evaluation.report.verdict import verdict_section
+from stream_masker.evaluation.report.overview import verdict_section
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream_masker.evaluation.co_occurrence import CoOccurrence
 from stream_masker.evaluation.evaluation import Evaluation
-from stream_masker.evaluation.report.groups import aggregation_section
+from stream_masker.evaluation.report.groups import aggregation_section, swapping_section
 from stream_masker.evaluation.report.noise import noise_section
 from stream_masker.evaluation.report.overview import (
     data_section,
@@ -20,11 +20,10 @@ from stream_masker.evaluation.report.overview import (
     numeric_section,
     rejected_section,
     risk_section,
+    verdict_section,
 )
 from stream_masker.evaluation.report.page import html_page
-from stream_masker.evaluation.report.swaps import swapping_section
 from stream_masker.evaluation.report.transitions import transition_section
-from stream_masker.evaluation.report.verdict import verdict_section
 
 SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
 """The mechanisms of the methods of 2019 that are not rank swapping."""
@@ -119,15 +118,15 @@ def _row_lines(
             yield from ((mechanism, method, setting, *line) for line in _values(measure, value))
 
 
-def _data_of_2012(found: CoOccurrence) -> dict[str, Any]:
+def _data_of_2012(measured: CoOccurrence) -> dict[str, Any]:
     """Return the entropies, the similarities, and χ² of the original and of the masked files; null if not measured."""
-    similar = found.similarities
+    similar = measured.similarities
     matrices = {} if similar is None else {name: getattr(similar, name).tolist() for name in SIMILARITY_MATRICES}
-    associations = {"attributes": found.pair, "original": found.original, "files": dict(found.files)}
+    associations = {"attributes": measured.pair, "original": measured.original, "files": dict(measured.files)}
     return {
-        "vicus": [asdict(row) for row in (*found.entropies, *found.by_knowledge)] or None,
+        "vicus": [asdict(row) for row in (*measured.entropies, *measured.by_knowledge)] or None,
         "similarities": similar and {"attribute": similar.attribute, "values": similar.values, **matrices},
-        "associations": associations if found.files else None,
+        "associations": associations if measured.files else None,
     }
 
 

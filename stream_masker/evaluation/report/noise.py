@@ -71,26 +71,30 @@ def noise_section(evaluation: Evaluation) -> ReportSection:
 
 def by_alpha(measured: Sequence[Measurement], method: str, rounding: str) -> list[Measurement]:
     """Return the measurements of a method and rounding in the order of α."""
-    found = [one for one in measured if one.candidate.is_noise(method, rounding)]
-    return sorted(found, key=lambda one: float(one.candidate.options["alpha"]))
+    levels = [one for one in measured if one.candidate.is_noise(method, rounding)]
+    return sorted(levels, key=lambda one: float(one.candidate.options["alpha"]))
 
 
 def _method_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
-        if found := by_alpha(measured, method, rounding):
+        if by_level := by_alpha(measured, method, rounding):
             title = f"{method}, {rounding} (2017: {TABLE_NUMBERS[method]})"
-            yield noise_table(title, found)
+            yield noise_table(title, by_level, [_alpha(one) for one in by_level])
 
 
-def noise_table(title: str, found: Sequence[Measurement]) -> ReportTable:
-    """Return the metrics of a method by α, as in the tables of 2017."""
+def noise_table(title: str, compared: Sequence[Measurement], columns: Sequence[str]) -> ReportTable:
+    """Return the metrics of measurements, as in the tables of 2016 and 2017."""
     rows: list[tuple[str, ...]] = []
-    for a in found[0].utility.attributes:
-        each = [one.utility.attributes[a] for one in found]
-        rows += [(f"sMean({a}*)", *(one.means[a] for one in found)), *_attribute_rows(a, each)]
-    for a, b in found[0].utility.pairs:
-        rows += _pair_rows(a, b, [one.utility.pairs[a, b] for one in found])
-    return ReportTable(title, ("metric", *(f"α = {one.candidate.options['alpha']:g}" for one in found)), tuple(rows))
+    for a in compared[0].utility.attributes:
+        each = [one.utility.attributes[a] for one in compared]
+        rows += [(f"sMean({a}*)", *(one.means[a] for one in compared)), *_attribute_rows(a, each)]
+    for a, b in compared[0].utility.pairs:
+        rows += _pair_rows(a, b, [one.utility.pairs[a, b] for one in compared])
+    return ReportTable(title, ("metric", *columns), tuple(rows))
+
+
+def _alpha(one: Measurement) -> str:
+    return f"α = {one.candidate.options['alpha']:g}"
 
 
 def _attribute_rows(a: str, each: Sequence[AttributeUtility]) -> Iterator[tuple[str, ...]]:
@@ -131,15 +135,15 @@ def _lines(
     evaluation: Evaluation, measured: Sequence[Measurement]
 ) -> Iterator[tuple[str, list[tuple[str, Measurement]]]]:
     for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
-        if found := by_alpha(measured, method, rounding):
-            yield f"{method}, {rounding}", [(f"{one.candidate.options['alpha']:g}", one) for one in found]
+        if by_level := by_alpha(measured, method, rounding):
+            yield f"{method}, {rounding}", [(f"{one.candidate.options['alpha']:g}", one) for one in by_level]
     for name, label in DISTORTIONS.items():
         for one in evaluation.of(name):
             yield label, [(label, one)]
 
 
 def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[ReportTable]:
-    strongest = [found[-1] for method in NOISE_METHODS if (found := by_alpha(measured, method, "ceil"))]
+    strongest = [levels[-1] for method in NOISE_METHODS if (levels := by_alpha(measured, method, "ceil"))]
     compared = [*(one for name in DISTORTIONS for one in evaluation.of(name)), *strongest]
     rows = tuple(
         (f"sd(sMean({a}*), sMean({a}))", *(f"{one.utility.attributes[a].mean_distance:.2f}" for one in compared))
@@ -150,25 +154,12 @@ def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[
 
 
 def _of_2016(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
-    found = [
+    compared = [
         one
         for method in ("Uncorrelated-Algorithm1", "Correlated-Algorithm2")
         for one in by_alpha(measured, method, "ceil")
         if one.candidate.options["alpha"] in ALPHAS_2016
     ]
-    if not found:
-        return
-    rows: list[tuple[str, ...]] = []
-    for a in found[0].utility.attributes:
-        each = [one.utility.attributes[a] for one in found]
-        rows += [
-            (f"sd(sMean({a}), sMean({a}*))", *(f"{u.mean_distance:.2f}" for u in each)),
-            (f"|sVar({a}*) − (1+α)·sVar({a})|", *(f"{u.variance_error:.3f}" for u in each)),
-            (f"Actual RMSE({a})", *(f"{u.rmse_actual:.3f}" for u in each)),
-            (f"Target RMSE({a})", *(f"{u.rmse_target:.3f}" for u in each)),
-        ]
-    for a, b in found[0].utility.pairs:
-        errors = (f"{one.utility.pairs[a, b].covariance_error:.3f}" for one in found)
-        rows.append((f"|sdCov({a}*, {b}*) − (1+α)·sdCov({a}, {b})|", *errors))
-    header = ("metric", *(f"{one.candidate.method}, α = {one.candidate.options['alpha']:g}" for one in found))
-    yield ReportTable("Uncorrelated and correlated noise (2016: Table 1)", header, tuple(rows))
+    if compared:
+        columns = [f"{one.candidate.method}, {_alpha(one)}" for one in compared]
+        yield noise_table("Uncorrelated and correlated noise (2016: Table 1)", compared, columns)

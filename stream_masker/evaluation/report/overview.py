@@ -1,4 +1,4 @@
-"""The sections that compare all methods: utility against risk, numbers, downstream models."""
+"""The sections that compare all methods: the verdict, utility against risk, numbers, downstream models."""
 
 from __future__ import annotations
 
@@ -6,12 +6,82 @@ from collections.abc import Iterator, Mapping, Sequence
 from math import isinf
 
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
 from stream_masker.evaluation.report.noise import features_table
 from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
+from stream_masker.summary import three_sentences
+
+RANKED_RECORDS = 1_000
+"""The number of records below which the section warns: a share then has a standard error of more than 1.6 %."""
+
+SHOWN_BETTER = 3
+
+
+def verdict_section(evaluation: Evaluation) -> ReportSection:
+    """Return the section with the verdict about the configured method, or about the first one measured."""
+    measured = evaluation.measurements
+    if not measured:
+        return ReportSection("Verdict", ("No method can be measured on these records.",))
+    ours = next((one for one in measured if one.candidate.method == "as configured"), measured[0])
+    paragraphs = (*_sentences(ours, evaluation.data.statistics), _better(ours, measured), *_warning(evaluation))
+    return ReportSection("Verdict", paragraphs)
+
+
+def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
+    name = ours.candidate.mechanism.replace("_", " ")
+    yield f"{name[0].upper()}{name[1:]}, {ours.candidate.label}:"
+    exact = ours.risk if isinstance(ours.risk, Risk) else None
+    learned, stays, _ = three_sentences(exact, unchanged=ours.risk.unchanged, unchanged_records=ours.unchanged_records)
+    yield (
+        learned
+        if exact is not None
+        else (
+            f"An attacker's best guess of a code is right in at least {ours.vulnerability:.0%} of the cases, "
+            "measured by an attack."
+        )
+    )
+    yield stays
+    yield _kept(ours, before)
+
+
+def _kept(ours: Measurement, before: Statistics) -> str:
+    moved = [name for name, mean in ours.means.items() if mean != before.mean[name]]
+    means = f"the means of {', '.join(moved)} move" if moved else "every mean stays the same concept"
+    change = max(abs(ours.utility.attributes[a].variance - before.variance[a]) for a in before.attributes)
+    pairs = f" and correlations by at most {ours.correlation_error:.3f}" if ours.utility.pairs else ""
+    return f"{means[0].upper()}{means[1:]}, dispersions change by at most {change:.3f}{pairs}."
+
+
+def _better(ours: Measurement, measured: Sequence[Measurement]) -> str:
+    """Return which methods measured are better in all three respects."""
+    better = [one.candidate.label for one in measured if _is_better(one, ours)]
+    if not better:
+        return "No other method measured is better in distance, in what an attacker learns and in correlation at once."
+    more = f" and {len(better) - SHOWN_BETTER} more" if len(better) > SHOWN_BETTER else ""
+    return (
+        "Better in distance, in what an attacker learns and in correlation at once: "
+        f"{'; '.join(better[:SHOWN_BETTER])}{more}."
+    )
+
+
+def _is_better(one: Measurement, ours: Measurement) -> bool:
+    mine = (ours.rmse, ours.vulnerability, ours.correlation_error)
+    other = (one.rmse, one.vulnerability, one.correlation_error)
+    return other != mine and all(a <= b for a, b in zip(other, mine, strict=True))
+
+
+def _warning(evaluation: Evaluation) -> Iterator[str]:
+    records = evaluation.data.whole.size
+    if records < RANKED_RECORDS:
+        error = 0.5 / max(records, 1) ** 0.5
+        yield (
+            f"Warning: {records:,} records are too few to rank methods. Shares have a standard error of up to "
+            f"{error:.1%}: smaller differences are chance."
+        )
 
 
 def data_section(evaluation: Evaluation) -> ReportSection:
@@ -142,12 +212,12 @@ def _worst(shares: Mapping[str, float]) -> float:
 
 def numeric_section(evaluation: Evaluation) -> ReportSection:
     """Return the utility of numeric attributes, for the methods that mask them."""
-    found = [one for one in evaluation.measurements if one.utility.numeric]
-    if not found:
+    with_numbers = [one for one in evaluation.measurements if one.utility.numeric]
+    if not with_numbers:
         return ReportSection("Numeric attributes")
-    names, pairs = list(found[0].utility.numeric), list(found[0].utility.numeric_pairs)
+    names, pairs = list(with_numbers[0].utility.numeric), list(with_numbers[0].utility.numeric_pairs)
     header = ("method", *(text for a in names for text in (f"{a}: mean", f"{a}: variance")), *map(_pair_name, pairs))
-    rows = tuple((one.candidate.label, *_numeric_cells(one, names, pairs)) for one in found)
+    rows = tuple((one.candidate.label, *_numeric_cells(one, names, pairs)) for one in with_numbers)
     text = (
         "Mean: the difference of the means in standard deviations. Variance: the ratio of masked to original "
         "variance, which is 1 + α for noise. The other columns are the differences of Pearson's correlation."
@@ -168,13 +238,15 @@ def _numeric_cells(one: Measurement, names: Sequence[str], pairs: Sequence[tuple
 
 def downstream_section(evaluation: Evaluation) -> ReportSection:
     """Return the accuracy of models that learn from masked records."""
-    found = [one for one in evaluation.measurements if one.predictions]
-    if not found:
+    predicted = [one for one in evaluation.measurements if one.predictions]
+    if not predicted:
         return ReportSection("Models that learn from masked records")
-    first = found[0].predictions
+    first = predicted[0].predictions
     header = ("method", "RMSE", *(f"{p.source} → chapter of {p.target}" for p in first))
     rows = [("original records", "0.000", *(f"{p.original:.3f}" for p in first))]
-    rows += [(one.candidate.label, f"{one.rmse:.3f}", *(f"{p.masked:.3f}" for p in one.predictions)) for one in found]
+    rows += [
+        (one.candidate.label, f"{one.rmse:.3f}", *(f"{p.masked:.3f}" for p in one.predictions)) for one in predicted
+    ]
     rows.append(("most frequent chapter", "", *(f"{p.majority:.3f}" for p in first)))
     text = (
         "Naive Bayes learns from half of the records, masked, and predicts the chapter of one attribute (a child of "
@@ -184,19 +256,19 @@ def downstream_section(evaluation: Evaluation) -> ReportSection:
     return ReportSection(
         "Models that learn from masked records",
         text,
-        (_accuracy_figure(found), ReportTable("Accuracy", header, tuple(rows))),
+        (_accuracy_figure(predicted), ReportTable("Accuracy", header, tuple(rows))),
     )
 
 
-def _accuracy_figure(found: Sequence[Measurement]) -> Figure:
+def _accuracy_figure(predicted: Sequence[Measurement]) -> Figure:
     """Return the accuracy of each method at the greatest RMSE that is at most that of the median candidate."""
-    middle = sorted(one.rmse for one in found)[len(found) // 2]
+    middle = sorted(one.rmse for one in predicted)[len(predicted) // 2]
     best: dict[str, Measurement] = {}
-    for one in found:
+    for one in predicted:
         if one.rmse <= middle and (one.candidate.method not in best or one.rmse > best[one.candidate.method].rmse):
             best[one.candidate.method] = one
     bars = [(f"{method} ({one.rmse:.2f})", one.predictions[0].masked) for method, one in best.items()]
-    first = found[0].predictions[0]
+    first = predicted[0].predictions[0]
     title = f"Accuracy of {first.source} → chapter of {first.target}"
     svg = bar_chart(title, "accuracy", bars, mark=("original", first.original))
     return Figure(

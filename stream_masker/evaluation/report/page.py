@@ -7,8 +7,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from stream_masker.evaluation.dataset import markdown
-
 STYLE_SHEET = """
 :root { color-scheme: light; --ink: #222; --line: #d8d8d8; --head: #f3f5f7; --accent: #0b5c8a; }
 body { font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); margin: 0; }
@@ -44,7 +42,8 @@ class ReportTable:
 
     def markdown(self) -> str:
         """Return the table as Markdown."""
-        return f"{self.title}\n\n{markdown(self.header, self.rows)}" + (f"\n\n{self.note}" if self.note else "")
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in (self.header, ["---"] * len(self.header), *self.rows))
+        return f"{self.title}\n\n{table}" + (f"\n\n{self.note}" if self.note else "")
 
 
 @dataclass(frozen=True, slots=True)

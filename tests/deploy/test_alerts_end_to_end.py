@@ -16,9 +16,8 @@ from alerts import Alert, Thresholds, alerts, rules
 from confluent_kafka import Producer
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.demo.children import ChildProcesses
-from stream_masker.service.demo.embedded import EmbeddedBroker
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
 from stream_masker.service.demo.watch import TopicWatcher
 from stream_masker.service.runtime.warmup import warm_up
 

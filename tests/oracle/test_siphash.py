@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.siphash import value_words
+from stream_masker.core.random.layout import value_words
 
 MASK = (1 << 64) - 1
 KEY = bytes(range(16))

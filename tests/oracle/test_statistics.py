@@ -16,7 +16,7 @@ from stream_masker.core.statistics import (
     distance_covariance,
     distance_variance,
     marginal,
-    mean_search,
+    mean,
     products,
     semantic_mean,
     semantic_variance,
@@ -114,9 +114,9 @@ def test_the_search_finds_all_concepts_of_minimal_total(sample, measure, hubs, h
     tau, values = sample
     counts = count_keys(tau.encode(values).astype(np.int64))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mean_search, "SEARCH_HUBS", tuple(hubs))
-        patch.setattr(mean_search, "EVALUATION_BATCH", 2)
-        search = mean_search.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
+        patch.setattr(mean, "SEARCH_HUBS", tuple(hubs))
+        patch.setattr(mean, "EVALUATION_BATCH", 2)
+        search = mean.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
         result = search.minimal(hint=hint) if margin is None else search.near_minimal(margin, hint=hint)
     totals = measure(tau).matrix(tau.ids) @ np.bincount(tau.encode(values), minlength=len(tau))
     others = np.setdiff1d(np.arange(len(tau)), result.concepts)
@@ -130,8 +130,8 @@ def test_the_search_finds_all_concepts_of_minimal_total(sample, measure, hubs, h
 def test_variance_is_the_mean_squared_distance_from_the_mean(sample, measure):
     tau, values = sample
     d = measure(tau)
-    mean = semantic_mean(values, d)
-    literal = math.fsum(d(a, mean) ** 2 for a in values) / len(values)
+    center = semantic_mean(values, d)
+    literal = math.fsum(d(a, center) ** 2 for a in values) / len(values)
     assert semantic_variance(values, d) == pytest.approx(literal, rel=1e-12, abs=0)
 
 

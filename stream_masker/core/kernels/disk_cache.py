@@ -4,12 +4,16 @@ The machine code of a kernel is one file, named after the kernel and the SHA-256
 (``core.kernels.fingerprint``), the argument types, the processor, and the versions and options of the compiler. Machine
 code from other sources is never loaded. Any number of processes, environments and checkouts share one folder:
 ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder. Where the folder cannot be written, kernels that it
-does not contain are compiled at every start, and so where other users can write to it (``core.kernels.trust``).
+does not contain are compiled at every start, and so where other users can write to it.
 
 An installation contains the kernels of a first use, in the folder ``SHIPPED``. They are read where the cache has none.
 
 numba's own cache keys the code of a kernel by the kernel's source file alone, although other files define the functions
 and constants that the code contains. It also numbers its files, so that two processes cannot fill one folder.
+
+Machine code is loaded by unpickling, so whoever can write such a file, or replace it in its folder, can run any code in
+this process. A file and its folder must belong to the user of this process, to root, or to the owner of this package,
+and must not be writable by others.
 """
 
 from __future__ import annotations
@@ -18,12 +22,13 @@ import hashlib
 import logging
 import os
 import pickle
+import stat
 import sys
 import uuid
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import llvmlite
 import numba
@@ -34,7 +39,33 @@ from numba.core.serialize import dumps
 from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.kernels.fingerprint import fingerprint
 from stream_masker.core.kernels.part_library import restored_part
-from stream_masker.core.kernels.trust import UntrustedCodeError, read_trusted, write_private
+
+ROOT: Final = 0
+
+
+class UntrustedCodeError(OSError):
+    """A file of machine code that other users can write."""
+
+
+def read_trusted(file: Path) -> bytes:
+    """Return the content of a file. Raises OSError; UntrustedCodeError if other users can write or replace it."""
+    with file.open("rb") as opened:
+        for status in (file.parent.stat(), os.fstat(opened.fileno())):
+            if status.st_uid not in trusted_users() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise UntrustedCodeError(f"other users can write to {file.parent}")
+        return opened.read()
+
+
+def trusted_users() -> frozenset[int]:
+    """Return the users whose code this process runs anyway."""
+    return frozenset({ROOT, os.geteuid(), Path(__file__).stat().st_uid})
+
+
+def write_private(file: Path, content: bytes) -> None:
+    """Create a file that only its owner can write, whatever the umask allows. Raises OSError, also if it exists."""
+    with os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644), "wb") as opened:
+        opened.write(content)
+
 
 log = logging.getLogger(__name__)
 

@@ -7,7 +7,7 @@ the vulnerability McDiarmid 1989, because one group of n among G·n records chan
 of the estimated vulnerability is at least the true one.
 
 The channel is that of one value's own mask. An attacker who uses all masks of a group can learn more
-(``core.mechanisms.group_check``).
+(``core.mechanisms.grouped``).
 """
 
 from __future__ import annotations

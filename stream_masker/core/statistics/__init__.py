@@ -3,10 +3,10 @@
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up.
 * ``units``: how many different noise keys, such as patients, the rows of a count have.
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
-* ``mean``, ``mean_search``: sMean and sVar (equations 13 and 14).
+* ``mean``: sMean and sVar (equations 13 and 14).
 * ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
-* ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products`` and
-  ``matrix_blocks``: the same sums for any other taxonomy, from blocks of the distance matrix.
+* ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products``: the
+  same sums for any other taxonomy, from blocks of the distance matrix.
 * ``psd``: the nearest positive semidefinite matrix (equation 22 needs it).
 * ``observed``: the set of concepts that have occurred, as packed bits. ``rollup``: values aggregated at one depth.
   Drift is measured on both.

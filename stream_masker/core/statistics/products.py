@@ -1,4 +1,8 @@
-"""Weighted sums over two sparse count tables and the distances of their values, in blocks of bounded size."""
+"""Weighted sums over two sparse count tables and the distances of their values, in blocks of bounded size.
+
+The sums serve taxonomies in which depths alone do not determine distances. A block of k rows is stored as (k · 32,)
+float64, row after row.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +17,61 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.many import Sources, Targets
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.simd import VECTOR_LANES
-from stream_masker.core.statistics import matrix_blocks
+from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.simd import VECTOR_LANES, add_product_lanes, add_scaled_lanes, prefetch_lanes
+
+PREFETCH_COLUMNS = 8
+"""How many pairs ahead of their use data are prefetched."""
+
+
+@kernel
+def multiply_by_counts(
+    block: Float64Array, shift: float, offsets: Int64Array, rows: Int64Array, counts: Float64Array, result: Float64Array
+) -> None:
+    """Fill row b of ``result`` with Σ_a N_ab · (block[a] − shift), for each column b of N.
+
+    * ``block``: (k · 32,) float64. ``result``: (l · 32,) float64.
+    * ``rows``, ``counts``: (p,), the entries of N by column; column b has those from offsets[b] to offsets[b + 1] − 1.
+    """
+    result[:] = 0.0
+    for b in range(offsets.size - 1):
+        for p in range(offsets[b], offsets[b + 1]):
+            if p + PREFETCH_COLUMNS < rows.size:
+                prefetch_lanes(block, rows[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+            add_scaled_lanes(result, b * VECTOR_LANES, block, rows[p] * VECTOR_LANES, counts[p], shift)
+
+
+@kernel
+def sum_row_products(
+    rows: Float64Array, block: Float64Array, shift: float, first: Int64Array, second: Int64Array, counts: Float64Array
+) -> float:
+    """Return Σ N_ab · (row a of ``rows``)·(row b of ``block`` − shift).
+
+    ``rows``: (r · 32,) float64. ``block``: (k · 32,) float64. ``first``, ``second``, ``counts``: (p,), the entries of
+    N.
+    """
+    sums = np.zeros(VECTOR_LANES, np.float64)
+    for p in range(first.size):
+        if p + PREFETCH_COLUMNS < first.size:
+            prefetch_lanes(rows, first[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+            prefetch_lanes(block, second[p + PREFETCH_COLUMNS] * VECTOR_LANES)
+        add_product_lanes(sums, 0, rows, first[p] * VECTOR_LANES, block, second[p] * VECTOR_LANES, counts[p], shift)
+    return sums.sum()
+
+
+@kernel
+def stable_order(column: Int64Array, offsets: Int64Array) -> Int64Array:
+    """Return (p,) int64: the indices that sort ``column``, with equal entries in their order (a counting sort).
+
+    ``offsets``: (k + 1,) int64, the offset of each distinct entry in the sorted order.
+    """
+    next_index = offsets[:-1].copy()
+    order = np.empty(column.size, np.int64)
+    for p in range(column.size):
+        order[next_index[column[p]]] = p
+        next_index[column[p]] += 1
+    return order
+
 
 MAX_HELD_CELLS = 1 << 25
 """The most cells (256 MB) of a product of distances and counts that are held at a time; beyond, distances are
@@ -76,7 +133,7 @@ class CountTable:
     @cached_property
     def transposed(self) -> CountTable:
         """The table of B by A."""
-        order = matrix_blocks.stable_order(self.second, offsets_from_lengths(self._column_sizes))
+        order = stable_order(self.second, offsets_from_lengths(self._column_sizes))
         return CountTable(self.b, self.a, self.second[order], self.first[order], self.counts[order])
 
     @cached_property
@@ -146,7 +203,7 @@ def _sparse_sum(outer: CountTable, inner: CountTable, shift_a: float, shift_b: f
         targets = outer.b.d.targets(outer.b.positions[columns])
         for start_column, _, block in targets.blocks(inner.b.sources):
             tile = products[start_column // VECTOR_LANES].ravel()
-            totals.append(matrix_blocks.sum_row_products(tile, block.ravel(), shift_b, *entries))
+            totals.append(sum_row_products(tile, block.ravel(), shift_b, *entries))
     return math.fsum(totals)
 
 
@@ -166,5 +223,5 @@ def _count_products(rows: Sources, inner: CountTable, shift: float) -> Iterator[
     """Yield start, stop and rows of X_A N as columns, (tiles · 32, 32); each step overwrites the array."""
     products = np.zeros((inner.tiles * VECTOR_LANES, VECTOR_LANES))
     for start, stop, block in inner.a.targets.blocks(rows):
-        matrix_blocks.multiply_by_counts(block.ravel(), shift, *inner.by_column, products.ravel())
+        multiply_by_counts(block.ravel(), shift, *inner.by_column, products.ravel())
         yield start, stop, products

@@ -1,6 +1,6 @@
 """The calibrator: merges the workers' counts, computes statistics, and publishes them with their drift.
 
-``process`` starts the ``engine`` and the Faust application (``faust_app``, with ``credentials`` and ``client_logs``),
+``process`` starts the ``engine`` and the Faust application (``faust_app``, with ``client_logs``),
 which joins the calibrators' group and delivers blocks to the engine. While this process is active, the engine holds a
 ``session``: ``recovery`` reads the state from the topics, the session merges blocks into the window, and ``publisher``
 writes new versions. ``bootstrap`` samples the input topic until there is a first version. ``components`` builds what

@@ -9,24 +9,90 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterable
+import ssl
+from collections.abc import AsyncIterable, Mapping
 from contextlib import suppress
 from typing import Any, Protocol, cast
 
 import faust
+from aiokafka.abc import AbstractTokenProvider
+from faust.auth import OAuthCredentials, SASLCredentials, SSLCredentials
 from faust.tables import TableManager
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, AppT, EventT
+from faust.types.auth import CredentialsT
 from faust.types.transports import TransportT
 from mode.threads import WorkerThread
 from yarl import URL
 
-from stream_masker.errors import ConfigurationError
-from stream_masker.service.calibrator.credentials import faust_credentials
+from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.kafka.clients import PropertyValue
 from stream_masker.service.kafka.names import calibrator_group
+from stream_masker.service.kafka.oauth import ClientTokens
+from stream_masker.service.kafka.tls import ssl_context
 from stream_masker.service.kafka.topic_identity import refresh_seconds
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
+
+SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+KafkaProperties = Mapping[str, PropertyValue]
+
+
+def faust_credentials(properties: KafkaProperties) -> CredentialsT | None:
+    """Return the credentials for ``security.protocol`` and its related properties; None for plaintext.
+
+    Raises ConfigurationError for a protocol or mechanism that Faust does not support, or an unreadable certificate.
+    """
+    protocol = _one_of(
+        "security.protocol", str(properties.get("security.protocol", "PLAINTEXT")).upper(), SECURITY_PROTOCOLS
+    )
+    context = ssl_context(properties) if protocol.endswith("SSL") else None
+    if protocol.startswith("SASL"):
+        return _sasl(properties, context)
+    return None if context is None else SSLCredentials(context)
+
+
+def _sasl(properties: KafkaProperties, context: ssl.SSLContext | None) -> CredentialsT:
+    given = properties.get("sasl.mechanism", properties.get("sasl.mechanisms", "PLAIN"))
+    mechanism = _one_of("sasl.mechanism", str(given).upper(), SASL_MECHANISMS)
+    if mechanism == "OAUTHBEARER":
+        return OAuthCredentials(oauth_cb=_Tokens(properties), ssl_context=context)
+    return SASLCredentials(
+        username=str(properties.get("sasl.username", "")),
+        password=str(properties.get("sasl.password", "")),
+        ssl_context=context,
+        mechanism=mechanism,
+    )
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """The tokens of OAUTHBEARER in the form that aiokafka takes.
+
+    Its client tries to connect again after an OSError.
+    """
+
+    def __init__(self, properties: KafkaProperties) -> None:
+        self._tokens = ClientTokens(properties)
+
+    async def token(self) -> str:
+        try:
+            return await asyncio.to_thread(self._tokens.token)
+        except ServiceError as error:
+            raise ConnectionError(str(error)) from None
+
+    def extensions(self) -> dict[str, str]:
+        return self._tokens.extensions
+
+
+def _one_of(name: str, value: str, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ConfigurationError(
+            f"kafka.properties.{name} is not supported by the calibrator: use one of {', '.join(allowed)}"
+        )
+    return value
+
 
 TICK_SECONDS = 1.0
 """The time between two ticks."""

@@ -12,13 +12,13 @@ from functools import partial
 from typing import Any, cast
 
 import faust
+from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StreamMaskerError
-from stream_masker.service.calibrator.active import active_elsewhere
 from stream_masker.service.calibrator.bootstrap import require_topics
 from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
-from stream_masker.service.calibrator.engine import CalibratorEngine
+from stream_masker.service.calibrator.engine import STANDBY_REASON, CalibratorEngine
 from stream_masker.service.calibrator.faust_app import build_app
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.page import LivePage
@@ -26,8 +26,10 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
 from stream_masker.service.kafka.broker_watch import COMPONENT as BROKERS
-from stream_masker.service.kafka.broker_watch import watched_brokers
+from stream_masker.service.kafka.broker_watch import REQUEST_SECONDS, watched_brokers
+from stream_masker.service.kafka.clients import confluent_properties, connect_admin
 from stream_masker.service.kafka.failures import NoBrokerError
+from stream_masker.service.kafka.names import calibrator_group
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import describe
@@ -35,6 +37,23 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.process_metrics import process_registry
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.runtime.shutdown import exit_within
+
+
+def active_elsewhere(configuration: Configuration, health: Health) -> str | None:
+    """Return the address of the active calibrator while this one stands by; None if it is not known."""
+    if STANDBY_REASON not in health.notes:
+        return None
+    client = connect_admin({**confluent_properties(configuration), "log_level": 0, "error_cb": lambda _: None})
+    [group] = client.describe_consumer_groups(
+        [calibrator_group(configuration)], request_timeout=REQUEST_SECONDS
+    ).values()
+    try:
+        members = group.result().members
+    except KafkaException:
+        return None
+    active = (member.host.lstrip("/") for member in members if member.assignment.topic_partitions)
+    return next((f"at {host}" for host in active), None)
+
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())

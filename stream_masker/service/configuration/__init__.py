@@ -1,7 +1,7 @@
 """The configuration: one YAML file with environment overrides, validated at start.
 
-``loading`` turns a file into a checked ``Configuration``: ``strict_yaml`` parses it, ``environment`` applies the
-overrides, the model (``model``, of ``sections``, ``attributes``, ``fields`` and ``mechanisms``, on ``base``) validates
+``loading`` turns a file into a checked ``Configuration``: ``strict_yaml`` parses it, environment variables override
+it, the model (``model``, of ``sections``, ``attributes``, ``fields`` and ``mechanisms``, on ``base``) validates
 each value; ``checks`` (with ``field_paths``) validates values against each other. ``problems`` and ``wording`` write
 the error messages, which say what is allowed by the JSON Schema that ``schema`` generates from the model.
 

@@ -1,5 +1,5 @@
 """The demonstration: all processes of the service on generated events, with a live view.
 
-``run`` directs it: ``environment`` writes the configuration, ``embedded`` is the default broker, ``children`` are the
-processes, ``watch`` reads the topics, and ``view`` shows what it read.
+``run`` directs it, with the default broker and the processes: ``environment`` writes the configuration, ``watch`` reads
+the topics, and ``view`` shows what it read.
 """

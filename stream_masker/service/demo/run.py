@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import tempfile
 import time
+from collections import deque
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from types import TracebackType
 
+from confluent_kafka import KafkaException, Producer
 from rich.console import Console
 
+import stream_masker
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.demo.children import ChildProcesses
-from stream_masker.service.demo.embedded import EmbeddedBroker
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
 from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
@@ -21,6 +27,101 @@ from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWa
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.observability.progress import step_progress
 from stream_masker.service.runtime.warmup import warm_up_once
+
+PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
+"""The folder that contains this package. Children import it from there, even if another copy is installed."""
+
+TERMINATE_SECONDS = 0.1
+"""The time to stop before a child is killed: nothing of the demonstration outlives it, so nothing is lost."""
+
+SHOWN_LINES = 5
+
+
+class ChildProcesses:
+    """Runs ``stream-masker`` commands, each with its log in ``folder``; terminates them all on exit."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def __enter__(self) -> ChildProcesses:
+        return self
+
+    def start(self, name: str, arguments: Sequence[str]) -> None:
+        """Start ``stream-masker NAME ARGUMENTS…``."""
+        with self._log(name).open("wb") as log:
+            self._running[name] = subprocess.Popen(  # noqa: S603 - our own command line
+                [sys.executable, "-P", "-m", "stream_masker", name, *arguments],
+                stdout=log,
+                stderr=log,
+                env=_child_environment(),
+            )
+
+    def check(self, *, finished: Sequence[str] = ()) -> None:
+        """Raise ServiceError with the end of its log if a child has stopped; ``finished`` ones may exit with 0."""
+        for name, process in self._running.items():
+            code = process.poll()
+            if code is not None and (code != 0 or name not in finished):
+                raise ServiceError(f"{name} stopped with exit code {code}: {self._last_lines(name)}")
+
+    def last_words(self) -> str:
+        """Return the end of the log of every child."""
+        return "; ".join(f"{name}: {self._last_lines(name)}" for name in self._running)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            _wait(process)
+
+    def _log(self, name: str) -> Path:
+        return self._folder / f"{name}.log"
+
+    def _last_lines(self, name: str) -> str:
+        with self._log(name).open(errors="replace") as lines:
+            return " | ".join(line.strip() for line in deque(lines, SHOWN_LINES)) or "no output"
+
+
+def _child_environment() -> dict[str, str]:
+    path = os.environ.get("PYTHONPATH")
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE_PARENT), *([path] if path else [])])}
+
+
+def _wait(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(TERMINATE_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+START_SECONDS = 10.0
+
+
+class EmbeddedBroker:
+    """Context manager that runs the broker; ``address`` is its host:port while it is open.
+
+    It supports consumer groups and transactions. It has no CreateTopics: topics are created on first use with four
+    partitions. It does not hide aborted transactions from readers, and describes no topics, which noise by position
+    needs.
+    """
+
+    def __enter__(self) -> EmbeddedBroker:
+        self._client = Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "embedded", "log_level": 3})
+        try:
+            brokers = self._client.list_topics(timeout=START_SECONDS).brokers.values()
+        except KafkaException:
+            raise ServiceError("the embedded broker did not start; name one with --bootstrap-servers") from None
+        self.address = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        del self._client
+
 
 STALL_SECONDS = 120.0
 SETTLE_SECONDS = 60.0

@@ -136,5 +136,5 @@ def is_partition_end(message: Message) -> bool:
 def require_topics_of(configuration: Configuration, names: list[str]) -> None:
     """Raise ServiceError if a topic does not exist or may not be described, and KafkaException if no broker answers."""
     with connect_reader(configuration) as consumer:
-        found = {name: consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error for name in names}
-    check_topics(found, str(configuration.kafka.properties.get("sasl.username", "")))
+        errors = {name: consumer.list_topics(name, timeout=BROKER_PROBE_SECONDS).topics[name].error for name in names}
+    check_topics(errors, str(configuration.kafka.properties.get("sasl.username", "")))

@@ -147,13 +147,13 @@ def required_topics(
     uncompacted = "delete" if configuration.message.key == "drop" else None
     masked = {TOPIC_LIMIT_PROPERTY: str(max_masked_bytes(configuration))}
     counted = {name: inputs.get(name, partitions) for name in [*names.names] or inputs}
-    own = [(names.of(name), count) for name, count in counted.items()]
-    rejected = {topics.rejected: count for topics, count in sorted(own, key=itemgetter(1))}
+    outcomes = [(names.of(name), count) for name, count in counted.items()]
+    rejected = {topics.rejected: count for topics, count in sorted(outcomes, key=itemgetter(1))}
     return (
         *(RequiredTopic("input", name, count, {COMPRESSION_TYPE: UNCOMPRESSED}) for name, count in counted.items()),
         *(
             RequiredTopic("output", topics.output, count, masked, at_least=count, cleanup=uncompacted)
-            for topics, count in own
+            for topics, count in outcomes
         ),
         *(RequiredTopic("rejected", name, count, {}) for name, count in rejected.items()),
         RequiredTopic("calibration", names.calibration, 1, counts, exactly=1, cleanup="delete", retention_ms=kept),

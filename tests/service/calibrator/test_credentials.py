@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.calibrator.credentials import faust_credentials
+from stream_masker.service.calibrator.faust_app import faust_credentials
 
 SASL = {"sasl.username": "calibrator", "sasl.password": "hush"}
 

@@ -14,10 +14,10 @@ from sealed_topics import PLAIN
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.demo.children import ChildProcesses
 from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.feed import MAX_LEAD, EventFeed
 from stream_masker.service.demo.options import DemoOptions
+from stream_masker.service.demo.run import ChildProcesses
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
 from stream_masker.service.worker.statistics_consumer import VersionBuffer

@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.inputs import kind_of, open_input
-from stream_masker.service.files.json_array import array_elements
-from stream_masker.service.files.lines import numbered_lines
+from stream_masker.service.files.lines import array_elements, numbered_lines
 
 EVENTS = [{"id": k, "text": 'a "quoted" [text], {braces}\n', "list": [[], {}, [1, 2]]} for k in range(3)]
 LINES = b"".join(orjson.dumps(event) + b"\n" for event in EVENTS)

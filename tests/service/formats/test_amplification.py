@@ -14,9 +14,9 @@ from schema_registry import avro_values, json_values, mock_client, register
 
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.bounded_avro import FREE_ITEMS, has_items_without_bytes
-from stream_masker.service.formats.confluent import ConfluentFormat, SchemaLookup
-from stream_masker.service.formats.json_schema.steps import StepBudget, bounded_validator
+from stream_masker.service.formats.json_schema import StepBudget, bounded_validator
+from stream_masker.service.formats.serdes import FREE_ITEMS, has_items_without_bytes
+from stream_masker.service.formats.wire_format import ConfluentFormat, SchemaLookup
 
 EMPTY = {"type": "record", "name": "Empty", "fields": [{"name": "a_rather_long_name", "type": "null"}]}
 

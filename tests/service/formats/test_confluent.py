@@ -33,15 +33,15 @@ from schema_registry import (
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.formats.avro_nesting import contains_itself
-from stream_masker.service.formats.confluent import (
+from stream_masker.service.formats.registry import LATEST_SECONDS
+from stream_masker.service.formats.serdes import SHALLOW_BYTES
+from stream_masker.service.formats.wire_format import (
     CONFIRM_SECONDS,
     UNKNOWN_SECONDS,
     ConfluentFormat,
     OutputSubject,
     SchemaLookup,
 )
-from stream_masker.service.formats.registry import LATEST_SECONDS
-from stream_masker.service.formats.serdes import SHALLOW_BYTES
 
 EVENT = {"id": 7, "patient": {"id": "canary"}, "first": "C00", "second": "C11", "note": "canary"}
 WRITERS = {"avro": (avro_values, AVRO_EVENT), "json": (json_values, JSON_EVENT)}

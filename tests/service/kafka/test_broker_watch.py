@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from stream_masker.service.configuration.sections import KafkaSection
-from stream_masker.service.demo.embedded import EmbeddedBroker
+from stream_masker.service.demo.run import EmbeddedBroker
 from stream_masker.service.kafka.broker_watch import COMPONENT, LOST_REQUESTS, BrokerWatch, watched_brokers
 from stream_masker.service.observability.health import STARTING, Health
 

@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from stream_masker.service.demo.embedded import EmbeddedBroker
+from stream_masker.service.demo.run import EmbeddedBroker
 from stream_masker.service.kafka.settings import require_controller
 
 

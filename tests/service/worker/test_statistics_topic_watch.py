@@ -7,7 +7,7 @@ import logging
 import pytest
 from support.documented import parse_configuration
 
-from stream_masker.service.demo.embedded import EmbeddedBroker
+from stream_masker.service.demo.run import EmbeddedBroker
 from stream_masker.service.kafka.topic_identity import TopicWatch
 
 

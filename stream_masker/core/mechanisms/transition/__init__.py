@@ -3,8 +3,7 @@
 * ``base``: the common parts of these mechanisms: one drawer or one transition per attribute.
 * ``domain``: the values that masked values are drawn from.
 * ``transitions``: transition probabilities of one attribute, in forms that allow fast draws. ``kernels``: the draws.
-* ``matrix``: validation of given Markov matrices, and invariant matrices.
 * ``serialization``: arrays in a mechanism's model, as JSON texts.
-* ``pram``: PRAM. ``naive`` and ``probabilistic``: baselines of 2017.
+* ``pram``: PRAM, with given Markov matrices or invariant ones. ``naive`` and ``probabilistic``: baselines of 2017.
 * ``vicus``: VICUS (2012) and its baseline.
 """

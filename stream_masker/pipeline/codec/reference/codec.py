@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.codec.alphas import alpha_column
-from stream_masker.pipeline.codec.attributes import AttributeCodec
+from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT, AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.columns import ExtractedColumn
+from stream_masker.pipeline.codec.columns import ExtractedColumn, masked_positions
 from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.numbers import NULL_JSON
 from stream_masker.pipeline.codec.reference.controls import alpha_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for, places_of
-from stream_masker.pipeline.codec.reference.filling import placeholder_texts
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matcher
 from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
@@ -31,6 +32,31 @@ from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import Style
+
+
+def placeholder_texts(
+    placeholders: Sequence[int],
+    attributes: Sequence[AttributeCodec],
+    columns: Sequence[ExtractedColumn],
+    masked: MaskedBatch,
+) -> list[bytes]:
+    """Return the text of each placeholder, as JSON; null for those of numbers."""
+    texts = [NULL_JSON] * len(placeholders)
+    owners, kinds = np.divmod(np.array(placeholders, dtype=np.int64), 1 << PLACEHOLDER_SHIFT)
+    values, owners = np.divmod(owners, attributes[0].total)
+    for attribute, extracted, column in zip(attributes, columns, masked.columns, strict=True):
+        own = np.flatnonzero(owners == attribute.number)
+        positions = masked_positions(extracted, column)[values[own]]
+        is_label = kinds[own] == LABEL_PLACEHOLDER
+        _fill(texts, attribute.labels, own[is_label], positions[is_label])
+        _fill(texts, attribute.codes, own[~is_label], positions[~is_label])
+    return texts
+
+
+def _fill(texts: list[bytes], written: Mapping[int, bytes], placeholders: Int64Array, positions: Int64Array) -> None:
+    for placeholder, position in zip(placeholders.tolist(), positions.tolist(), strict=True):
+        texts[placeholder] = written[position]
+
 
 _log = logging.getLogger(__name__)
 _NONE_UNDECIDED: Final = np.empty(0, dtype=np.int64)

@@ -20,7 +20,6 @@ from stream_masker.pipeline.fhir.references import R4_TYPES
 from stream_masker.pipeline.hl7v2.messages import Hl7Format
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.files.hl7 import starts_hl7
-from stream_masker.service.local.proposal import fhir
 from stream_masker.service.local.proposal.attributes import ProposedAttributes, coded_fields, proposed_attributes
 from stream_masker.service.local.proposal.document import field_sections, proposal_text
 from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
@@ -41,6 +40,31 @@ from stream_masker.service.local.proposal.treatment import (
     treatment,
 )
 from stream_masker.service.local.proposal.values import code_shape
+
+_ADMINISTRATIVE: Final = frozenset(
+    {"type", "method", "use", "intent", "status", "gender", "outcome", "sequence", "currency"}
+)
+_REFERENCE: Final = ProposedTreatment("references", None, "a reference or an id: its type stays")
+_KEPT: Final = ProposedTreatment("keep", None, "an administrative code of FHIR")
+
+
+def fhir_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment]:
+    """Return the path that is treated, and its treatment: a reference is treated with its type."""
+    names = field.place.names
+    if field.name == "reference" and len(names) > 2:
+        return field.place.parent, _REFERENCE
+    if (field.name == "id" and len(names) == 2) or names[-2:] == ("entry", "fullUrl"):
+        return field.path, _REFERENCE
+    if _is_administrative(names):
+        return field.path, _KEPT
+    return field.path, treatment(field, concepts)
+
+
+def _is_administrative(names: tuple[str, ...]) -> bool:
+    direct = len(names) == 2 or names[:3] == ("Bundle", "entry", "request")
+    status = len(names) > 2 and (names[1].endswith("Status") or names[1] == "class") and names[-1] in {"system", "code"}
+    return (direct and names[-1] in _ADMINISTRATIVE) or status
+
 
 MOST_NAMED: Final = 20
 DEFAULT_MIN_RECORDS: Final = 1000
@@ -67,7 +91,7 @@ def _plain_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tu
 
 JSON_EVENTS: Final = EventKind("json", json_scalars, _plain_treatment)
 HL7_EVENTS: Final = EventKind("hl7v2", hl7_scalars, hl7_treatment, may_be_coded=may_be_coded)
-FHIR_EVENTS: Final = EventKind("fhir", fhir_scalars, fhir.treated, joined=True)
+FHIR_EVENTS: Final = EventKind("fhir", fhir_scalars, fhir_treatment, joined=True)
 
 
 def proposed_configuration(

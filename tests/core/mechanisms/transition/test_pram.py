@@ -7,7 +7,7 @@ import pytest
 from support.nominal import flat
 
 from stream_masker.core.mechanisms import Pram
-from stream_masker.core.mechanisms.transition.matrix import invariant
+from stream_masker.core.mechanisms.transition.pram import invariant
 from stream_masker.core.mechanisms.transition.serialization import pack_array
 from stream_masker.errors import ParameterError, StatisticsError
 

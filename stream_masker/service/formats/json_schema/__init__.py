@@ -1,1 +1,0 @@
-"""JSON Schema validation in bounded time."""

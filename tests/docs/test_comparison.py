@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 
 import numpy as np
@@ -90,3 +91,12 @@ def test_uniques_and_groups_are_counted_by_pairs():
     after = before.with_codes(np.array([[1, 1, 2, 2], [1, 1, 2, 2]], np.int32))
     assert measures.uniques_kept(before, after) == 0.5
     assert measures.least_group(after) == 2
+
+
+@pytest.mark.parametrize("command", ["privacy", "ontologies", "streams"])
+def test_every_command_of_the_page_starts(command):
+    path = ROOT / "tests" / "benchmarks" / "peers" / f"{command}.py"
+    assert f"python {path.relative_to(ROOT)}\n" in PAGE
+    done = subprocess.run([sys.executable, str(path), "--help"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("usage:")

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
+
 ABSENT = -1
 """The code of an absent value: an optional attribute that a record does not have."""
 
@@ -33,6 +35,17 @@ class Column:
         """Whether a record may have several values."""
         return self.offsets is not None
 
+    def of_records(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return (m,) bool: which values are those of the chosen records; ``chosen``: (n,) bool."""
+        return chosen if self.offsets is None else np.repeat(chosen, np.diff(self.offsets))
+
+    def select(self, chosen: NDArray[np.bool_]) -> Column:
+        """Return the values of some records; ``chosen``: (n,) bool. The offsets start with 0."""
+        if self.offsets is None:
+            return Column(self.codes[chosen])
+        codes = self.codes[self.offsets[0] : self.offsets[-1]]
+        return Column(codes[self.of_records(chosen)], offsets_from_lengths(np.diff(self.offsets)[chosen]))
+
 
 @dataclass(frozen=True, slots=True)
 class Batch:
@@ -45,6 +58,7 @@ class Batch:
     is a unit of its own.
     slots: (n,) int64, the slot of each record's noise key (``statistics.units``), by which counts tell how many
     different noise keys a value has; None if no noise key is known.
+    context: (n,) int64, the number of each record's context (``core.context``); None if there is no context.
     """
 
     size: int
@@ -53,11 +67,20 @@ class Batch:
     numeric: NDArray[np.float64] | None = None
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
+    context: NDArray[np.int64] | None = None
 
     @property
     def unit_count(self) -> int:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))
+
+    def select(self, chosen: NDArray[np.bool_]) -> Batch:
+        """Return some of the records, without their own alpha and units; ``chosen``: (n,) bool."""
+        numbers, slots, context = (
+            None if each is None else each[chosen] for each in (self.numeric, self.slots, self.context)
+        )
+        columns = tuple(column.select(chosen) for column in self.columns)
+        return Batch(int(chosen.sum()), columns, numeric=numbers, slots=slots, context=context)
 
 
 @dataclass(frozen=True, slots=True)

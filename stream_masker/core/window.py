@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.units import joined_slots
 from stream_masker.errors import ParameterError
@@ -60,7 +60,7 @@ class SlidingWindow:
         """Return the counts of the records in the window."""
         if self._counts is None:
             live = self._forget()
-            self._counts = count_batch(_select(self._batches[0], live), self._sizes)
+            self._counts = count_batch(self._batches[0].select(live), self._sizes)
         return self._counts
 
     def __len__(self) -> int:
@@ -72,7 +72,7 @@ class SlidingWindow:
         batch, times = _concatenate(self._batches), np.concatenate(self._times)
         last, live = _last(times, self._records, self._age)
         kept = live if self._records is None else last
-        self._batches, self._times = [_select(batch, kept)], [times[kept]]
+        self._batches, self._times = [batch.select(kept)], [times[kept]]
         self._pending = 0
         return live[kept]
 
@@ -113,7 +113,15 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
         tuple(_concatenate_columns(parts) for parts in columns),
         numeric=np.concatenate(numbers) if numbers else None,
         slots=joined_slots(batches),
+        context=_joined_contexts(batches),
     )
+
+
+def _joined_contexts(batches: Sequence[Batch]) -> Int64Array | None:
+    """Return the contexts of the records of several batches; None if no record has one."""
+    if all(batch.context is None for batch in batches):
+        return None
+    return np.concatenate([batch.context for batch in batches if batch.context is not None])
 
 
 def _concatenate_columns(parts: Sequence[Column]) -> Column:
@@ -121,20 +129,6 @@ def _concatenate_columns(parts: Sequence[Column]) -> Column:
         return Column(np.concatenate([part.codes for part in parts]))
     elements, lengths = zip(*(_elements(part) for part in parts), strict=True)
     return _array(np.concatenate(elements), np.concatenate(lengths))
-
-
-def _select(batch: Batch, chosen: NDArray[np.bool_]) -> Batch:
-    numbers = None if batch.numeric is None else batch.numeric[chosen]
-    slots = None if batch.slots is None else batch.slots[chosen]
-    columns = tuple(_select_column(column, chosen) for column in batch.columns)
-    return Batch(int(chosen.sum()), columns, numeric=numbers, slots=slots)
-
-
-def _select_column(column: Column, chosen: NDArray[np.bool_]) -> Column:
-    if not column.is_array:
-        return Column(column.codes[chosen])
-    codes, lengths = _elements(column)
-    return _array(codes[np.repeat(chosen, lengths)], lengths[chosen])
 
 
 def _elements(column: Column) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

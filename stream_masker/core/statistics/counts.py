@@ -7,7 +7,7 @@ Every statistic of the papers depends on a window only through how often each va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 import numpy as np
@@ -82,6 +82,7 @@ class Counts:
     * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included. An event that was counted without lengths, by an older release, is in none of them.
+    * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
     """
 
     records: int
@@ -91,6 +92,7 @@ class Counts:
     unknown: tuple[int, ...]
     numeric: Moments | None = None
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
+    contexts: Mapping[int, Counts] = field(default_factory=dict)
 
 
 def count_batch(
@@ -117,7 +119,16 @@ def count_batch(
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
-    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, count_lengths(batch))
+    lengths, contexts = count_lengths(batch), count_contexts(batch, sizes)
+    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, lengths, contexts)
+
+
+def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
+    """Count the records of each context of a batch; see ``Counts.contexts``."""
+    if batch.context is None:
+        return {}
+    alone = replace(batch, context=None)
+    return {c: count_batch(alone.select(batch.context == c), sizes) for c in np.unique(batch.context).tolist()}
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
@@ -246,7 +257,13 @@ def merge(counts: Iterable[Counts]) -> Counts:
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         numeric=merge_moments([block.numeric for block in blocks]),
         lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
+        contexts=_merged_contexts(blocks),
     )
+
+
+def _merged_contexts(blocks: Sequence[Counts]) -> dict[int, Counts]:
+    numbers = sorted({c for block in blocks for c in block.contexts})
+    return {c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in numbers}
 
 
 def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:

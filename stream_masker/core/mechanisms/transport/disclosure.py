@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Matrix
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.transport.scaling import products
 from stream_masker.core.mechanisms.transport.scaling.columns import greatest_records, least_logs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, own_sides, seen_from
@@ -78,6 +78,36 @@ class Disclosure:
             each([_epsilon(joint) for joint in joints]),
             epsilon_of_record,
             each(epsilon_of_values),
+        )
+
+    @classmethod
+    def averaged(cls, parts: Sequence[Disclosure], weights: Float64Array) -> Disclosure:
+        """Return the figures of several laws: averages of chances and shares, the greatest certainty and ε.
+
+        ``weights``: (l,) the share of records of each law. A law without records counts only for certainty and ε.
+        """
+
+        def mean(figures: Sequence[float]) -> float:
+            return float(np.dot(weights, figures))
+
+        def greatest(name: str) -> dict[str, float]:
+            return {a: max(getattr(each, name)[a] for each in parts) for a in parts[0].vulnerability}
+
+        def means(name: str, power: float = 1.0) -> dict[str, float]:
+            figures = {a: [getattr(each, name)[a] ** power for each in parts] for a in parts[0].vulnerability}
+            return {a: mean(each) ** (1.0 / power) for a, each in figures.items()}
+
+        return cls(
+            vulnerability=means("vulnerability"),
+            given_record=means("given_record"),
+            vulnerability_of_record=mean([each.vulnerability_of_record for each in parts]),
+            certainty=greatest("certainty"),
+            certain=means("certain"),
+            unchanged=means("unchanged"),
+            rmse=means("rmse", 2.0),
+            epsilon=greatest("epsilon"),
+            epsilon_of_record=max(each.epsilon_of_record for each in parts),
+            epsilon_of_value=greatest("epsilon_of_value"),
         )
 
 

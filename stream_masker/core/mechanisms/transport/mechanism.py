@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.context import Context, ContextChoice
 from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.base import Record
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
+from stream_masker.core.mechanisms.transport.laws import Laws
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.reading import read_model
 from stream_masker.core.mechanisms.transport.records import TransportedPairs
-from stream_masker.core.mechanisms.transport.sampling import masked_sums
+from stream_masker.core.mechanisms.transport.strata import ContextSettings, LawsBuilder, read_laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
 from stream_masker.core.mechanisms.transport.values import SquareDistances
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
@@ -23,12 +28,15 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import value_classes
+from stream_masker.core.risk.contexts import average_repeated, average_risk
 from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.risk.repeats import RepeatedRisk
+from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError
 
@@ -36,7 +44,7 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
 
 
-class SemanticTransport(WindowedMechanism[PreparedTransport]):
+class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     """Moves records by a random map that preserves the law of the window, and promises something about every record.
 
     Semantic noise moves each value by a random distance, which preserves statistics only approximately. Transport
@@ -57,6 +65,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
       them to, which can be farther than a given α asks for.
     * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
+    * ``context``: fields that stay in the record, such as sex. Each context has a law of its own: the law of context
+      and attributes is preserved, and the promise holds for an attacker who reads the context. Rare contexts share a
+      law (``transport.strata``); for their records the promise holds for the prior of this law.
     * ``least``: tuples of fewer different noise keys, such as patients, are never written. They move to near tuples, so
       the law of masked records is near P but not P. In a star these are pairs of the root and another attribute.
 
@@ -97,6 +108,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         *,
         target: Mapping[str, Any] | None = None,
         least: int = 2,
+        context: ContextChoice | None = None,
+        context_least: int = 200,
         distance: DistanceChoice = "wu_palmer",
         window: int = 10_000,
         window_age: float | None = None,
@@ -112,6 +125,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
           ``certainty`` and ``sensitive``; see ``Target.of``. Default: ``{"alpha": 1, "certainty": 0.5}``.
         * ``least``: of how many different noise keys a masked tuple must be in the window; of how many records, where
           records have no noise key.
+        * ``context``: the fields that stay, the most important first. For each the texts that can occur, or the
+          ascending bounds of bands of numbers; other values are one more kind. ``context_least``: the number of records
+          of the window that a context needs for a law of its own.
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         super().__init__(
@@ -119,6 +135,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         )
         self._target = Target.of(DEFAULT_TARGET if target is None else target, self._attributes)
         self._least = whole_number("least", least, 1, 1_000_000)
+        self._contexts = ContextSettings(
+            Context.of({} if context is None else context), whole_number("context_least", context_least, 2, 1_000_000)
+        )
+        self._check_context()
         self._squares = tuple(SquareDistances(d) for d in self._distances)
         self._groups = self._target.groups([taxonomies[name] for name in self._attributes])
 
@@ -142,20 +162,14 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
         prepared = self._prepared_statistics()
         self._check(batch, keys)
         words = [np.ascontiguousarray(each[:, 0]) for each in draw_words(keys, batch, CHOICE_WORD)]
-        before = [v.indices(column.codes) for v, column in zip(prepared.values, batch.columns, strict=True)]
-        after = prepared.draw(batch, before, words)
-        masked = [_masked(prepared, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
-        return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
+        return prepared.mask(batch, words)
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the transition probabilities of some values, averaged over the records that have them.
 
         Those of a child of a star take one coupling for each pair of its root's values; the rarest are left out.
         """
-        prepared = self._prepared_statistics()
-        domain = prepared.values[j]
-        classes = value_classes(domain.positions, len(self._distances[j].taxonomy))
-        return Channel(values, prepared.rows(j)[domain.indices(values)], classes)
+        return self._prepared_statistics().channel(j, values)
 
     def surely_hides(self, j: int) -> bool:
         """Return True: nearly every record of the window is a possible mask of every record."""
@@ -167,18 +181,35 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
     def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
         """Return the law of masked pairs, or of single values; None for a star, see ``record_risk``."""
         prepared = self._prepared_statistics()
+        if isinstance(prepared, Laws):
+            return None
         if prepared.pair is not None:
             return TransportedPairs.of(prepared, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
         """Return the risk of pairs, or of records of the root of a star and a child; None after several masks."""
-        if len(tuples.attributes) < 2 or repeats > 1:
-            return None
         prepared = self._prepared_statistics()
+        if len(tuples.attributes) < 2 or repeats > 1 or isinstance(prepared, Laws):
+            return None
         if prepared.pair is not None:
             return prepared.pair_risk
         return prepared.record_risks.get((tuples.attributes[0], tuples.attributes[1]))
+
+    def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
+        """Return the disclosure risk. With a context, an attacker reads it, and his prior is the law of his context."""
+        prepared = self._prepared_statistics()
+        if not isinstance(prepared, Laws) or self._counts is None:
+            return super().risk(draws=draws, repeats=repeats)
+        parts = [(own.risk(draws=n, repeats=repeats), counts) for own, counts, n in self._parts(prepared, draws)]
+        return average_risk(parts, self._attributes, self._distances)
+
+    def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
+        prepared = self._prepared_statistics()
+        if not isinstance(prepared, Laws) or self._counts is None:
+            return super().repeated_risk(repeats=repeats, draws=draws)
+        parts = [(own.repeated_risk(repeats=repeats, draws=n), c) for own, c, n in self._parts(prepared, draws)]
+        return average_repeated(parts, self._attributes)
 
     @property
     def promise(self) -> float | None:
@@ -203,34 +234,49 @@ class SemanticTransport(WindowedMechanism[PreparedTransport]):
                 "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
                 "semantic_noise"
             )
+        if self._contexts.context and batch.context is None:
+            raise ParameterError(f"the batch has no context: give {', '.join(self._contexts.context.names)}")
 
     @property
     def _settings(self) -> TransportSettings:
         return TransportSettings(self._attributes, self._squares, self._target, self._groups, self._least)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
-        return ModelBuilder(self._settings, counts, statistics, self._prepared).build()
+        before = self._prepared
+        if self._contexts.context:
+            laws = before if isinstance(before, Laws) else None
+            return LawsBuilder(self._settings, self._contexts, counts, laws).build()
+        previous = before if isinstance(before, PreparedTransport) else None
+        return ModelBuilder(self._settings, counts, statistics, previous).build()
 
-    def _prepare(self, statistics: Statistics) -> PreparedTransport:
+    def _prepare(self, statistics: Statistics) -> PreparedTransport | Laws:
+        if self._contexts.context:
+            return read_laws(self._settings, self._contexts.context, statistics.model)
         return read_model(self._settings, statistics)
 
+    def _check_context(self) -> None:
+        """Raise ParameterError for a context attribute that is masked."""
+        masked = [name for name in self._contexts.context.names if name in self._attributes]
+        if masked:
+            raise ParameterError(f"{masked[0]!r} is masked: a context is of fields that stay")
 
-def _masked(
-    prepared: PreparedTransport, j: int, column: Column, before: Int32Array, after: Int32Array
-) -> tuple[Column, Distortion]:
-    """Return the masked column of attribute j, from the indices of its values and masks, and its distortion.
+    def _parts(self, laws: Laws, draws: int) -> Iterator[tuple[SemanticTransport, Counts, int]]:
+        """Yield, for each context of the window, its mechanism without context, its counts, and its share of draws."""
+        assert self._counts is not None
+        for number, counts in self._counts.contexts.items():
+            own = copy.copy(self)
+            own._contexts = replace(self._contexts, context=Context(()))
+            own._prepared, own._counts = laws.laws[laws.law_of[number]].transport, counts
+            yield own, counts, max(1, -(-draws * counts.records // self._counts.records))
 
-    The distances of codes outside the window are computed one by one.
-    """
-    values, codes = prepared.values[j], column.codes
-    masked = np.empty(codes.size, np.int32)
-    sums, others = masked_sums(prepared.squares32[j], values.positions, before, after, codes, masked)
-    squared = sums.squared_distance + float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
-    distortion = Distortion(
-        values=sums.present,
-        squared_distance=squared,
-        squared_noise=sums.present * prepared.noise[j],
-        truncated=sums.present if prepared.truncated[j] else 0,
-        unchanged=sums.unchanged,
-    )
-    return Column(masked, column.offsets), distortion
+    def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
+        """Encode records, with their context. See ``WindowedMechanism``."""
+        given = self._as_records(records)
+        batch, context = super().encode(given), self._contexts.context
+        if not context:
+            return batch
+        return replace(batch, context=context.numbers([[record.get(n) for record in given] for n in context.names]))
+
+    def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
+        names = (*self._attributes, *self._contexts.context.names)
+        return as_records(records, names, required=self._attributes)

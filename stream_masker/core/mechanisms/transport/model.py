@@ -306,7 +306,7 @@ def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
             f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
             "different values"
         )
-    return target.mean_squares(statistics) if target.by_distance else np.asarray(spread)
+    return target.mean_squares(spread) if target.by_distance else np.asarray(spread)
 
 
 def _position_keys(table: Table, values: Sequence[Values]) -> Int64Array:

@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -19,7 +19,7 @@ from stream_masker.core.mechanisms.transport.disclosure import (
 )
 from stream_masker.core.mechanisms.transport.fit import Fit
 from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
+from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values, masked_sums
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding
 from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
 from stream_masker.core.mechanisms.transport.scaling.solver import Columns, Kernels, Problem, Scaling, columns_of
@@ -28,6 +28,8 @@ from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, figures_of
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
 from stream_masker.core.random.draws import salts_of
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.kinds import Kinds
 from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.sampling import RecordRisk
@@ -82,6 +84,13 @@ class PreparedTransport:
         for edge in self.edges:
             self._conditional(edge)
         _ = self.squares32
+
+    def mask(self, batch: Batch, words: list[UInt64Array]) -> MaskedBatch:
+        """Mask encoded records; ``words``: one random word for each value of each column."""
+        before = [v.indices(column.codes) for v, column in zip(self.values, batch.columns, strict=True)]
+        after = self.draw(batch, before, words)
+        masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
+        return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
     def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
         """Return the indices of the masked values of each column, −1 for absent ones.
@@ -233,6 +242,12 @@ class PreparedTransport:
             for root, child in ((edge.root, edge.child) for edge in self.edges)
         }
 
+    def channel(self, j: int, values: Int32Array) -> Channel:
+        """Return the transition probabilities of some values of an attribute, over the window's law of its root."""
+        domain = self.values[j]
+        classes = value_classes(domain.positions, len(domain.distance.taxonomy))
+        return Channel(values, self.rows(j)[domain.indices(values)], classes)
+
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change."""
         edge = next((edge for edge in self.edges if edge.child == j), None)
@@ -280,3 +295,24 @@ class PreparedTransport:
         if edge.child not in self._conditionals:
             self._conditionals[edge.child] = edge.channel(self.squares[edge.child])
         return self._conditionals[edge.child]
+
+
+def _masked(
+    prepared: PreparedTransport, j: int, column: Column, before: Int32Array, after: Int32Array
+) -> tuple[Column, Distortion]:
+    """Return the masked column of attribute j, from the indices of its values and masks, and its distortion.
+
+    The distances of codes outside the window are computed one by one.
+    """
+    values, codes = prepared.values[j], column.codes
+    masked = np.empty(codes.size, np.int32)
+    sums, others = masked_sums(prepared.squares32[j], values.positions, before, after, codes, masked)
+    squared = sums.squared_distance + float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
+    distortion = Distortion(
+        values=sums.present,
+        squared_distance=squared,
+        squared_noise=sums.present * prepared.noise[j],
+        truncated=sums.present if prepared.truncated[j] else 0,
+        unchanged=sums.unchanged,
+    )
+    return Column(masked, column.offsets), distortion

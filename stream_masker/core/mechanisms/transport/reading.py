@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.fit import Fit, read_values
 from stream_masker.core.mechanisms.transport.model import TransportSettings
@@ -18,7 +19,13 @@ from stream_masker.errors import StatisticsError
 
 def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedTransport:
     """Return what masking needs. Raises StatisticsError if the model is invalid."""
-    model = statistics.model
+    return read_transport(settings, statistics.model, np.diag(statistics.covariance))
+
+
+def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:
+    """Return the transport of a model; ``spread``: (p,) sdVar. Raises StatisticsError if the model is invalid."""
+    if not isinstance(model, Mapping) or spread.shape != (len(settings.attributes),):
+        raise StatisticsError("the model is not that of the mechanism's attributes")
     names = settings.attributes
     packed, single = read_model_field(model, "values"), read_model_field(model, "single")
     values = tuple(
@@ -30,7 +37,7 @@ def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedT
         Fit.from_model(read_model_field(single, name), (size, 1)) for name, size in zip(names, sizes, strict=True)
     )
     pair = Fit.from_model(model["pair"], (sizes[0], sizes[1])) if "pair" in model else None
-    noise = settings.target.mean_squares(statistics) if settings.target.by_distance else np.zeros(len(values))
+    noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
     limits = tuple(
         settings.limits(j, v.positions, fit.counts, fitting=False)
         for j, (v, fit) in enumerate(zip(values, fits, strict=True))

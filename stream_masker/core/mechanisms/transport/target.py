@@ -12,7 +12,6 @@ from stream_masker.core.mechanisms.options import MAX_ALPHA, per_attribute
 from stream_masker.core.mechanisms.transport.limits import Groups
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
-from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -99,10 +98,13 @@ class Target:
         """Whether each attribute has a mean squared distance to meet."""
         return self.kind in DISTANCE_TARGETS
 
-    def mean_squares(self, statistics: Statistics) -> Float64Array:
-        """Return (p,) float64: the mean squared distances to meet: α·sdVar, or the square of the RMSE."""
-        values = np.array([self.value[name] for name in statistics.attributes])
-        result: Float64Array = values * np.diag(statistics.covariance) if self.kind == "alpha" else values**2
+    def mean_squares(self, spread: Float64Array) -> Float64Array:
+        """Return (p,) float64: the mean squared distances to meet: α·sdVar, or the square of the RMSE.
+
+        ``spread``: (p,) float64, the sdVar of each attribute.
+        """
+        values = np.array(list(self.value.values()))
+        result: Float64Array = values * spread if self.kind == "alpha" else values**2
         return result
 
     def groups(self, taxonomies: Sequence[Taxonomy]) -> tuple[Groups, ...]:

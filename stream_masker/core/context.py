@@ -1,0 +1,158 @@
+"""Context: fields that stay in the record, and that masks and the promise about them are conditional on.
+
+Each context attribute has a fixed number of kinds: its listed texts, or the bands of its numbers, and one kind for
+everything else. A context is a combination of one kind of each attribute. Contexts are numbered row by row, the first
+attribute first, so that contexts with the same first kinds are consecutive.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.errors import ParameterError
+
+MAX_CONTEXTS = 400
+"""The greatest number of contexts, with those of other values."""
+OTHER = "other"
+"""The name of the kind of values that are not listed, and of missing ones."""
+
+ContextChoice: TypeAlias = Mapping[str, Sequence[str] | Sequence[float]]
+"""For each context attribute its texts, or the ascending bounds of its bands."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextAttribute:
+    """One attribute: its ``texts``, or the ``bounds`` of its bands; the other one is empty.
+
+    The band of a number is the number of bounds that do not exceed it, so there is one band more than bounds.
+    """
+
+    name: str
+    texts: tuple[str, ...] = ()
+    bounds: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, name: str, given: object) -> ContextAttribute:
+        """Create the attribute of a list of texts or of bounds. Raises ParameterError."""
+        if not isinstance(given, Sequence) or isinstance(given, str) or not given:
+            raise _wrong(name)
+        if all(isinstance(entry, str) for entry in given):
+            if len(set(given)) < len(given):
+                raise ParameterError(f"context {name!r} has a text twice")
+            return cls(name, texts=tuple(given))
+        if not all(_is_number(entry) for entry in given) or any(low >= high for low, high in pairwise(given)):
+            raise _wrong(name)
+        return cls(name, bounds=tuple(map(float, given)))
+
+    @property
+    def size(self) -> int:
+        """The number of kinds; the last one is that of other values."""
+        return (len(self.texts) or len(self.bounds) + 1) + 1
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The name of each kind."""
+        if self.texts:
+            return (*self.texts, OTHER)
+        ends = [f"{bound:g}" for bound in self.bounds]
+        between = [f"{low} to below {high}" for low, high in pairwise(ends)]
+        return (f"below {ends[0]}", *between, f"{ends[-1]} or more", OTHER)
+
+    def kind_of(self, value: object) -> int:
+        """Return the kind of a value. Texts that are numbers have a band, too."""
+        if self.texts:
+            return self.texts.index(value) if isinstance(value, str) and value in self.texts else self.size - 1
+        number = _number(value)
+        return self.size - 1 if math.isnan(number) else sum(bound <= number for bound in self.bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """The context attributes, in the order of their importance: rare contexts keep their first kinds longest."""
+
+    attributes: tuple[ContextAttribute, ...]
+
+    @classmethod
+    def of(cls, given: object) -> Context:
+        """Create the context of a mapping from names to texts or bounds. Raises ParameterError."""
+        if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+            raise ParameterError(
+                f"context is of type {type(given).__name__}: use a mapping such as {{'sex': ['F', 'M'], "
+                "'age': [18, 45, 65]}"
+            )
+        found = cls(tuple(ContextAttribute.of(name, entry) for name, entry in given.items()))
+        if found.size > MAX_CONTEXTS:
+            raise ParameterError(
+                f"there are {found.size} contexts: at most {MAX_CONTEXTS} are allowed; use wider bands"
+            )
+        return found
+
+    def __bool__(self) -> bool:
+        return bool(self.attributes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the attributes."""
+        return tuple(attribute.name for attribute in self.attributes)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of kinds of each attribute."""
+        return tuple(attribute.size for attribute in self.attributes)
+
+    @property
+    def size(self) -> int:
+        """The number of contexts."""
+        return math.prod(self.sizes)
+
+    def numbers(self, columns: Sequence[Sequence[Any]]) -> Int64Array:
+        """Return (n,) int64: the context of each record, from the n values of each attribute."""
+        kinds = [_kinds(attribute, column) for attribute, column in zip(self.attributes, columns, strict=True)]
+        return np.asarray(np.ravel_multi_index(tuple(kinds), self.sizes), np.int64)
+
+    def name_of(self, kinds: Sequence[int]) -> str:
+        """Return the name of the contexts that begin with these kinds."""
+        shown = [f"{a.name} {a.names[kind]}" for a, kind in zip(self.attributes, kinds, strict=False)]
+        return ", ".join(shown) or "all records"
+
+    def to_list(self) -> list[dict[str, Any]]:
+        """Return the JSON-serialisable form, by which a model tells of which contexts it is."""
+        return [{"name": a.name, "texts": list(a.texts), "bounds": list(a.bounds)} for a in self.attributes]
+
+
+def _kinds(attribute: ContextAttribute, column: Sequence[Any]) -> Int64Array:
+    known: dict[Any, int] = {}
+    kinds = np.empty(len(column), np.int64)
+    for row, value in enumerate(column):
+        key = value if isinstance(value, str | int | float) else None
+        if key not in known:
+            known[key] = attribute.kind_of(key)
+        kinds[row] = known[key]
+    return kinds
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _number(value: object) -> float:
+    """Return a number, or a text that is one, as float; NaN for anything else."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return math.nan
+    try:
+        return float(value)
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _wrong(name: str) -> ParameterError:
+    return ParameterError(
+        f"context {name!r}: give the texts that can occur, or the ascending bounds of bands of numbers"
+    )

@@ -1,0 +1,120 @@
+"""The model of a window with contexts: the model of each law, and which contexts it masks.
+
+A context of at least ``least`` records has a law of its own. The rare contexts with equal first kinds have one law
+together, if together they have ``least`` records; otherwise that of all contexts with these kinds, if these have as
+many; otherwise they count as rare among the contexts with one kind less in common. So contexts that the window lacks
+have a law, too. A law that cannot meet the target is not fitted, as if its records were too few.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from stream_masker.core.context import Context
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.mechanisms.transition.serialization import read_model_field
+from stream_masker.core.mechanisms.transport.laws import Law, Laws
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
+from stream_masker.core.mechanisms.transport.reading import read_transport
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import Counts, merge
+from stream_masker.errors import StatisticsError
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """``context``: its attributes. ``least``: the number of records that a law of its own needs."""
+
+    context: Context
+    least: int
+
+
+@dataclass(frozen=True, slots=True)
+class LawsBuilder:
+    """Computes the laws of one window; ``previous``: those in force, whose solutions are the start."""
+
+    settings: TransportSettings
+    contexts: ContextSettings
+    counts: Counts
+    previous: Laws | None
+    fitted: list[dict[str, Any]] = field(default_factory=list)
+
+    def build(self) -> dict[str, Any]:
+        """Return the model. Raises StatisticsError if the target cannot be met by the window."""
+        context = self.contexts.context
+        self._fit_below((), np.arange(context.size))
+        return {"context": context.to_list(), "laws": self.fitted}
+
+    def _fit_below(self, kinds: tuple[int, ...], contexts: Int64Array) -> Int64Array:
+        """Fit the laws of the contexts with these first kinds; return the contexts that are left without one."""
+        sizes = self.contexts.context.sizes
+        if len(kinds) == len(sizes):
+            return contexts[:0] if self._fits(kinds, contexts, contexts) else contexts
+        parts = enumerate(contexts.reshape(sizes[len(kinds)], -1))
+        left = np.concatenate([self._fit_below((*kinds, kind), part) for kind, part in parts])
+        if not left.size or self._fits(kinds, left, left) or self._fits(kinds, left, contexts):
+            return contexts[:0]
+        return left
+
+    def _fits(self, kinds: tuple[int, ...], contexts: Int64Array, learned: Int64Array) -> bool:
+        """Fit the law of the ``learned`` contexts, for masking ``contexts``; return whether there is one."""
+        whole = learned.size == self.contexts.context.size
+        if not whole and self._records(learned) < self.contexts.least:
+            return False
+        try:
+            model = self._model(kinds, self.counts if whole else self._counts_of(learned))
+        except StatisticsError:
+            if whole:
+                raise
+            return False
+        own = {"kinds": list(kinds), "contexts": contexts.tolist(), "records": self._records(contexts)}
+        self.fitted.append({**own, "learned": self._records(learned), **model})
+        return True
+
+    def _records(self, contexts: Int64Array) -> int:
+        found = self.counts.contexts
+        return sum(found[c].records for c in contexts.tolist() if c in found)
+
+    def _counts_of(self, contexts: Int64Array) -> Counts:
+        found = self.counts.contexts
+        return merge(found[c] for c in contexts.tolist() if c in found)
+
+    def _model(self, kinds: tuple[int, ...], counts: Counts) -> dict[str, Any]:
+        distances = [each.distance for each in self.settings.distances]
+        statistics = compute_statistics(counts, self.settings.attributes, distances, version=1)
+        previous = None if self.previous is None else self.previous.transport_of(kinds)
+        model = ModelBuilder(self.settings, counts, statistics, previous).build()
+        return {"spread": np.diag(statistics.covariance).tolist(), **model}
+
+
+def read_laws(settings: TransportSettings, context: Context, model: Mapping[str, Any]) -> Laws:
+    """Return what masking needs. Raises StatisticsError if the model is invalid, or of other contexts."""
+    given, fitted = read_model_field(model, "context"), read_model_field(model, "laws")
+    if given != context.to_list() or not isinstance(fitted, list):
+        raise StatisticsError("the model's contexts are not those of this mechanism")
+    laws = tuple(_read_law(settings, context, each) for each in fitted)
+    law_of = np.full(context.size, -1, np.int64)
+    for index, law in enumerate(laws):
+        law_of[law.contexts] = index
+    if law_of.min() < 0 or sum(law.contexts.size for law in laws) > context.size:
+        raise StatisticsError("the model does not have one law for each context")
+    return Laws(context, laws, law_of)
+
+
+def _read_law(settings: TransportSettings, context: Context, model: object) -> Law:
+    numbers = {name: read_model_field(model, name) for name in ("kinds", "contexts", "spread")}
+    records, learned = read_model_field(model, "records"), read_model_field(model, "learned")
+    spread = np.array(numbers["spread"], np.float64)
+    try:
+        contexts = np.array(numbers["contexts"], np.int64)
+        kinds = tuple(map(int, numbers["kinds"]))
+    except (TypeError, ValueError):
+        raise StatisticsError("the contexts of a law are not numbers") from None
+    within = contexts.ndim == 1 and contexts.size and contexts.min() >= 0 and contexts.max() < context.size
+    if not within or not isinstance(records, int) or not isinstance(learned, int) or not 0 <= records <= learned > 0:
+        raise StatisticsError("a law of the model has no contexts, or no records")
+    return Law(kinds, contexts, records, learned, read_transport(settings, model, spread))

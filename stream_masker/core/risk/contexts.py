@@ -1,0 +1,103 @@
+"""The risk of records whose context an attacker knows: averages over the contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.risk.meaning import Guess, MeaningRisk
+from stream_masker.core.risk.repeats import RepeatedRisk
+from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.sensitive import present_groups
+from stream_masker.core.statistics.counts import Counts
+
+RiskOfContext: TypeAlias = tuple[Risk, Counts]
+"""The risk of the records of one context, and their counts."""
+
+AVERAGED = ("prior", "vulnerability", "certain", "likely", "unchanged", "rank", "entropy")
+"""The figures of an attribute that are averages over its values."""
+
+
+def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances: Sequence[Distance]) -> Risk:
+    """Return the risk of the records of all contexts, whose masks are of their own context's law.
+
+    Chances and shares are averages over the contexts, an ε and a bound the greatest.
+    """
+    weights = {
+        name: np.array([counts.values[j].rows for _, counts in parts], np.float64) for j, name in enumerate(names)
+    }
+    risks = [risk for risk, _ in parts]
+    figures = {field: {a: _mean(risks, field, a, weights[a]) for a in names} for field in AVERAGED}
+    records = np.array([counts.records for _, counts in parts], np.float64)
+    return Risk(
+        **figures,
+        epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
+        rmse={a: float(np.average([r.rmse[a] ** 2 for r in risks], weights=weights[a]) ** 0.5) for a in names},
+        meaning={a: _meaning(parts, j, a, distances[j], weights[a]) for j, a in enumerate(names)},
+        bound={a: max(risk.bound[a] for risk in risks) for a in names},
+        given_record=_given_record(risks, weights),
+        **{field: _of_record(risks, field, records) for field in RECORD_FIGURES},
+        bound_of_record=max((risk.bound_of_record or 0.0 for risk in risks), default=0.0),
+    )
+
+
+def average_repeated(parts: Sequence[tuple[RepeatedRisk, Counts]], names: Sequence[str]) -> RepeatedRisk:
+    """Return the vulnerability after repeats of the records of all contexts."""
+    risks = [risk for risk, _ in parts]
+    weights = {name: np.array([counts.values[j].rows for _, counts in parts]) for j, name in enumerate(names)}
+    value = {a: float(np.average([risk.given_value[a] for risk in risks], weights=weights[a])) for a in names}
+    given = [risk.given_record or risk.given_value for risk in risks]
+    record = {a: float(np.average([each[a] for each in given], weights=weights[a])) for a in names}
+    known = any(risk.given_record is not None for risk in risks)
+    return RepeatedRisk(value, record if known else None, max(risk.bound for risk in risks))
+
+
+RECORD_FIGURES = ("vulnerability_of_record", "prior_of_record", "unchanged_of_record")
+
+
+def _mean(risks: Sequence[Risk], field: str, name: str, weights: Float64Array) -> float:
+    return float(np.average([getattr(risk, field)[name] for risk in risks], weights=weights))
+
+
+def _given_record(risks: Sequence[Risk], weights: Mapping[str, Float64Array]) -> dict[str, float] | None:
+    if all(risk.given_record is None for risk in risks):
+        return None
+    given = [risk.given_record or risk.vulnerability for risk in risks]
+    return {name: float(np.average([each[name] for each in given], weights=w)) for name, w in weights.items()}
+
+
+def _of_record(risks: Sequence[Risk], field: str, records: Float64Array) -> float | None:
+    known = [
+        (figure, w) for risk, w in zip(risks, records, strict=True) if (figure := getattr(risk, field)) is not None
+    ]
+    return float(np.average([figure for figure, _ in known], weights=[w for _, w in known])) if known else None
+
+
+def _meaning(
+    parts: Sequence[RiskOfContext], j: int, name: str, distance: Distance, weights: Float64Array
+) -> MeaningRisk:
+    """Return the average; that of a sensitive group over its values in each context."""
+    found = [risk.meaning[name] for risk, _ in parts]
+    levels = {level: _guess([each.levels[level] for each in found], weights) for level in found[0].levels}
+    groups = present_groups(distance.taxonomy)
+    sensitive = {}
+    for group in sorted({group for each in found for group in each.sensitive}, key=list(groups).index):
+        held = [
+            (each.sensitive[group], counts)
+            for each, (_, counts) in zip(found, parts, strict=True)
+            if group in each.sensitive
+        ]
+        members = [float(c.values[j].counts[groups[group][c.values[j].keys]].sum()) for _, c in held]
+        sensitive[group] = _guess([guess for guess, _ in held], np.array(members))
+    return MeaningRisk(levels, sensitive)
+
+
+def _guess(guesses: Sequence[Guess], weights: Float64Array) -> Guess:
+    return Guess(
+        float(np.average([guess.prior for guess in guesses], weights=weights)),
+        float(np.average([guess.chance for guess in guesses], weights=weights)),
+    )

@@ -11,6 +11,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 
 import numpy as np
 
+from stream_masker.core.context import texts_of
 from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
@@ -30,6 +31,9 @@ AnyFrame = TypeVar("AnyFrame")
 class UnchangedWarning(UserWarning):
     """Masking leaves most records as they were."""
 
+
+FrameContext: TypeAlias = Sequence[str] | Mapping[str, Sequence[str] | Sequence[float]]
+"""Context columns, or a mapping to their values or to bounds of bands."""
 
 Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
@@ -67,6 +71,7 @@ def mask_frame(
     mechanism: str | None = None,
     numeric: Mapping[str, Numeric] | None = None,
     key: str | None = None,
+    context: FrameContext = (),
     unknown: UnknownPolicy = "reject",
     report: bool = False,
     seed: bytes,
@@ -90,6 +95,9 @@ def mask_frame(
     * ``numeric``: the columns of numbers to mask, for mechanisms that mask them.
     * ``key``: the column that determines a row's noise, such as the patient's id; None: the number of the row. Rows of
       one key count as one where rare values and pairs are counted.
+    * ``context``: columns of ``keep`` whose relation to the codes is preserved, and which the promise takes as known,
+      such as sex and age; the most important first. A list of columns of texts, or a mapping to their texts, or to the
+      ascending bounds of bands of numbers: ``{"sex": ["F", "M"], "age": [18, 45, 65]}``.
     * ``unknown``: a code without a concept is an error (``reject``), becomes its longest known prefix (``ancestor``; an
       error if there is none), or becomes a missing value (``suppress``).
     * ``report``: whether to return, with the table, what masking did to it: the risk, what stays as it was, and what is
@@ -103,7 +111,15 @@ def mask_frame(
     the statistics of the table cannot be used for masking.
     """
     masker = FrameMasker(
-        attributes, keep=keep, mechanism=mechanism, numeric=numeric, key=key, unknown=unknown, seed=seed, **options
+        attributes,
+        keep=keep,
+        mechanism=mechanism,
+        numeric=numeric,
+        key=key,
+        context=context,
+        unknown=unknown,
+        seed=seed,
+        **options,
     )
     masked = masker.fit_transform(frame)
     return (masked, masker.report(cast(DataFrame, frame), cast(DataFrame, masked))) if report else masked
@@ -133,12 +149,14 @@ class FrameMasker:
         mechanism: str | None = None,
         numeric: Mapping[str, Numeric] | None = None,
         key: str | None = None,
+        context: FrameContext = (),
         unknown: UnknownPolicy = "reject",
         seed: bytes,
         **options: Any,
     ) -> None:
         """Create a masker without statistics. Raises ParameterError for arguments of another kind."""
         _check_arguments(attributes, keep, numeric, key)
+        _check_context(context, keep)
         checked_seed(seed)
         self._given = {
             "attributes": attributes,
@@ -146,12 +164,13 @@ class FrameMasker:
             "mechanism": mechanism,
             "numeric": numeric,
             "key": key,
+            **({"context": context} if context else {}),
             "unknown": unknown,
             "seed": seed,
             **options,
         }
         self._attributes, self._keep, self._key, self._numeric = attributes, keep, key, numeric
-        self._mechanism, self._seed, self._options = mechanism, seed, options
+        self._mechanism, self._seed, self._options, self._context = mechanism, seed, options, context
         self._concepts = {name: _concepts(name, given, unknown) for name, given in attributes.items()}
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -189,7 +208,7 @@ class FrameMasker:
         if not self._is_fitted:
             raise StatisticsError("this FrameMasker has no statistics: call fit first")
         before = self._rows(WrappedTable.of(frame), keyed=False).records
-        return masking_report(self.mechanism_, before, as_records(masked, self._columns))
+        return masking_report(self.mechanism_, before, as_records(masked, [*self._columns, *self._context]))
 
     def __repr__(self) -> str:
         """Return the parameters without the seed, and the statistics in force."""
@@ -220,14 +239,15 @@ class FrameMasker:
         """Return the rows of a table as records, with their keys if they are needed."""
         _check_columns(table.columns, self._columns, [name for name in self._keep if name not in table.index_names])
         columns = {name: _ids(name, table.values(name), self._concepts.get(name)) for name in self._columns}
-        records = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+        given = {**columns, **{name: table.values(name) for name in self._context}}
+        records = [dict(zip(given, row, strict=True)) for row in zip(*given.values(), strict=True)]
         return _Rows(table, columns, records, _keys(table, self._key) if keyed else [])
 
     def _fit(self, rows: _Rows) -> None:
         """Choose the mechanism, and let it learn the rows."""
         taxonomies = {name: found.taxonomy for name, found in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
-        numeric, options = self._numeric, self._options
+        numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
         chosen = self._mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
         kind = mechanism_type(chosen)
         completed = _completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
@@ -242,6 +262,13 @@ class FrameMasker:
         masker.learn_many(rows.records, keys=None if self._key is None else rows.keys)
         masker.calibrate()
         self.mechanism_ = masker
+
+    def _contexts(self, rows: _Rows) -> dict[str, Any]:
+        """Return the parameter of the mechanism, with the values of the columns that are given without."""
+        given = self._context
+        if not given or isinstance(given, Mapping):
+            return {"context": given} if given else {}
+        return {"context": {name: texts_of(name, [record[name] for record in rows.records]) for name in given}}
 
     def _masked(self, rows: _Rows) -> Any:
         masked = self.mechanism_.mask_many(rows.records, keys=rows.keys)
@@ -266,9 +293,10 @@ def _warn_of_unchanged(
     given = [
         (row, mask)
         for row, mask in zip(records, masked, strict=True)
-        if any(value not in (None, []) for value in row.values())
+        if any(row[name] not in (None, []) for name in mask)
     ]
-    warning = unchanged_warning(sum(row == mask for row, mask in given) / max(1, len(given)), mechanism)
+    same = sum(all(row[name] == value for name, value in mask.items()) for row, mask in given)
+    warning = unchanged_warning(same / max(1, len(given)), mechanism)
     if warning is not None:
         warn_caller(warning, UnchangedWarning)
 
@@ -304,6 +332,15 @@ def _check_arguments(
     if isinstance(keep, str):
         raise ParameterError(f"keep={keep!r} is not allowed: use a list of columns, such as keep=[{keep!r}]")
     require_texts("keep", keep)
+
+
+def _check_context(context: object, keep: Sequence[str]) -> None:
+    """Raise ParameterError unless a context names kept columns."""
+    if isinstance(context, str) or not isinstance(context, Mapping | Sequence):
+        raise ParameterError(f"context={context!r} is not allowed: use a list of columns, such as context=['sex']")
+    dropped = [name for name in context if name not in keep]
+    if dropped:
+        raise ParameterError(f"the context {dropped[0]!r} is not kept: name it in keep, or leave it out of the context")
 
 
 def _check_columns(columns: Sequence[str], masked: Sequence[str], keep: Sequence[str]) -> None:

@@ -113,6 +113,58 @@ def test_numbers_and_groups(kind):
     assert masked["note"] == DATA["note"]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("context", [["ward", "age"], {"ward": ["A", "B"], "age": ["old", "young"]}])
+def test_codes_of_a_context_stay_in_it(kind, context):
+    """Each ward has a chapter of its own, which its masks do not leave."""
+    rng = np.random.default_rng(7)
+    wards = rng.choice(["A", "B"], 600).tolist()
+    data = {
+        "principal": [f"{ward}{rng.integers(6)}" for ward in wards],
+        "ward": wards,
+        "age": rng.choice(["young", "old"], 600).tolist(),
+    }
+    frame = KINDS[kind](data) if kind != "pandas" else pd.DataFrame(data)
+    masker = FrameMasker({"principal": TAU}, keep=["ward", "age"], context=context, context_least=100, seed=SEED)
+    masked = masker.fit_transform(frame)
+    found = contents(masked)
+    assert found["ward"] == wards
+    assert {code[0] == ward for code, ward in zip(found["principal"], wards, strict=True)} == {True}
+    assert found["principal"] != data["principal"]
+    assert masker.report(frame, masked).risk.prior["principal"] < 0.3
+    assert masker.get_params()["context"] is context
+
+
+def test_bands_of_numbers_are_a_context():
+    rng = np.random.default_rng(7)
+    ages = rng.integers(20, 80, 900).tolist()
+    frame = pl.DataFrame({"code": [f"{'B' if age < 50 else 'C'}{rng.integers(6)}" for age in ages], "age": ages})
+    masked = mask_frame(frame, {"code": TAU}, keep=["age"], context={"age": [50]}, seed=SEED)
+    assert masked["age"].to_list() == ages
+    assert [code[0] for code in masked["code"]] == ["B" if age < 50 else "C" for age in ages]
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (["note"], "is not kept"),
+        ("age", "use a list"),
+        (5, "use a list"),
+        (["age"], "give bounds"),
+        (["patient"], "give bounds"),
+        ({"age": [70, 20]}, "ascending bounds"),
+    ],
+)
+def test_a_wrong_context_is_refused(context, message):
+    with pytest.raises(ParameterError, match=message):
+        mask_frame(pl.DataFrame(DATA), BOTH, keep=["age", "patient"], context=context, seed=SEED)
+
+
+def test_other_methods_have_no_context():
+    with pytest.raises(ParameterError, match="context"):
+        mask_frame(pl.DataFrame(DATA), BOTH, keep=["age"], context={"age": [50]}, rounding="ceil", seed=SEED)
+
+
 def test_equal_keys_have_equal_masks():
     frame = pl.DataFrame({"code": ["A1"] * 20 + ["B1"] * 20, "patient": [*["p"] * 20, *range(20)]}, strict=False)
     masked = mask_frame(frame, {"code": TAU}, keep=[], key="patient", least=1, seed=SEED)["code"].to_list()

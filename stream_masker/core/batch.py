@@ -76,9 +76,9 @@ class Batch:
 
     def select(self, chosen: NDArray[np.bool_]) -> Batch:
         """Return some of the records, without their own alpha and units; ``chosen``: (n,) bool."""
-        numbers, slots, context = (
-            None if each is None else each[chosen] for each in (self.numeric, self.slots, self.context)
-        )
+        numbers = None if self.numeric is None else self.numeric[chosen]
+        slots = None if self.slots is None else self.slots[chosen]
+        context = None if self.context is None else self.context[chosen]
         columns = tuple(column.select(chosen) for column in self.columns)
         return Batch(int(chosen.sum()), columns, numeric=numbers, slots=slots, context=context)
 

@@ -8,7 +8,7 @@ attribute first, so that contexts with the same first kinds are consecutive.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -20,6 +20,8 @@ from stream_masker.errors import ParameterError
 
 MAX_CONTEXTS = 400
 """The greatest number of contexts, with those of other values."""
+MAX_TEXTS = 40
+"""The greatest number of different texts of a column that is given without them."""
 OTHER = "other"
 """The name of the kind of values that are not listed, and of missing ones."""
 
@@ -125,6 +127,17 @@ class Context:
     def to_list(self) -> list[dict[str, Any]]:
         """Return the JSON-serialisable form, by which a model tells of which contexts it is."""
         return [{"name": a.name, "texts": list(a.texts), "bounds": list(a.bounds)} for a in self.attributes]
+
+
+def texts_of(name: str, values: Iterable[object]) -> list[str]:
+    """Return the different texts of a context column, ascending. Raises ParameterError."""
+    found = {value for value in values if value is not None}
+    if not found or len(found) > MAX_TEXTS or not all(isinstance(value, str) for value in found):
+        raise ParameterError(
+            f"the context {name!r} is not a column of at most {MAX_TEXTS} different texts: give bounds of bands, such "
+            f"as context={{{name!r}: [18, 45, 65]}}"
+        )
+    return sorted(map(str, found))
 
 
 def _kinds(attribute: ContextAttribute, column: Sequence[Any]) -> Int64Array:

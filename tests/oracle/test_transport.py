@@ -73,8 +73,8 @@ def dense_joint(given: Problem, solved):
     a, b = given.table.rows, given.table.columns
     first, second = (np.exp(-e * c.astype(float)) for e, c in zip(solved.exponents, given.costs, strict=True))
     weights = first[np.ix_(a, a)] * second[np.ix_(b, b)] * solved.psi
-    weights *= dense_factors(solved.binding[0], given.table, SHAPE[0])[a]
-    weights *= dense_factors(solved.binding[1], given.table, SHAPE[1])[b]
+    weights *= dense_factors(solved.binding[0], given.table, given.table.shape[0])[a]
+    weights *= dense_factors(solved.binding[1], given.table, given.table.shape[1])[b]
     return given.law[:, None] * weights / weights.sum(axis=1, keepdims=True)
 
 
@@ -203,6 +203,32 @@ def test_draws_follow_the_channel(parents, least, target):
         assert np.abs(shares - wanted).max() < 5 * np.sqrt(0.25 / size)
         assert not shares[wanted == 0.0].any()
     assert ("certainty" in target) == (sum(each.values.size for each in solved.binding) > 0)
+
+
+def test_each_context_keeps_its_law_and_the_promise():
+    """Against the counts of the records of each context, with the dense channel of its law."""
+    tau, rng = taxonomy(1, 1), np.random.default_rng(8)
+    contexts, codes = rng.choice(["F", "M"], 900), rng.choice(12, (900, 2), p=rng.dirichlet(np.ones(12)))
+    codes[contexts == "M"] = (codes[contexts == "M"] + 9) % 20
+    made = SemanticTransport({"a": tau, "b": tau}, context={"sex": ["F", "M"]}, least=1, seed=b"a seed of many bytes")
+    ids = np.array(tau.ids)[codes]
+    made.learn_many([{"a": a, "b": b, "sex": sex} for (a, b), sex in zip(ids, contexts.tolist(), strict=True)])
+    made.calibrate()
+    for number, sex in enumerate("FM"):
+        laws = made._prepared_statistics()
+        transport = laws.laws[laws.law_of[number]].transport
+        given, solved = transport.solution()
+        joint = dense_joint(given, solved)
+        own = codes[contexts == sex]
+        a, b = transport.values[0].positions[given.table.rows], transport.values[1].positions[given.table.columns]
+        law = np.array([((own[:, 0] == x) & (own[:, 1] == y)).mean() for x, y in zip(a, b, strict=True)])
+        assert law.sum() == pytest.approx(1.0)
+        np.testing.assert_allclose(joint.sum(axis=1), law, atol=1e-12)
+        np.testing.assert_allclose(joint.sum(axis=0), law, atol=1e-4)
+        for values in (a, b):
+            prior = grouped(law, values, 40)
+            posterior = grouped(joint, values, 40) / joint.sum(axis=0)
+            assert (posterior <= np.maximum(0.5, 1.01 * prior)[:, None] + 1e-6).all()
 
 
 @pytest.mark.parametrize("total", [-1.0, 1e38])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -31,8 +31,9 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
         name: np.array([counts.values[j].rows for _, counts in parts], np.float64) for j, name in enumerate(names)
     }
     risks = [risk for risk, _ in parts]
-    figures = {field: {a: _mean(risks, field, a, weights[a]) for a in names} for field in AVERAGED}
+    figures: dict[str, Any] = {field: {a: _mean(risks, field, a, weights[a]) for a in names} for field in AVERAGED}
     records = np.array([counts.records for _, counts in parts], np.float64)
+    of_records: dict[str, Any] = {field: _of_record(risks, field, records) for field in RECORD_FIGURES}
     return Risk(
         **figures,
         epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
@@ -40,8 +41,8 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
         meaning={a: _meaning(parts, j, a, distances[j], weights[a]) for j, a in enumerate(names)},
         bound={a: max(risk.bound[a] for risk in risks) for a in names},
         given_record=_given_record(risks, weights),
-        **{field: _of_record(risks, field, records) for field in RECORD_FIGURES},
-        bound_of_record=max((risk.bound_of_record or 0.0 for risk in risks), default=0.0),
+        **of_records,
+        bound_of_record=_bound([risk.bound_of_record for risk in risks], records),
     )
 
 
@@ -53,10 +54,12 @@ def average_repeated(parts: Sequence[tuple[RepeatedRisk, Counts]], names: Sequen
     given = [risk.given_record or risk.given_value for risk in risks]
     record = {a: float(np.average([each[a] for each in given], weights=weights[a])) for a in names}
     known = any(risk.given_record is not None for risk in risks)
-    return RepeatedRisk(value, record if known else None, max(risk.bound for risk in risks))
+    records = np.array([counts.records for _, counts in parts], np.float64)
+    return RepeatedRisk(value, record if known else None, _bound([risk.bound for risk in risks], records) or 0.0)
 
 
 RECORD_FIGURES = ("vulnerability_of_record", "prior_of_record", "unchanged_of_record")
+"""The figures of records, which are averages over them."""
 
 
 def _mean(risks: Sequence[Risk], field: str, name: str, weights: Float64Array) -> float:
@@ -75,6 +78,14 @@ def _of_record(risks: Sequence[Risk], field: str, records: Float64Array) -> floa
         (figure, w) for risk, w in zip(risks, records, strict=True) if (figure := getattr(risk, field)) is not None
     ]
     return float(np.average([figure for figure, _ in known], weights=[w for _, w in known])) if known else None
+
+
+def _bound(bounds: Sequence[float | None], records: Float64Array) -> float | None:
+    """Return Hoeffding's bound of an average whose parts have these bounds, from independent draws."""
+    if all(bound is None for bound in bounds):
+        return None
+    each = np.array([bound or 0.0 for bound in bounds])
+    return float(np.sqrt(((records / records.sum() * each) ** 2).sum()))
 
 
 def _meaning(

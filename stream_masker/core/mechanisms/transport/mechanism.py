@@ -269,6 +269,20 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
             own._prepared, own._counts = laws.laws[laws.law_of[number]].transport, counts
             yield own, counts, max(1, -(-draws * counts.records // self._counts.records))
 
+    def learn_many(
+        self,
+        records: Iterable[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes] | None = None,
+        time: float | None = None,
+    ) -> None:
+        """Add records to the window. Raises ParameterError, too, if none of several records has a context field."""
+        given = self._as_records(records)
+        for name in self._contexts.context.names if len(given) > 1 else ():
+            if not any(name in record for record in given):
+                raise ParameterError(f"no record has the context {name!r}")
+        super().learn_many(given, keys=keys, time=time)
+
     def encode(self, records: Sequence[Record] | DataFrame) -> Batch:
         """Encode records, with their context. See ``WindowedMechanism``."""
         given = self._as_records(records)

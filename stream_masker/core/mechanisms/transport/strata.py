@@ -71,8 +71,8 @@ class LawsBuilder:
             if whole:
                 raise
             return False
-        own = {"kinds": list(kinds), "contexts": contexts.tolist(), "records": self._records(contexts)}
-        self.fitted.append({**own, "learned": self._records(learned), **model})
+        records = [self._records(contexts), self._records(learned)]
+        self.fitted.append({"kinds": list(kinds), "contexts": contexts.tolist(), "records": records, **model})
         return True
 
     def _records(self, contexts: Int64Array) -> int:
@@ -100,21 +100,33 @@ def read_laws(settings: TransportSettings, context: Context, model: Mapping[str,
     law_of = np.full(context.size, -1, np.int64)
     for index, law in enumerate(laws):
         law_of[law.contexts] = index
-    if law_of.min() < 0 or sum(law.contexts.size for law in laws) > context.size:
+    if law_of.min() < 0 or len({law.kinds for law in laws}) < len(laws):
         raise StatisticsError("the model does not have one law for each context")
     return Laws(context, laws, law_of)
 
 
 def _read_law(settings: TransportSettings, context: Context, model: object) -> Law:
-    numbers = {name: read_model_field(model, name) for name in ("kinds", "contexts", "spread")}
-    records, learned = read_model_field(model, "records"), read_model_field(model, "learned")
-    spread = np.array(numbers["spread"], np.float64)
-    try:
-        contexts = np.array(numbers["contexts"], np.int64)
-        kinds = tuple(map(int, numbers["kinds"]))
-    except (TypeError, ValueError):
-        raise StatisticsError("the contexts of a law are not numbers") from None
-    within = contexts.ndim == 1 and contexts.size and contexts.min() >= 0 and contexts.max() < context.size
-    if not within or not isinstance(records, int) or not isinstance(learned, int) or not 0 <= records <= learned > 0:
-        raise StatisticsError("a law of the model has no contexts, or no records")
-    return Law(kinds, contexts, records, learned, read_transport(settings, model, spread))
+    kinds, contexts = (_whole_numbers(model, name) for name in ("kinds", "contexts"))
+    records, spread = _whole_numbers(model, "records"), read_model_field(model, "spread")
+    if not _begin_with(context, contexts, kinds) or records.shape != (2,) or not records[0] <= records[1] > 0:
+        raise StatisticsError("a law of the model has other contexts, or no records")
+    if not isinstance(spread, list) or not all(isinstance(each, float) for each in spread):
+        raise StatisticsError("the spread of a law is not a list of numbers")
+    transport = read_transport(settings, model, np.array(spread))
+    return Law(tuple(kinds.tolist()), contexts, int(records[0]), int(records[1]), transport)
+
+
+def _whole_numbers(model: object, name: str) -> Int64Array:
+    """Return (n,) int64 of a model's field. Raises StatisticsError."""
+    given = read_model_field(model, name)
+    if not isinstance(given, list) or not all(type(each) is int and 0 <= each < 2**53 for each in given):
+        raise StatisticsError(f"the {name} of a law are not whole numbers")
+    return np.array(given, np.int64)
+
+
+def _begin_with(context: Context, contexts: Int64Array, kinds: Int64Array) -> bool:
+    """Return whether there are contexts, and all of them have these first kinds."""
+    if not contexts.size or contexts.max() >= context.size or kinds.size > len(context.sizes):
+        return False
+    first = np.array(np.unravel_index(contexts, context.sizes))[: kinds.size]
+    return bool((first == kinds[:, None]).all())

@@ -22,7 +22,7 @@ MAX_CONTEXTS = 400
 """The greatest number of contexts, with those of other values."""
 MAX_TEXTS = 40
 """The greatest number of different texts of a column that is given without them."""
-OTHER = "other"
+OTHER_KIND = "other"
 """The name of the kind of values that are not listed, and of missing ones."""
 
 ContextChoice: TypeAlias = Mapping[str, Sequence[str] | Sequence[float]]
@@ -62,10 +62,10 @@ class ContextAttribute:
     def names(self) -> tuple[str, ...]:
         """The name of each kind."""
         if self.texts:
-            return (*self.texts, OTHER)
+            return (*self.texts, OTHER_KIND)
         ends = [f"{bound:g}" for bound in self.bounds]
         between = [f"{low} to below {high}" for low, high in pairwise(ends)]
-        return (f"below {ends[0]}", *between, f"{ends[-1]} or more", OTHER)
+        return (f"below {ends[0]}", *between, f"{ends[-1]} or more", OTHER_KIND)
 
     def kind_of(self, value: object) -> int:
         """Return the kind of a value. Texts that are numbers have a band, too."""

@@ -18,7 +18,20 @@ from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 from stream_masker.service.configuration.mutable_settings import mutable_settings, with_settings
 
-FROM_ELSEWHERE = {"taxonomies", "numeric", "alpha", "group_records", "window", "window_age", "rollup_depth", "seed"}
+OF_RECORDS = {"context", "context_least"}
+"""Parameters of the library alone: a configuration does not have them yet."""
+
+FROM_ELSEWHERE = {
+    *OF_RECORDS,
+    "taxonomies",
+    "numeric",
+    "alpha",
+    "group_records",
+    "window",
+    "window_age",
+    "rollup_depth",
+    "seed",
+}
 """Constructor parameters that come from other sections of the configuration."""
 
 SECTIONS: dict[str, type[MechanismSection]] = {

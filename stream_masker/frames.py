@@ -34,7 +34,6 @@ class UnchangedWarning(UserWarning):
 
 FrameContext: TypeAlias = Sequence[str] | Mapping[str, Sequence[str] | Sequence[float]]
 """Context columns, or a mapping to their values or to bounds of bands."""
-
 Vocabulary: TypeAlias = Taxonomy | Ontology | str
 """The concepts of a column: a taxonomy, an ontology, or what ``Ontology.load`` takes."""
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.risk.meaning import Guess, MeaningRisk
+from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sensitive import present_groups
@@ -25,7 +25,7 @@ AVERAGED = ("prior", "vulnerability", "certain", "likely", "unchanged", "rank", 
 def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances: Sequence[Distance]) -> Risk:
     """Return the risk of the records of all contexts, whose masks are of their own context's law.
 
-    Chances and shares are averages over the contexts, an ε and a bound the greatest.
+    Chances and shares are averages over the contexts; a certainty, an ε and a bound are the greatest.
     """
     weights = {
         name: np.array([counts.values[j].rows for _, counts in parts], np.float64) for j, name in enumerate(names)
@@ -36,6 +36,8 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
     of_records: dict[str, Any] = {field: _of_record(risks, field, records) for field in RECORD_FIGURES}
     return Risk(
         **figures,
+        certainty={a: max(risk.certainty[a] for risk in risks) for a in names},
+        certainty_given_record=_greatest_given_record(risks, names),
         epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
         rmse={a: float(np.average([r.rmse[a] ** 2 for r in risks], weights=weights[a]) ** 0.5) for a in names},
         meaning={a: _meaning(parts, j, a, distances[j], weights[a]) for j, a in enumerate(names)},
@@ -73,6 +75,11 @@ def _given_record(risks: Sequence[Risk], weights: Mapping[str, Float64Array]) ->
     return {name: float(np.average([each[name] for each in given], weights=w)) for name, w in weights.items()}
 
 
+def _greatest_given_record(risks: Sequence[Risk], names: Sequence[str]) -> dict[str, float] | None:
+    known = [risk.certainty_given_record for risk in risks if risk.certainty_given_record is not None]
+    return {name: max(each[name] for each in known) for name in names} if known else None
+
+
 def _of_record(risks: Sequence[Risk], field: str, records: Float64Array) -> float | None:
     known = [
         (figure, w) for risk, w in zip(risks, records, strict=True) if (figure := getattr(risk, field)) is not None
@@ -95,15 +102,13 @@ def _meaning(
     found = [risk.meaning[name] for risk, _ in parts]
     levels = {level: _guess([each.levels[level] for each in found], weights) for level in found[0].levels}
     groups = present_groups(distance.taxonomy)
+    columns = [counts.values[j] for _, counts in parts]
     sensitive = {}
-    for group in sorted({group for each in found for group in each.sensitive}, key=list(groups).index):
-        held = [
-            (each.sensitive[group], counts)
-            for each, (_, counts) in zip(found, parts, strict=True)
-            if group in each.sensitive
-        ]
-        members = [float(c.values[j].counts[groups[group][c.values[j].keys]].sum()) for _, c in held]
-        sensitive[group] = _guess([guess for guess, _ in held], np.array(members))
+    for group, inside in groups.items():
+        held = [(m.sensitive[group], c) for m, c in zip(found, columns, strict=True) if group in m.sensitive]
+        if held:
+            members = np.array([c.counts[inside[c.keys]].sum() for _, c in held], np.float64)
+            sensitive[group] = _membership([each for each, _ in held], members, sum(c.rows for c in columns))
     return MeaningRisk(levels, sensitive)
 
 
@@ -111,4 +116,11 @@ def _guess(guesses: Sequence[Guess], weights: Float64Array) -> Guess:
     return Guess(
         float(np.average([guess.prior for guess in guesses], weights=weights)),
         float(np.average([guess.chance for guess in guesses], weights=weights)),
+        max(guess.certainty for guess in guesses),
     )
+
+
+def _membership(parts: Sequence[Membership], members: Float64Array, rows: int) -> Membership:
+    """Return the figures of a group; ``members``: its values in each context; ``rows``: all values."""
+    found = float(np.average([each.found for each in parts], weights=members))
+    return Membership(float(members.sum() / rows), found, max(each.certainty for each in parts))

@@ -152,6 +152,9 @@ def test_the_risk_is_that_of_an_attacker_who_reads_the_context():
     assert risk.prior["a"] > made(records, context=None).risk().prior["a"] + 0.02
     assert risk.meaning["a"].levels["chapter"].chance <= 1.0 + 1e-9
     assert max(transport.disclosure().certainty.values()) <= 0.5
+    assert risk.certainty_given_record is not None
+    assert max(risk.certainty_given_record.values()) <= 0.5
+    assert risk.certainty["a"] == max(part.certainty["a"] for part in parts)
     repeated = transport.repeated_risk(repeats=3, draws=400)
     assert repeated.given_value["a"] > risk.vulnerability["a"]
     assert repeated.bound <= hoeffding_bound(400)

@@ -13,7 +13,7 @@ from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sensitive import present_groups
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 
 RiskOfContext: TypeAlias = tuple[Risk, Counts]
 """The risk of the records of one context, and their counts."""
@@ -33,6 +33,8 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
     risks = [risk for risk, _ in parts]
     figures: dict[str, Any] = {field: {a: _mean(risks, field, a, weights[a]) for a in names} for field in AVERAGED}
     records = np.array([counts.records for _, counts in parts], np.float64)
+    given = any(risk.meaning_given_record is not None for risk in risks)
+    told = _meanings([risk.told for risk in risks], parts, names, distances) if given else None
     of_records: dict[str, Any] = {field: _of_record(risks, field, records) for field in RECORD_FIGURES}
     return Risk(
         **figures,
@@ -40,7 +42,8 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
         certainty_given_record=_greatest_given_record(risks, names),
         epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
         rmse={a: float(np.average([r.rmse[a] ** 2 for r in risks], weights=weights[a]) ** 0.5) for a in names},
-        meaning={a: _meaning(parts, j, a, distances[j], weights[a]) for j, a in enumerate(names)},
+        meaning=_meanings([risk.meaning for risk in risks], parts, names, distances),
+        meaning_given_record=told,
         bound={a: max(risk.bound[a] for risk in risks) for a in names},
         given_record=_given_record(risks, weights),
         **of_records,
@@ -95,20 +98,27 @@ def _bound(bounds: Sequence[float | None], records: Float64Array) -> float | Non
     return float(np.sqrt(((records / records.sum() * each) ** 2).sum()))
 
 
-def _meaning(
-    parts: Sequence[RiskOfContext], j: int, name: str, distance: Distance, weights: Float64Array
-) -> MeaningRisk:
+def _meanings(
+    each: Sequence[Mapping[str, MeaningRisk]],
+    parts: Sequence[RiskOfContext],
+    names: Sequence[str],
+    distances: Sequence[Distance],
+) -> dict[str, MeaningRisk]:
+    """Return the average of each attribute's; ``each``: that of every context."""
+    columns = [[counts.values[j] for _, counts in parts] for j in range(len(names))]
+    return {a: _meaning([one[a] for one in each], columns[j], distances[j]) for j, a in enumerate(names)}
+
+
+def _meaning(found: Sequence[MeaningRisk], columns: Sequence[SparseCounts], distance: Distance) -> MeaningRisk:
     """Return the average; that of a sensitive group over its values in each context."""
-    found = [risk.meaning[name] for risk, _ in parts]
-    levels = {level: _guess([each.levels[level] for each in found], weights) for level in found[0].levels}
-    groups = present_groups(distance.taxonomy)
-    columns = [counts.values[j] for _, counts in parts]
+    rows = np.array([column.rows for column in columns], np.float64)
+    levels = {level: _guess([each.levels[level] for each in found], rows) for level in found[0].levels}
     sensitive = {}
-    for group, inside in groups.items():
-        held = [(m.sensitive[group], c) for m, c in zip(found, columns, strict=True) if group in m.sensitive]
+    for group, inside in present_groups(distance.taxonomy).items():
+        members = [float(column.counts[inside[column.keys]].sum()) for column in columns]
+        held = [(m.sensitive[group], n) for m, n in zip(found, members, strict=True) if group in m.sensitive and n]
         if held:
-            members = np.array([c.counts[inside[c.keys]].sum() for _, c in held], np.float64)
-            sensitive[group] = _membership([each for each, _ in held], members, sum(c.rows for c in columns))
+            sensitive[group] = _membership([each for each, _ in held], np.array([n for _, n in held]), rows.sum())
     return MeaningRisk(levels, sensitive)
 
 
@@ -120,7 +130,7 @@ def _guess(guesses: Sequence[Guess], weights: Float64Array) -> Guess:
     )
 
 
-def _membership(parts: Sequence[Membership], members: Float64Array, rows: int) -> Membership:
+def _membership(parts: Sequence[Membership], members: Float64Array, rows: float) -> Membership:
     """Return the figures of a group; ``members``: its values in each context; ``rows``: all values."""
     found = float(np.average([each.found for each in parts], weights=members))
     return Membership(float(members.sum() / rows), found, max(each.certainty for each in parts))

@@ -80,10 +80,6 @@ class Laws:
         """Return a lower bound of the share of an attribute's values that change."""
         return float(self._weights @ [law.transport.changed_at_least(j) for law in self.laws])
 
-    def certainty(self, j: int) -> float:
-        """Return the greatest posterior of a value of an attribute given all masks, with the prior of its law."""
-        return max(law.transport.certainty(j) for law in self.laws)
-
     def disclosure(self, names: tuple[str, ...]) -> Disclosure:
         """Return what masked records tell an attacker who reads their context: averages, and the greatest certainty."""
         return Disclosure.averaged([law.transport.disclosure(names) for law in self.laws], self._weights)

@@ -215,8 +215,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def promise(self) -> float | None:
         return self._target.certainty
 
-    def told(self) -> tuple[Told, ...]:
+    def told(self) -> tuple[Told, ...] | None:
         prepared = self._prepared_statistics()
+        if isinstance(prepared, Laws):
+            return None
         return tuple(Told(prepared.certainty(j), prepared.meaning(j)) for j in range(len(self._attributes)))
 
     def disclosure(self) -> Disclosure:

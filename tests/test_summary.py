@@ -82,6 +82,18 @@ def test_a_mechanism_without_a_promise_says_so():
     )
 
 
+@pytest.mark.parametrize(("alpha", "finds"), [(0.2, True), (1.0, False)])
+def test_certain_has_one_definition(alpha, finds):
+    """The share of records whose best guess is right with a probability above 0.9, of all that is reported."""
+    mechanism = SemanticTransport({"code": TAU}, target={"alpha": alpha}, seed=b"a seed of sixteen")
+    mechanism.learn_many([{"code": f"c{k % 9}"} for k in range(90)] + [{"code": "c0"}] * 200)
+    mechanism.calibrate()
+    risk, told = mechanism.risk(), mechanism.disclosure()
+    assert told.certain["code"] == pytest.approx(risk.certain["code"])
+    assert (told.certain["code"] > 0.0) == (told.certainty["code"] > 0.9) == finds
+    assert told.certainty["code"] == pytest.approx(risk.certainty_given_record["code"])
+
+
 def test_a_warning_is_given_above_one_half():
     assert unchanged_warning(0.5, "semantic_noise") is None
     assert unchanged_warning(0.506, "semantic_noise") == (

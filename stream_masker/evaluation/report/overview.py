@@ -40,8 +40,8 @@ def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
         learned
         if exact is not None
         else (
-            f"An attacker's best guess of a code is right in at least {ours.vulnerability:.0%} of the cases, "
-            "measured by an attack."
+            "Nothing is promised about single records: an attacker's best guess of a code is right in at least "
+            f"{ours.vulnerability:.0%} of the cases, measured by an attack."
         )
     )
     yield stays

@@ -16,13 +16,6 @@ from stream_masker.errors import ConfigurationError
 
 TlsProperties = Mapping[str, str | bool | int | float]
 
-INLINE_PROPERTIES = ("ssl.ca.pem", "ssl.certificate.pem", "ssl.key.pem")
-
-
-def has_inline_certificates(properties: TlsProperties) -> bool:
-    """Return whether a certificate or key is a text in the configuration."""
-    return any(name in properties for name in INLINE_PROPERTIES)
-
 
 def ssl_context(properties: TlsProperties) -> ssl.SSLContext:
     """Return the context for ``ssl.*``. Certificates and host names are verified unless the properties disable it.

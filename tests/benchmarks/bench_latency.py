@@ -1,13 +1,14 @@
 """Throughput and latency of the mask worker through a real Kafka, by transaction size (``worker.batch_*``).
 
 Run by hand: ``python tests/benchmarks/bench_latency.py [--sizes 500 2000 10000] [--delays 0.01] [--lingers 5]
-[--records 100000] [--seconds 8] [--shape nested|flat] [--code FOLDER ...]``.
+[--load 2000] [--rounds 3] [--records 100000] [--seconds 8] [--shape nested|flat] [--code FOLDER ...]``.
 
 Starts a broker with synthetic discharges in four partitions. For each setting, a worker process masks all of them; its
-rate is measured from its first committed records to its last. Then events are published at half that rate; the latency
-of an event is the time from its due time until a reader of committed records receives its masked record. ``--code``
-names
-folders with other versions of the package, which are measured in turn. Prints a Markdown table.
+rate is measured from its first committed records to its last. Then events are published at half that rate, or at
+``--load``; the latency of an event is the time from its due time until a reader of committed records receives its
+masked record. ``--code`` names folders with other versions of the package, which are measured in turn, ``--rounds``
+times, so that a slow change of the machine's speed concerns all alike. What is not given is the configuration's
+default. Prints a Markdown table.
 """
 
 from __future__ import annotations
@@ -54,9 +55,11 @@ def main() -> None:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sizes", type=int, nargs="+", default=[500, 1_000, 2_000, 5_000, 10_000, 20_000])
-    parser.add_argument("--delays", type=float, nargs="+", default=[0.01], help="worker.batch_delay in seconds")
-    parser.add_argument("--lingers", type=float, nargs="+", default=[5], help="the producer's linger.ms")
+    parser.add_argument("--sizes", type=int, nargs="+", default=[10_000], help="worker.batch_records")
+    parser.add_argument("--delays", type=float, nargs="+", default=[None], help="worker.batch_delay in seconds")
+    parser.add_argument("--lingers", type=float, nargs="+", default=[None], help="the producer's linger.ms")
+    parser.add_argument("--load", type=float, help="events a second; default: half of the highest rate")
+    parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--records", type=int, default=100_000)
     parser.add_argument("--seconds", type=float, default=8.0, help="how long events are published at half load")
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
@@ -71,17 +74,17 @@ class Setting:
 
     code: str
     size: int
-    delay: float
-    linger: float
+    delay: float | None
+    linger: float | None
 
     def configuration(self, folder: Path) -> Path:
         """Write a configuration with its own topics and consumer group; the statistics are shared."""
         content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
         name = secrets.token_hex(4)
-        content["kafka"]["properties"] = {"group.id": name, "linger.ms": self.linger}
+        content["kafka"]["properties"] = {"group.id": name, **_given("linger.ms", self.linger)}
         own = {role: f"{role}-{name}" for role in ("input", "output", "rejected", "calibration")}
         content["topics"] = {**content.get("topics", {}), **own}
-        content["worker"] = {"batch_records": self.size, "batch_delay": self.delay}
+        content["worker"] = {"batch_records": self.size, **_given("batch_delay", self.delay)}
         path = folder / f"{name}.yaml"
         path.write_text(yaml.safe_dump(content))
         return path
@@ -95,9 +98,10 @@ def measure(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
     run(*CLI, "simulate", *config, "--records", "20000", "--out", str(folder / "sample.jsonl"))
     run(*CLI, "calibrate", *config, "--publish", str(folder / "sample.jsonl"))
     quantiles = " | ".join(f"p{100 * quantile:g}" for quantile in QUANTILES)
-    print(f"| code | transaction | delay | linger | records/s | at half load | {quantiles} |\n{'| --- ' * 9}|")
-    for size, delay, linger, code in product(options.sizes, options.delays, options.lingers, options.code):
-        row(Setting(code, size, delay, linger), folder, options)
+    print(f"| code | transaction | delay | linger | records/s | load | {quantiles} |\n{'| --- ' * 9}|")
+    for size, delay, linger in product(options.sizes, options.delays, options.lingers):
+        for code in options.code * options.rounds:
+            row(Setting(code, size, delay, linger), folder, options)
 
 
 def row(setting: Setting, folder: Path, options: argparse.Namespace) -> None:
@@ -108,7 +112,7 @@ def row(setting: Setting, folder: Path, options: argparse.Namespace) -> None:
     bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
     with worker(path, setting.code, folder), contextlib.closing(Reader(configuration)) as reader:
         rate = reader.rate(options.records)
-        load = rate / 2
+        load = options.load or rate / 2
         command = (sys.executable, __file__, "--publish", bootstrap, topic, folder, str(load), str(options.seconds))
         with subprocess.Popen(command) as publisher:
             times = reader.latencies(int(load * options.seconds))
@@ -116,11 +120,12 @@ def row(setting: Setting, folder: Path, options: argparse.Namespace) -> None:
     times = times[len(times) // 4 :]
     found = " | ".join(f"{1000 * float(value):.0f} ms" for value in np.quantile(times, QUANTILES))
     name = Path(setting.code).name or "this"
-    print(
-        f"| {name} | {setting.size:,} | {1000 * setting.delay:g} ms | {setting.linger:g} ms | {rate:,.0f} "
-        f"| {load:,.0f} | {found} |",
-        flush=True,
-    )
+    delay, linger = (f"{value:g}" if value else "default" for value in (setting.delay, setting.linger))
+    print(f"| {name} | {setting.size:,} | {delay} | {linger} | {rate:,.0f} | {load:,.0f} | {found} |", flush=True)
+
+
+def _given(name: str, value: float | None) -> dict[str, float]:
+    return {} if value is None else {name: value}
 
 
 @contextlib.contextmanager

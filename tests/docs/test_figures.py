@@ -18,7 +18,7 @@ from support.documented import (
     MAX_GROWTH,
     MAX_SUMMARY_BYTES,
     MIN_SECRET_BYTES,
-    PROFILES,
+    OVERLAPPED_RECORDS,
     RECONNECT_MS,
     RETRY_BACKOFF_MS,
     SESSION_SECONDS,
@@ -50,12 +50,11 @@ def page(name: str) -> str:
     return " ".join((DOCS / name).read_text().split())
 
 
-def test_profiles():
-    fast, slow = PROFILES["throughput"], PROFILES["latency"]
-    text = page("kafka/tuning.md")
-    assert f"| `worker.batch_records` | {fast['batch_records']:,} | {slow['batch_records']:,} |" in text
-    assert f"| `worker.batch_delay` | {fast['batch_delay']} s | {1000 * slow['batch_delay']:.0f} ms |" in text
-    assert f"| `linger.ms` of the producer | {LINGER_MS['throughput']} | {LINGER_MS['latency']} |" in text
+def test_batches():
+    text, worker = page("kafka/tuning.md"), Configuration.model_validate(SMALLEST).worker
+    assert f"`worker.batch_records`, {worker.batch_records:,}" in text
+    assert f"{OVERLAPPED_RECORDS:,} records" in text
+    assert f"| `linger.ms` | {LINGER_MS} |" in text
 
 
 def test_properties_of_the_worker():

@@ -29,7 +29,7 @@ from stream_masker.service.kafka.transactional_producer import (
 )
 from stream_masker.service.worker import run
 from stream_masker.service.worker.batch import BatchLimits, MessageBatch
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.client_properties import consumer_properties
 from stream_masker.service.worker.partition_source import PartitionSource
 
@@ -148,7 +148,7 @@ def source_of(here: Setting) -> PartitionSource:
         client=connect_consumer(properties),
         connect=lambda: connect_consumer(properties),
         topics=[here.topics["input"]],
-        batcher=SizeTimeBatcher(BatchLimits()),
+        batcher=LoadBatcher(BatchLimits()),
         beat=lambda: True,
     )
     source.subscribe()

@@ -9,7 +9,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.partition_source import PartitionSource
 
 TOPIC = "in"
@@ -135,7 +135,7 @@ class FakeClient:
 
 def source_of(client: FakeClient, *, running: bool = True, **more: Any) -> PartitionSource:
     """Return a source that reads from the client, with the client's clock."""
-    parts = {"batcher": SizeTimeBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
+    parts = {"batcher": LoadBatcher(LIMITS), "beat": lambda: running, "clock": lambda: client.now, **more}
     return PartitionSource(client=client, connect=lambda: client, topics=[TOPIC], **parts)
 
 

@@ -23,7 +23,6 @@ from stream_masker.service.configuration import (
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
-from stream_masker.service.configuration.sections import PROFILES
 from stream_masker.service.kafka.clients import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topics import (
@@ -37,6 +36,7 @@ from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, 
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
+from stream_masker.service.worker.batcher import OVERLAPPED_RECORDS
 from stream_masker.service.worker.client_properties import (
     FETCH_BACKOFF_MS,
     LINGER_MS,
@@ -60,7 +60,7 @@ __all__ = [
     "MAX_GROWTH",
     "MAX_SUMMARY_BYTES",
     "MIN_SECRET_BYTES",
-    "PROFILES",
+    "OVERLAPPED_RECORDS",
     "RECONNECT_MS",
     "RETRY_BACKOFF_MS",
     "SESSION_SECONDS",

@@ -106,7 +106,7 @@ class FakeSource:
     def read_ahead(self, done: Callable[[], bool]) -> None:
         self.in_read_ahead()
 
-    def gather(self) -> MessageBatch:
+    def gather(self, committing: Callable[[], bool]) -> MessageBatch:
         self.in_gather()
         batch = MessageBatch(LIMITS)
         if self.waiting:

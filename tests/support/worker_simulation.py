@@ -22,7 +22,7 @@ from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.identities import TopicIds
 from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import Worker, WorkerComponents
@@ -187,7 +187,7 @@ class Simulation:
     def _source(self, liveness: Liveness, *, grouped: bool) -> tuple[PartitionSource, Callable[..., bool]]:
         limits = MicroWindowLimits(records=4, size=1_000, delay=0.5, batch=8)
         windows = MicroWindowBatcher(limits, minimum=lambda: 2 if self.faulty else 1)
-        batcher = windows if grouped else SizeTimeBatcher(BatchLimits(records=6, size=1_000, delay=0.2))
+        batcher = windows if grouped else LoadBatcher(BatchLimits(records=6, size=1_000, delay=0.2))
         source = PartitionSource(
             client=self.connect(),
             connect=self.connect,

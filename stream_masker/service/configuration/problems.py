@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from stream_masker.service.configuration.schema import configuration_schema, resolve_reference
 from stream_masker.service.configuration.wording import (
     CHOICES,
+    REMOVED,
     ConfigurationLocation,
     allowed_values,
     did_you_mean,
@@ -177,7 +178,8 @@ def unknown_key(location: ConfigurationLocation, key: str, known: Sequence[str])
     """Return the problem of an unknown key. It does not show a key of ``secret``, which may be the secret itself."""
     if location[:1] == ("secret",):
         return location, f"has an unknown key: use {join_options(known)}"
-    return (*location, key), f"unknown key: use {join_options(known)}{did_you_mean(key, known)}"
+    advice = REMOVED.get((*location, key)) or f"use {join_options(known)}{did_you_mean(key, known)}"
+    return (*location, key), f"unknown key: {advice}"
 
 
 @cache

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints
 from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.service.configuration.base import (
@@ -324,30 +323,20 @@ class HttpSection(Section):
     tls: HttpTlsSection | SkipJsonSchema[None] = Field(default=None, description="HTTPS. Default: plain HTTP.")
 
 
-PROFILES: Mapping[str, Mapping[str, Any]] = {
-    "throughput": {"batch_records": 10_000, "batch_delay": 0.5},
-    "latency": {"batch_records": 2_000, "batch_delay": 0.01},
-}
-"""The defaults of a worker's batch limits for each profile."""
-
-
 class WorkerSection(Section):
-    """The batches of the mask worker. A batch is one transaction and ends when it reaches its first limit."""
+    """The batches of the mask worker. A batch is one transaction. It ends at its limits of records and bytes, or
+    when no more records wait and the transaction before is committed."""
 
-    profile: Literal["throughput", "latency"] = Field(
-        default="throughput",
-        description="The defaults of `batch_records`, `batch_delay` and the producer's `linger.ms`: for high "
-        "throughput, or for low latency (`batch_records` 2000, `batch_delay` 10 ms).",
-    )
     batch_records: PositiveInt = Field(
         default=10_000, description="The maximum number of records in a batch; at least 1."
     )
     batch_bytes: PositiveInt = Field(
         default=16_777_216, description="The maximum total size of the record values in a batch, in bytes; at least 1."
     )
-    batch_delay: Duration = Field(
-        default=0.5,
-        description="The maximum time that a batch waits for more records, in seconds or with a unit such as `500ms`.",
+    batch_delay: Duration | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The least time that a batch waits for more records, in seconds or with a unit such as `500ms`: "
+        "fewer transactions, and more latency. Default: batches adapt to the load.",
     )
     instance: str = Field(
         default="",
@@ -359,14 +348,6 @@ class WorkerSection(Section):
         description="Whether the worker is a static member of its consumer group, which keeps its partitions if it "
         "restarts within `session.timeout.ms`. Requires `instance`.",
     )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _apply_profile(cls, given: Any) -> Any:
-        """Take the limits that are not given from the profile."""
-        if not isinstance(given, dict):
-            return given
-        return {**PROFILES.get(str(given.get("profile", "throughput")), {}), **given}
 
 
 class LimitsSection(Section):

@@ -22,6 +22,11 @@ CHOICES: Mapping[ConfigurationLocation, str] = {
 }
 """The explanation of required keys, one line for each choice that the user has."""
 
+REMOVED: Mapping[ConfigurationLocation, str] = {
+    ("worker", "profile"): "remove it; batches adapt to the load",
+}
+"""The advice for keys of earlier versions."""
+
 TYPE_NAMES = {"string": "text", "boolean": "true or false", "array": "a list", "null": "nothing"}
 
 

@@ -45,15 +45,16 @@ class KafkaMessage(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchLimits:
-    """The limits that complete a batch: ``records`` (≥ 1), ``size`` in bytes (≥ 1), ``delay`` in seconds (> 0)."""
+    """The limits of a batch: at most ``records`` (≥ 1) and ``size`` bytes (≥ 1); ``delay`` (≥ 0): the seconds from its
+    first record until it may end with fewer."""
 
     records: int = 10_000
     size: int = 16_777_216
-    delay: float = 0.5
+    delay: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.records < 1 or self.size < 1 or self.delay <= 0:
-            raise ParameterError("a batch needs limits of at least 1 record and 1 byte, and a delay of more than 0 s")
+        if self.records < 1 or self.size < 1 or self.delay < 0:
+            raise ParameterError("a batch needs limits of at least 1 record and 1 byte, and no negative delay")
 
 
 class MessageBatch:
@@ -77,6 +78,10 @@ class MessageBatch:
     @property
     def full(self) -> bool:
         return self.records >= self._limits.records or self.size >= self._limits.size
+
+    @property
+    def half_full(self) -> bool:
+        return 2 * self.records >= self._limits.records or 2 * self.size >= self._limits.size
 
     @property
     def room(self) -> int:

@@ -14,8 +14,8 @@ from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 WORKER_TRANSACTION_MS = 20_000
 """The default transaction timeout: committed readers wait at most this long for the transaction of a dead worker."""
 
-LINGER_MS = {"throughput": 5, "latency": 1}
-"""The producer's default delay before it sends a request, by the worker's profile."""
+LINGER_MS = 5
+"""The producer's default delay before it sends a request. A commit sends what is left at once."""
 
 FETCH_BACKOFF_MS = 10
 """The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
@@ -109,7 +109,7 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "queue.buffering.max.messages": max(100_000, 2 * worker.batch_records + 1_000),
         "queue.buffering.max.kbytes": max(65_536, 4 * worker.batch_bytes // 1024),
         "compression.type": "lz4",
-        "linger.ms": LINGER_MS[worker.profile],
+        "linger.ms": LINGER_MS,
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **RETRY_PROPERTIES,
     }

@@ -195,13 +195,16 @@ class Worker:
         """Gather a batch, then perform the steps up to the next one. A batch gathered while stopping is not
         processed."""
         self._components.source.resume()
-        batch = self._components.source.gather()
+        batch = self._components.source.gather(self._is_committing)
         if not self._components.liveness.beat():
             return
         self._current = InFlightBatch(batch, self._clock())
         self._handle(Event.GATHERED if batch.records else Event.NOTHING_GATHERED)
         while step := self._steps.get(self._state.phase):
             self._handle(step())
+
+    def _is_committing(self) -> bool:
+        return self._state.previous is Previous.COMMITTING and not self._previous.commit.outcome.done()
 
     def _handle(self, event: Event) -> None:
         """Change the state and perform the actions."""

@@ -90,7 +90,7 @@ class MicroWindowBatcher:
         """Return the records of a batch; 0 if a window is full."""
         return 0 if any(map(self._is_full, self._windows.values())) else self._limits.batch
 
-    def time_left(self, now: float) -> float | None:
+    def time_left(self, now: float, *, committing: bool = False) -> float | None:
         """Return the seconds until the first window's delay ends; None if all are held until they have more records."""
         ends = [end for window in self._windows.values() if (end := self._end(window)) is not None]
         return min(ends) - now if ends else None

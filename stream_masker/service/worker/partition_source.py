@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 READ_SECONDS = 0.05
 """Timeout of one read within a batch, in seconds: a stop is noticed after at most this time."""
 
+COMMITTING_READ_SECONDS = 0.002
+"""The same while the batch before commits: the end of the commit is noticed after at most this time."""
+
 IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
@@ -160,14 +163,22 @@ class PartitionSource:
         self.hold()
         self.idle(0)
 
-    def gather(self) -> MessageBatch:
-        """Return the next batch; an empty one if none is complete, or if no record arrives for a while."""
-        batcher, until = self._batcher, self._clock() + IDLE_SECONDS
+    def gather(self, committing: Callable[[], bool] = lambda: False) -> MessageBatch:
+        """Return the next batch; an empty one if none is complete, or if no record arrives for a while.
+
+        ``committing`` returns whether the batch before is not committed yet.
+        """
+        batcher, until, drained = self._batcher, self._clock() + IDLE_SECONDS, False
         while (room := batcher.room()) and self._beat():
-            left = batcher.time_left(now := self._clock())
-            if (until - now if left is None else left) <= 0:
+            busy, now = committing(), self._clock()
+            left = batcher.time_left(now, committing=busy)
+            remaining = until - now if left is None else left
+            if drained and remaining <= 0:
                 break
-            self._add(self._client.consume(room, READ_SECONDS if left is None else min(left, READ_SECONDS)))
+            longest = COMMITTING_READ_SECONDS if busy and left is not None else READ_SECONDS
+            messages = self._client.consume(room, min(max(0.0, remaining), longest))
+            drained = len(messages) < room
+            self._add(messages)
         self._batch = batcher.take(self._clock())
         return self._batch
 

@@ -42,7 +42,7 @@ from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
@@ -257,7 +257,7 @@ def _source(
         notes=_start_notes(configuration),
     )
     if not statistics.masking.mechanism.needs_group:
-        return source(batcher=SizeTimeBatcher(_batch_limits(configuration))), never_hold
+        return source(batcher=LoadBatcher(_batch_limits(configuration))), never_hold
     windows = MicroWindowBatcher(limits, minimum=lambda: statistics.masking.mechanism.group_minimum)
     return source(batcher=windows, put_back=windows.put_back), limits.may_hold
 
@@ -314,4 +314,4 @@ def _outputs(
 
 def _batch_limits(configuration: Configuration) -> BatchLimits:
     worker = configuration.worker
-    return BatchLimits(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay)
+    return BatchLimits(records=worker.batch_records, size=worker.batch_bytes, delay=worker.batch_delay or 0.0)

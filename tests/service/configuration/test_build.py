@@ -10,7 +10,6 @@ from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, MessagePolicy, RecordLimits
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies, load_ontologies
-from stream_masker.service.worker.client_properties import producer_properties
 
 EDGES = """concept,parent,label
 Disease,,Disease
@@ -246,22 +245,7 @@ def test_the_risk_is_that_of_groups_of_the_configured_size(build):
         large.calibrate()
 
 
-def test_profile_sets_the_batch_limits_that_are_not_given(parse):
-    plain, quick = parse().worker, parse(worker={"profile": "latency"}).worker
-    assert (plain.profile, plain.batch_records, plain.batch_delay) == ("throughput", 10_000, 0.5)
-    assert (quick.batch_records, quick.batch_delay, quick.batch_bytes) == (2_000, 0.01, plain.batch_bytes)
-    own = parse(worker={"profile": "latency", "batch_records": 77}).worker
-    assert (own.batch_records, own.batch_delay) == (77, 0.01)
-    assert linger(parse()) > linger(parse(worker={"profile": "latency"}))
-    assert linger(parse(worker={"profile": "latency"}, kafka={"properties": {"linger.ms": 50}})) == 50
-
-
-def linger(configuration) -> int:
-    return producer_properties(configuration, "id")["linger.ms"]
-
-
-def test_unknown_profile_lists_the_allowed_ones(problems):
-    [line] = problems(worker={"profile": "fast"})
-    assert "worker.profile" in line
-    assert "throughput" in line
-    assert "latency" in line
+def test_a_profile_of_an_earlier_version_is_to_be_removed(problems):
+    assert problems(worker={"profile": "latency"}) == [
+        "  worker.profile: unknown key: remove it; batches adapt to the load"
+    ]

@@ -39,7 +39,7 @@ POLICIES = "use reject, ancestor or suppress"
         ({"http": {"host": 12}}, "http.host: 12 is not allowed: use text that is not empty; quotes make it text"),
         (
             {"worker": None},
-            "worker: nothing is given: use a mapping with profile, batch_records, batch_bytes, batch_delay, instance "
+            "worker: nothing is given: use a mapping with batch_records, batch_bytes, batch_delay, instance "
             "or static_member",
         ),
         (

@@ -113,7 +113,7 @@ def test_room_is_limited_by_records_and_by_bytes() -> None:
     assert big.room == 2
 
 
-@pytest.mark.parametrize("wrong", [{"records": 0}, {"size": 0}, {"delay": 0}])
+@pytest.mark.parametrize("wrong", [{"records": 0}, {"size": 0}, {"delay": -1}])
 def test_impossible_limits_are_refused(wrong: dict[str, int]) -> None:
     with pytest.raises(ParameterError):
         BatchLimits(**wrong)

@@ -37,7 +37,7 @@ def test_a_worker_that_stops_at_any_time_leaves_nothing_open(seed: int, faulty_r
 @pytest.mark.parametrize("grouped", [False, True], ids=["records", "groups"])
 def test_the_simulation_reaches_every_outcome(grouped: bool) -> None:
     simulations = [
-        Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(50)
+        Simulation(Random(seed), faulty_reads=300, until_complete=False, grouped=grouped) for seed in range(60)
     ]
     for simulation in simulations:
         simulation.run_and_check()

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 from consumer import LIMITS, FakeClient, FakeMessage, offsets, part, parts, source_of
 
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.worker.batch import GroupShortfall, MessageBatch
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch
+from stream_masker.service.worker.batcher import LONGEST_WAIT_SECONDS, LoadBatcher
 from stream_masker.service.worker.partition_source import (
     READ_AHEAD_LIMIT_SECONDS,
     SEEK_ATTEMPTS,
@@ -52,6 +52,38 @@ def test_a_batch_ends_after_its_delay_from_the_first_record(client: FakeClient, 
     client.events = [lambda: None, FakeMessage(0, 0)]
     assert source.gather().records == 1
     assert LIMITS.delay <= client.now - 0.1 < LIMITS.delay + 0.2
+
+
+def test_a_batch_without_a_delay_has_what_waits(client: FakeClient) -> None:
+    source = adapting(client)
+    client.events = [*(FakeMessage(0, i) for i in range(3)), lambda: None, FakeMessage(0, 3)]
+    assert source.gather().next_offsets() == offsets({0: 3})
+    client.events = [FakeMessage(0, i) for i in range(3, 13)]
+    assert [source.gather().records for _ in range(2)] == [8, 2], "a backlog fills batches"
+
+
+def test_a_batch_has_what_arrives_until_the_batch_before_is_committed(client: FakeClient) -> None:
+    source = adapting(client)
+    client.events = [FakeMessage(0, 0), lambda: None, FakeMessage(0, 1), lambda: None, FakeMessage(0, 2)]
+    assert source.gather(lambda: len(client.events) > 1).next_offsets() == offsets({0: 2})
+
+
+def test_a_batch_waits_only_a_while_for_the_commit_before(client: FakeClient) -> None:
+    source = adapting(client)
+    client.events = [FakeMessage(0, 0)]
+    assert source.gather(lambda: True).records == 1
+    assert LONGEST_WAIT_SECONDS <= client.now < LONGEST_WAIT_SECONDS + 0.2
+
+
+def adapting(client: FakeClient) -> PartitionSource:
+    """Return a source with batches of eight records and no delay, after a small batch."""
+    batcher = LoadBatcher(BatchLimits(records=8))
+    batcher.take(0)
+    source = source_of(client, batcher=batcher)
+    source.subscribe()
+    source.resume()
+    client.assign(0)
+    return source
 
 
 def test_gathering_ends_after_a_while_without_records(client: FakeClient, source: PartitionSource) -> None:
@@ -274,7 +306,7 @@ def test_batches_are_read_again_from_the_earliest_offset(client: FakeClient, sou
 
 
 def test_a_rewind_drops_the_gathered_records(client: FakeClient) -> None:
-    class Dropped(SizeTimeBatcher):
+    class Dropped(LoadBatcher):
         def drop(self, partitions) -> None:
             dropped.append(set(partitions))
 

@@ -9,7 +9,7 @@ from consumer import FakeClient, FakeMessage, offsets, parts
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import SizeTimeBatcher
+from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.partition_source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource
 
 
@@ -30,7 +30,7 @@ def source(clients: list[FakeClient]) -> PartitionSource:
         client=clients[0],
         connect=lambda: next(others),
         topics=["in"],
-        batcher=SizeTimeBatcher(BatchLimits(records=4, size=10_000, delay=1)),
+        batcher=LoadBatcher(BatchLimits(records=4, size=10_000, delay=1)),
         beat=lambda: True,
         clock=lambda: sum(client.now for client in clients),
     )

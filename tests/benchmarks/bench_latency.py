@@ -40,6 +40,8 @@ from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.runtime.warmup import warm_up
 
 QUANTILES = (0.5, 0.99, 0.999)
+MAX_IN_FLIGHT = 5
+"""The publisher's requests on their way. More of them, with a record or two each, would keep a busy broker behind."""
 TICK = 0.002
 """The poll interval of the publisher and of the reader, in seconds."""
 
@@ -182,7 +184,8 @@ def publish(bootstrap: str, topic: str, folder: str, rate: str, seconds: str) ->
     """Publish events at a rate; each timestamp is the time when the event was due."""
     count = int(float(rate) * float(seconds))
     events = synthetic_events(folder, min(count, 20_000))
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 1, "queue.buffering.max.messages": 1_000_000})
+    limits = {"linger.ms": 1, "max.in.flight": MAX_IN_FLIGHT, "queue.buffering.max.messages": 1_000_000}
+    producer = Producer({"bootstrap.servers": bootstrap, **limits})
     start = time.time()
     stream = enumerate(islice(cycle(events), count))
     for number, value in stream:

@@ -246,6 +246,5 @@ def test_the_risk_is_that_of_groups_of_the_configured_size(build):
 
 
 def test_a_profile_of_an_earlier_version_is_to_be_removed(problems):
-    assert problems(worker={"profile": "latency"}) == [
-        "  worker.profile: unknown key: remove it; batches adapt to the load"
-    ]
+    [line] = problems(worker={"profile": "latency"})
+    assert line.endswith("worker.profile: unknown key: remove it; batches adapt to the load")

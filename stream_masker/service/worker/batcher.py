@@ -48,7 +48,7 @@ OVERLAPPED_RECORDS = 2_000
 LONGEST_WAIT_SECONDS = 0.5
 """Seconds from its first record after which a batch does not wait for the commit before."""
 
-FILLING_SECONDS = 0.1
+FILLING_SECONDS = 0.5
 """Seconds from its first record that a batch waits for more if the batch before was at least half full."""
 
 

@@ -1,0 +1,120 @@
+"""The calibrator's memory with a full window of the default size, at several rates of the stream.
+
+``python tests/benchmarks/bench_window_memory.py [--rates RATE ...] [--records N]``. Each case has a process of its own.
+It masks synthetic nested events with ICD-10-CM and the patient as noise key, in the blocks of a worker of four
+partitions with the default delay, and adds the blocks, encoded and decoded, to the window. A stream of more than
+``window_records`` a day becomes a sample, whose blocks have one record each; the window then also holds the blocks of
+one level below its own.
+
+The resident memory of the process that counts, in MB: ``before``, with the ontology and the encoded blocks;
+``full``, with the window; ``peak``, the greatest one, while its counts are added up for the statistics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
+from multiprocessing import get_context
+from pathlib import Path
+
+sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
+
+import numpy as np
+import orjson
+from bench_kafka import PARTITIONS, SHAPES, configured
+from measuring import table
+from memory import MB, resident
+
+from stream_masker.pipeline.calibration.window import CalibrationSettings, WindowLog
+from stream_masker.pipeline.records import Block, Inputs, Stratum
+from stream_masker.pipeline.wire.blocks import decode_block, encode_block
+from stream_masker.service.configuration import Configuration
+from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.local.files import FileMasking
+from stream_masker.service.masking import Masking
+
+RATES = (1, 20, 300, 30_000)
+RECORDS = 100_000
+DELAY = 0.5
+"""The default of ``worker.batch_delay``, in seconds."""
+LARGEST = 10_000
+"""The default of ``worker.batch_records``."""
+DISTINCT = 10_000
+"""The number of blocks that are masked; further ones repeat them."""
+HEAD = ("records/s", "counted", "blocks", "records", "before", "full", "peak")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rates", nargs="+", type=int, default=RATES)
+    parser.add_argument("--records", type=int, default=RECORDS, help="the size of the window")
+    parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(measured(int(options.case[0]), options.case[1] == "sample", options.records)))
+        return
+    cases = [(rate, "all") for rate in options.rates] + [(max(options.rates), "sample")]
+    table("A full window", HEAD, (run(rate, counted, options.records) for rate, counted in cases))
+
+
+def run(rate: int, counted: str, records: int) -> list[object]:
+    command = [sys.executable, __file__, "--records", str(records), "--case", str(rate), counted]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
+    return [rate, counted, *json.loads(done.stdout.splitlines()[-1])]
+
+
+def measured(rate: int, sampled: bool, records: int) -> list[float]:
+    with tempfile.TemporaryDirectory() as name:
+        configuration = configured(Path(name), "localhost:1", LARGEST, SHAPES["nested"])
+        size = 1 if sampled else max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
+        with ProcessPoolExecutor(1, get_context("spawn")) as other:
+            raw = other.submit(encoded, configuration, size, records).result()
+        taxonomies = Masking(configuration).taxonomies
+    before = resident(os.getpid()) / MB
+    log = WindowLog(CalibrationSettings(window_records=records, every_records=2**60), first=False)
+    fill(log, (decode_block(one, taxonomies) for one in itertools.cycle(raw)), records // size, sampled)
+    full, window = resident(os.getpid()) / MB, log.window()
+    assert window is not None
+    assert window.original.records == window.masked.records == window.records
+    assert len(window.distortions) == len(window.styles)
+    peak = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / MB
+    return [len(window.entries), window.records, before, full, peak]
+
+
+def encoded(configuration: Configuration, size: int, records: int) -> list[bytes]:
+    """Return encoded blocks of ``size`` records each."""
+    number = min(records, DISTINCT * size)
+    values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(number)]
+    masking = Masking(configuration)
+    masking.restore(FileMasking(configuration).snapshot(enumerate(values)))
+    blocks = itertools.chain.from_iterable(
+        masking.masker.mask("discharges", 0, inputs(values[start : start + size], start), statistics_version=1).blocks
+        for start in range(0, number, size)
+    )
+    return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks]
+
+
+def inputs(values: list[bytes], start: int) -> Inputs:
+    size = len(values)
+    return Inputs(offsets=range(start, start + size), values=values, keys=[None] * size, timestamps=[10**12] * size)
+
+
+def fill(log: WindowLog, blocks: Iterator[Block], number: int, sampled: bool) -> None:
+    """Add blocks until the window is full; of a sample, those of the levels 0 (half of the records) to 3."""
+    levels = np.minimum(np.random.default_rng(1).geometric(0.5, 2 * number) - 1, 3).tolist()
+    for offset, block in enumerate(itertools.islice(blocks, len(levels) if sampled else number + number // 10)):
+        stratum = Stratum(0, levels[offset]) if sampled else None
+        log.on_block(offset, 2 * 10**12, replace(block, first_offset=offset, stratum=stratum))
+
+
+if __name__ == "__main__":
+    main()

@@ -17,12 +17,12 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
     EXPONENT_LOGS,
     FACTOR_ERROR,
-    TARGET_ERROR,
     Measured,
     OutOfRangeError,
     Solved,
     meet_from_below,
     meet_means,
+    move_at_least,
     solve,
 )
 from stream_masker.core.mechanisms.transport.scaling.solver import MARGINAL_ERROR, Problem, Start, columns_of
@@ -123,7 +123,7 @@ def check_written(name: str, written: BoolArray) -> None:
 def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Solved:
     problem = goal.problem
     solved, met = meet_means(problem, goal.squares, goal.wanted, start)
-    if not met and start is not None:
+    if not met and start is not None and not problem.lone:
         solved, met = meet_means(problem, goal.squares, goal.wanted, None)
     if met:
         return solved
@@ -146,19 +146,15 @@ def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
     determines the other, and where most tuples are too rare to be written: then it is ``near``, the nearest solution.
     """
 
-    def measure(exponent: float, other: Solved | None) -> Measured[Solved]:
-        solved = solve(problem, goal.squares, np.full(2, exponent), other and other.start)
-        return Measured(float((goal.wanted / solved.moved).max()) if solved.met else np.inf, solved)
-
-    try:
-        return meet_from_below(measure, 1.0, TARGET_ERROR, 1.0)[1]
-    except OutOfRangeError:
-        if near.met and (near.moved >= goal.wanted).all():
-            return near
-        if goal.target.kind != "alpha":
-            return None
-        farthest = solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
-        return farthest if farthest.met else None
+    solved = move_at_least(problem, goal.squares, goal.wanted, near)
+    if solved is not None:
+        return solved
+    if near.met and (near.moved >= goal.wanted).all():
+        return near
+    if goal.target.kind != "alpha":
+        return None
+    farthest = solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
+    return farthest if farthest.met else None
 
 
 def _unreachable(goal: Goal, solved: Solved) -> str:

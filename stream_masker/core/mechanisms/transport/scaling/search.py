@@ -2,7 +2,8 @@
 
 Mean squared distances fall as the exponents grow, and vulnerability and ε rise. For given means, the exponents are
 found by Broyden's method on their logarithms and those of the means. For a given vulnerability or ε, all exponents are
-one number, which is found by bisection.
+one number, which is found by bisection. Where limits bind, mean squared distances fall to a least value and rise again;
+if the means cannot be met, that value is found by sections.
 """
 
 from __future__ import annotations
@@ -40,6 +41,12 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
+MAX_SETBACKS = 3
+"""The search for means ends when its error has grown this often: then a limit keeps them from being met."""
+STEP_GROWTH = 1.4
+"""Steps towards the least mean squared distances grow by this factor."""
+PEAK_SECTIONS = 3
+"""How often the bracket of the least mean squared distances is divided: it is flat there."""
 
 Found = TypeVar("Found")
 
@@ -91,6 +98,7 @@ def meet_means(
     point, inverse, tolerance = np.log(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
     last: Solved | None = None
     known: tuple[Float64Array, Float64Array] | None = None
+    setbacks = 0
     for _ in range(MAX_SEARCHES):
         new = solve(problem, squares, _exponents(point), before, tolerance)
         last = new if last is None else last
@@ -105,6 +113,9 @@ def meet_means(
             return new, new.met
         if np.abs(misses).max() <= NEAR_ERROR:
             tolerance = MARGINAL_ERROR
+        setbacks += known is not None and bool(np.abs(misses).max() > np.abs(known[1]).max())
+        if setbacks == MAX_SETBACKS:
+            break
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)
@@ -178,3 +189,73 @@ def meet_from_below(
         point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
     assert best is not None
     return best
+
+
+class Peak(NamedTuple):
+    """A point of a search for a greatest value at most 1: ln of the exponent, the value, and its solution."""
+
+    point: float
+    value: float
+    solved: Solved
+
+
+def move_at_least(
+    problem: Problem, squares: tuple[Float64Matrix, Float64Matrix], wanted: Float64Array, near: Solved
+) -> Solved | None:
+    """Return the solution of least noise that moves each attribute by ``wanted``, (n,), or more; None if none does.
+
+    All exponents are one number, which begins at that of ``near``.
+    """
+
+    def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
+        solved = solve(problem, squares, np.full(2, np.exp(point)), start, tolerance)
+        moved = np.maximum(solved.moved, LEAST_SQUARE)
+        return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
+
+    first = float(np.clip(np.log(near.scaling.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
+    low, high = _climb(measure, measure(first, near.start if near.met else None))
+    if low is None:
+        return None
+    exact = measure(low.point, low.solved.start, MARGINAL_ERROR)
+    while exact.value == -np.inf or exact.value > 1.0 + TARGET_ERROR:
+        if exact.point <= EXPONENT_LOGS[0]:
+            return None
+        exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
+    while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
+        share = np.log(exact.value) / np.log(exact.value / high.value)
+        point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
+        new = measure(point, exact.solved.start, MARGINAL_ERROR)
+        exact, high = (exact, new) if new.value > 1.0 else (new, high)
+    return exact.solved
+
+
+def _climb(measure: Callable[[float, Start], Peak], here: Peak) -> tuple[Peak | None, Peak | None]:
+    """Return the greatest value at most 1 near a point, and a greater one beyond it; None for what does not exist."""
+    step, behind = (-FIRST_REACH if here.value > 1.0 or here.value == -np.inf else FIRST_REACH), None
+    while True:
+        point = float(np.clip(here.point + step, *EXPONENT_LOGS))
+        if point == here.point:
+            return (None if here.value > 1.0 else here), None
+        ahead = measure(point, here.solved.start)
+        if (ahead.value > 1.0) != (here.value > 1.0):
+            return (here, ahead) if step > 0.0 else (ahead, here)
+        if ahead.value < here.value <= 1.0:
+            if behind is not None:
+                return _sectioned(measure, *sorted((behind, here, ahead), key=lambda each: each.point))
+            behind, step = ahead, -step
+            continue
+        behind, here, step = here, ahead, step * STEP_GROWTH
+
+
+def _sectioned(measure: Callable[[float, Start], Peak], left: Peak, top: Peak, right: Peak) -> tuple[Peak, Peak | None]:
+    """Return the greatest value between two lesser ones; if it exceeds 1, the greatest one known before, and that."""
+    for _ in range(PEAK_SECTIONS):
+        after = right.point - top.point > top.point - left.point
+        new = measure((top.point + (right if after else left).point) / 2.0, top.solved.start)
+        if new.value > 1.0:
+            return (top, new) if after else (left, new)
+        if new.value > top.value:
+            left, top, right = (top, new, right) if after else (left, new, top)
+        else:
+            left, right = (left, new) if after else (new, right)
+    return top, None

@@ -41,7 +41,7 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
-MAX_SETBACKS = 3
+MAX_SETBACKS = 2
 """The search for means ends when its error has grown this often: then a limit keeps them from being met."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
@@ -91,24 +91,25 @@ def meet_means(
 ) -> tuple[Solved, bool]:
     """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
 
-    ``start``: the exponents, and the solution, of a similar problem. The last solution that has the law is returned if
-    none meets the means.
+    ``start``: the exponents, and the solution, of a similar problem. The nearest solution that has the law is returned
+    if none meets the means.
     """
     given, before = (np.ones(2), None) if start is None else start
     point, inverse, tolerance = np.log(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
-    last: Solved | None = None
+    nearest: tuple[float, Solved] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
     setbacks = 0
     for _ in range(MAX_SEARCHES):
         new = solve(problem, squares, _exponents(point), before, tolerance)
-        last = new if last is None else last
+        nearest = (np.inf, new) if nearest is None else nearest
         if not new.met:
             point = point - MAX_EXPONENT_STEP / 2.0 if known is None else (point + known[0]) / 2.0
             if known is not None and np.abs(point - known[0]).max() < TARGET_ERROR:
                 break
             continue
-        last, before = new, new.start
+        before = new.start
         misses = np.log(np.maximum(new.moved, LEAST_SQUARE) / wanted)
+        nearest = min(nearest, (float(np.abs(misses).max()), new), key=lambda each: each[0])
         if np.abs(misses).max() <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
             return new, new.met
         if np.abs(misses).max() <= NEAR_ERROR:
@@ -124,8 +125,8 @@ def meet_means(
         if np.array_equal(bounded, point) and np.abs(misses).max() > TARGET_ERROR:
             break
         point = bounded
-    assert last is not None
-    return last, False
+    assert nearest is not None
+    return nearest[1], False
 
 
 def _exponents(point: Float64Array) -> Float64Array:

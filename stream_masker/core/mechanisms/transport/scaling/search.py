@@ -41,8 +41,8 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
-MAX_SETBACKS = 2
-"""The search for means ends when its error has grown this often: then a limit keeps them from being met."""
+MAX_SETBACKS = 4
+"""The search for one mean ends after so many solutions that are no nearer: a limit keeps them away."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
 PEAK_SECTIONS = 3
@@ -109,20 +109,21 @@ def meet_means(
             continue
         before = new.start
         misses = np.log(np.maximum(new.moved, LEAST_SQUARE) / wanted)
-        nearest = min(nearest, (float(np.abs(misses).max()), new), key=lambda each: each[0])
-        if np.abs(misses).max() <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
+        miss = float(np.abs(misses).max())
+        setbacks = setbacks + 1 if miss >= nearest[0] else 0
+        nearest = min(nearest, (miss, new), key=lambda each: each[0])
+        if miss <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
             return new, new.met
-        if np.abs(misses).max() <= NEAR_ERROR:
+        if miss <= NEAR_ERROR:
             tolerance = MARGINAL_ERROR
-        setbacks += known is not None and bool(np.abs(misses).max() > np.abs(known[1]).max())
-        if setbacks == MAX_SETBACKS:
+        if problem.lone and setbacks == MAX_SETBACKS:
             break
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)
         move = np.clip(-inverse @ misses, -MAX_EXPONENT_STEP, MAX_EXPONENT_STEP)
         bounded = np.clip(point + move, *EXPONENT_LOGS)
-        if np.array_equal(bounded, point) and np.abs(misses).max() > TARGET_ERROR:
+        if np.array_equal(bounded, point) and miss > TARGET_ERROR:
             break
         point = bounded
     assert nearest is not None

@@ -32,7 +32,8 @@ class Entries:
         if width == 1:
             filled = np.flatnonzero(np.diff(self.offsets))
             column = np.zeros(left.shape[1], precision)
-            column[filled] = weights * right[0, 0]
+            with np.errstate(over="ignore"):  # Infinite sums end the rounds of a scaling.
+                column[filled] = weights * right[0, 0]
             return np.asarray((left @ column)[filled], np.float64)
         rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
         entry_products(self.offsets, self.columns, weights.astype(precision), left, right, rows, strip, result)

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
+
 from stream_masker.core.kernels.compilations import compilations_reported
 from stream_masker.core.kernels.disk_cache import kernels_folder, readable_file
 from stream_masker.core.kernels.fingerprint import build_digest
@@ -30,6 +32,9 @@ WARMUP_WINDOWS = (2_000, 12)
 
 WARMUP_WINDOWS_OF_NOISE = (500, 12)
 """The sizes for semantic noise: it uses the same kernels for 500 values as for more, whose risk takes seconds."""
+
+ONE_CONCEPT = np.zeros(1, np.int32)
+"""A position of every taxonomy. Windows of very few values compute distances pair by pair, which larger ones do not."""
 
 WARMUP_MASKED_RECORDS = 64
 """The number of records masked under the statistics of each window, or more if the mechanism needs a larger group. One
@@ -89,6 +94,8 @@ def _rehearse(configuration: Configuration) -> Mechanism:
         attribute.concepts.find("no such code")
     masker = RecordMasker(plan, mechanism, WARMUP_SECRET)
     subject = build_subject(configuration)
+    for distance in subject.distances.values():
+        distance.pairs(ONE_CONCEPT, ONE_CONCEPT)
     calibration = VersionPlanner(
         subject,
         build_mechanism(configuration),

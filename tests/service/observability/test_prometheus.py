@@ -21,6 +21,7 @@ from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk.meaning import Membership
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
@@ -133,7 +134,16 @@ def risk(columns: tuple[list[str], ...]) -> Risk:
     mechanism = SemanticNoise(dict.fromkeys(NAMES, D.taxonomy), seed=b"a secret of the tests")
     mechanism.learn_many(dict(zip(NAMES, row, strict=True)) for row in zip(*columns, strict=True))
     mechanism.calibrate()
-    return mechanism.risk(draws=100)
+    return sensitive(mechanism.risk(draws=100))
+
+
+def sensitive(risk: Risk) -> Risk:
+    """Return the risk with a sensitive group, which no small ontology has."""
+    told = {
+        name: replace(each, sensitive={"hiv": Membership(prior=0.1, found=0.2, certainty=0.5)})
+        for name, each in risk.meaning.items()
+    }
+    return replace(risk, meaning=told)
 
 
 def in_force(metrics: Metrics) -> None:

@@ -27,11 +27,9 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
 
     Chances and shares are averages over the contexts; a certainty, an ε and a bound are the greatest.
     """
-    weights = {
-        name: np.array([counts.values[j].rows for _, counts in parts], np.float64) for j, name in enumerate(names)
-    }
+    weights = _rows(parts, names)
     risks = [risk for risk, _ in parts]
-    figures: dict[str, Any] = {field: {a: _mean(risks, field, a, weights[a]) for a in names} for field in AVERAGED}
+    figures: dict[str, Any] = {f: _means([getattr(risk, f) for risk in risks], weights) for f in AVERAGED}
     records = np.array([counts.records for _, counts in parts], np.float64)
     given = any(risk.meaning_given_record is not None for risk in risks)
     told = _meanings([risk.told for risk in risks], parts, names, distances) if given else None
@@ -54,10 +52,9 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
 def average_repeated(parts: Sequence[tuple[RepeatedRisk, Counts]], names: Sequence[str]) -> RepeatedRisk:
     """Return the vulnerability after repeats of the records of all contexts."""
     risks = [risk for risk, _ in parts]
-    weights = {name: np.array([counts.values[j].rows for _, counts in parts]) for j, name in enumerate(names)}
-    value = {a: float(np.average([risk.given_value[a] for risk in risks], weights=weights[a])) for a in names}
-    given = [risk.given_record or risk.given_value for risk in risks]
-    record = {a: float(np.average([each[a] for each in given], weights=weights[a])) for a in names}
+    weights = _rows(parts, names)
+    value = _means([risk.given_value for risk in risks], weights)
+    record = _means([risk.given_record or risk.given_value for risk in risks], weights)
     known = any(risk.given_record is not None for risk in risks)
     records = np.array([counts.records for _, counts in parts], np.float64)
     return RepeatedRisk(value, record if known else None, _bound([risk.bound for risk in risks], records) or 0.0)
@@ -67,15 +64,20 @@ RECORD_FIGURES = ("vulnerability_of_record", "prior_of_record", "unchanged_of_re
 """The figures of records, which are averages over them."""
 
 
-def _mean(risks: Sequence[Risk], field: str, name: str, weights: Float64Array) -> float:
-    return float(np.average([getattr(risk, field)[name] for risk in risks], weights=weights))
+def _rows(parts: Sequence[tuple[object, Counts]], names: Sequence[str]) -> dict[str, Float64Array]:
+    """Return for each attribute its number of values in each context."""
+    return {name: np.array([counts.values[j].rows for _, counts in parts], np.float64) for j, name in enumerate(names)}
+
+
+def _means(each: Sequence[Mapping[str, float]], weights: Mapping[str, Float64Array]) -> dict[str, float]:
+    """Return the average of each attribute's figure; ``each``: the figures of every context."""
+    return {name: float(np.average([one[name] for one in each], weights=w)) for name, w in weights.items()}
 
 
 def _given_record(risks: Sequence[Risk], weights: Mapping[str, Float64Array]) -> dict[str, float] | None:
     if all(risk.given_record is None for risk in risks):
         return None
-    given = [risk.given_record or risk.vulnerability for risk in risks]
-    return {name: float(np.average([each[name] for each in given], weights=w)) for name, w in weights.items()}
+    return _means([risk.given_record or risk.vulnerability for risk in risks], weights)
 
 
 def _greatest_given_record(risks: Sequence[Risk], names: Sequence[str]) -> dict[str, float] | None:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.context import Context
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
@@ -95,7 +96,7 @@ class Laws:
         rows = np.zeros((len(self.laws), values.size))
         for row, law in zip(rows, self.laws, strict=True):
             own = law.transport.values[j]
-            place = np.minimum(np.searchsorted(own.positions, values), len(own) - 1)
-            row[:] = np.where(own.positions[place] == values, own.counts[place] * (law.records / law.learned), 0.0)
+            place, known = located(own.positions, values)
+            row[:] = np.where(known, own.counts[place] * (law.records / law.learned), 0.0)
         total = rows.sum(axis=0)
         return np.where(total > 0.0, rows / np.where(total > 0.0, total, 1.0), self._weights[:, None])

@@ -6,9 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_records import QUIET
 from processes import Processes
 from sealed_topics import statistics_opener
 from workers import Setting, running, setting, wait
@@ -31,20 +28,6 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
     here.remove()
 
 
-def recreate_calibration(here: Setting) -> None:
-    admin, name = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), here.topics["calibration"]
-    admin.delete_topics([name])[name].result()
-
-    def created() -> bool:
-        try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-        except KafkaException:
-            return False
-        return True
-
-    wait(created, "the new topic")
-
-
 def last_block(here: Setting) -> int:
     """Return the offset of the last block of the newest version; -1 if it is not computed from blocks."""
     buffer = VersionBuffer(statistics_opener(here.configuration()))
@@ -63,7 +46,7 @@ def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: S
             worker.reaches((number + 1) * RECORDS)
         wait(lambda: last_block(here) >= 10, "statistics of blocks")
         before = last_block(here)
-        recreate_calibration(here)
+        here.recreate("calibration")
         here.produce(range(5 * RECORDS, 7 * RECORDS))
         worker.reaches(7 * RECORDS)
         wait(lambda: 0 <= last_block(here) < before, "statistics of the new topic", 90)

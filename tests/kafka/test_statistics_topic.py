@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, write
-from workers import Setting, ids, running, setting, wait
+from workers import Setting, ids, running, setting
 
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker import statistics_consumer
@@ -30,20 +29,6 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
     here.remove()
 
 
-def recreate_statistics(here: Setting) -> None:
-    admin, name = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), here.topics["statistics"]
-    admin.delete_topics([name])[name].result()
-
-    def created() -> bool:
-        try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-        except KafkaException:
-            return False
-        return True
-
-    wait(created, "the new topic")
-
-
 def members(here: Setting) -> int:
     """The number of members of the workers' group."""
     admin, group = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), consumer_group_id(here.configuration())
@@ -57,7 +42,7 @@ def test_a_worker_takes_the_versions_of_a_topic_that_was_created_anew(here: Sett
     with running(here.configuration()) as worker:
         worker.reaches(RECORDS)
         assert worker.metric("statistics_version") == 7
-        recreate_statistics(here)
+        here.recreate("statistics")
         here.publish(1)
         worker.wait(lambda: worker.metric("statistics_version") == 1, "the version of the new topic")
         here.produce(range(RECORDS, 2 * RECORDS), partitions=2)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic
-from kafka_records import QUIET
-from workers import Setting, running, setting, wait
+from workers import Setting, running, setting
 
 RECORDS, FEWER = 100, 60
 METADATA_SECONDS = 5.0
@@ -27,23 +23,6 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
     here.remove()
 
 
-def recreate(here: Setting, pause: float) -> None:
-    """Delete the input topic, and create it again after ``pause`` seconds."""
-    admin, name = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), here.topics["input"]
-    admin.delete_topics([name])[name].result()
-    wait(lambda: name not in admin.list_topics(timeout=5).topics, "the end of the topic")
-    time.sleep(pause)
-
-    def created() -> bool:
-        try:
-            admin.create_topics([NewTopic(name, 1, 1)])[name].result()
-        except KafkaException:
-            return False
-        return True
-
-    wait(created, "the new topic")
-
-
 @pytest.mark.parametrize("pause", [0.0, 2 * METADATA_SECONDS], ids=["at once", "after the worker has noticed"])
 def test_a_running_worker_masks_it_with_other_noise(here: Setting, pause: float) -> None:
     """Equal records at equal positions are masked independently, so their masks tell nothing about each other.
@@ -53,7 +32,7 @@ def test_a_running_worker_masks_it_with_other_noise(here: Setting, pause: float)
     here.produce(range(RECORDS), partitions=1)
     with running(here.configuration()) as worker:
         worker.reaches(RECORDS)
-        recreate(here, pause)
+        here.recreate("input", pause)
         here.produce(range(FEWER), partitions=1)
         worker.reaches(RECORDS + FEWER)
     masked = [record.json for record in here.read("output")]

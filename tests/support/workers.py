@@ -123,6 +123,22 @@ class Setting:
         for future in admin.delete_records([TopicPartition(self.topics["input"], partition, before)]).values():
             future.result(30)
 
+    def recreate(self, role: str, pause: float = 0.0) -> None:
+        """Delete a topic, and create it again with one partition, ``pause`` seconds after its end."""
+        admin, name = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}), self.topics[role]
+        admin.delete_topics([name])[name].result()
+        wait(lambda: name not in admin.list_topics(timeout=5).topics, f"the end of topic {role}")
+        time.sleep(pause)
+
+        def created() -> bool:
+            try:
+                admin.create_topics([NewTopic(name, 1, 1)])[name].result()
+            except KafkaException:
+                return False
+            return True
+
+        wait(created, f"the new topic {role}")
+
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         there = admin.list_topics(timeout=10).topics

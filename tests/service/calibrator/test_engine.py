@@ -169,6 +169,7 @@ def test_a_calibration_topic_that_is_created_anew_starts_a_new_session(bench: En
     bench.topic_id = "second"
     bench.engine.tick()
     bench.wait(lambda: len(bench.sessions) == 2)
+    assert bench.failures == []
 
 
 def test_unexpected_error_ends_the_engine(bench: EngineBench) -> None:

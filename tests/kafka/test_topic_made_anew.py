@@ -27,7 +27,8 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 def test_a_running_worker_masks_it_with_other_noise(here: Setting, pause: float) -> None:
     """Equal records at equal positions are masked independently, so their masks tell nothing about each other.
 
-    At once, the client goes on at its position, which does not exist in the new topic, and begins again at the first.
+    With the same noise none of them would differ; with independent noise about 25 of 60 do. At once, the client goes on
+    at its position, which does not exist in the new topic, and begins again at the first.
     """
     here.produce(range(RECORDS), partitions=1)
     with running(here.configuration()) as worker:
@@ -39,4 +40,4 @@ def test_a_running_worker_masks_it_with_other_noise(here: Setting, pause: float)
     first, again = masked[:FEWER], masked[RECORDS:]
     assert [record["id"] for record in first] == [record["id"] for record in again]
     differ = [one["first"] != other["first"] for one, other in zip(first, again, strict=True)]
-    assert sum(differ) > FEWER / 3
+    assert sum(differ) > FEWER / 10

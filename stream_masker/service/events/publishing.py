@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -67,10 +67,14 @@ class EventPublisher:
     """Sends events to one topic. ``sent`` counts the events sent, ``failed`` the undelivered ones by cause.
 
     encoder: encodes events that are not JSON on the topic. Those that do not fit its schema are undelivered too.
+
+    A topic with a small ``max.message.bytes`` refuses a whole batch for one event of it. The events of such a batch are
+    sent again one by one, so that no event fails for its neighbour.
     """
 
     def __init__(self, producer: Producer, topic: str, encoder: EventEncoder | None = None) -> None:
         self._producer, self._topic, self._encoder = producer, topic, encoder
+        self._refused: deque[FileEvent] = deque()
         self.sent = 0
         self.failed: Counter[str] = Counter()
 
@@ -81,13 +85,14 @@ class EventPublisher:
 
     def send(self, event: FileEvent) -> None:
         """Send an event; waits while the producer's queue is full."""
+        self._send_refused()
         self.sent += 1
         try:
             encoded = self._encoded(event)
         except RecordRejectedError as error:
             self.failed[error.reason.value] += 1
         else:
-            self._produce(encoded)
+            self._produce(encoded, self._on_delivery)
 
     def _encoded(self, event: FileEvent) -> FileEvent:
         if self._encoder is None:
@@ -95,14 +100,14 @@ class EventPublisher:
         key = None if event.key is None else self._encoder.key(event.key)
         return FileEvent(self._encoder.value(event.value), key)
 
-    def _produce(self, event: FileEvent) -> None:
+    def _produce(self, event: FileEvent, on_delivery: Callable[[KafkaError | None, Message | None], None]) -> None:
         while True:
             try:
-                self._producer.produce(self._topic, event.value, event.key, on_delivery=self._on_delivery)
+                self._producer.produce(self._topic, event.value, event.key, on_delivery=on_delivery)
             except BufferError:
                 self._producer.poll(DELIVERY_WAIT_SECONDS)
             except KafkaException as failure:
-                self._on_delivery(failure.args[0], None)
+                self._count(failure.args[0])
                 return
             else:
                 self._producer.poll(0)
@@ -110,12 +115,31 @@ class EventPublisher:
 
     def flush(self) -> None:
         """Wait until every record is delivered or has failed."""
+        self._wait()
+        self._send_refused()
+
+    def _wait(self) -> None:
         while self._producer.flush(DELIVERY_WAIT_SECONDS):
             pass
 
-    def _on_delivery(self, error: KafkaError | None, _: Message | None) -> None:
+    def _send_refused(self) -> None:
+        while self._refused:
+            self._wait()
+            self._produce(self._refused.popleft(), self._on_last_delivery)
+            self._wait()
+
+    def _on_delivery(self, error: KafkaError | None, message: Message | None) -> None:
+        if error is not None and message is not None and error.code() == KafkaError.MSG_SIZE_TOO_LARGE:
+            self._refused.append(FileEvent(message.value() or b"", message.key()))
+        else:
+            self._on_last_delivery(error, message)
+
+    def _on_last_delivery(self, error: KafkaError | None, _: Message | None) -> None:
         if error is not None:
-            self.failed[explained(error)] += 1
+            self._count(error)
+
+    def _count(self, error: KafkaError) -> None:
+        self.failed[explained(error)] += 1
 
 
 @contextmanager

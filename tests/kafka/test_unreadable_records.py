@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Producer
 from kafka_records import QUIET, write
-from workers import START, Setting, ids, running, setting, value
+from workers import START, Running, Setting, ids, running, setting, value
 
 from stream_masker.cli import main
 
@@ -88,3 +88,56 @@ def test_records_that_retention_deleted_before_a_worker_read_them_are_counted(he
         here.produce(range(60, 62), partitions=2)
         worker.reaches(2)
         assert worker.metric("records_skipped_total", cause="retention") == 0
+
+
+def test_what_retention_deletes_is_counted_once_and_control_records_are_not(here: Setting) -> None:
+    """Deleted records were counted at the end of their partition and again with the next ones; markers counted too."""
+    here.produce(range(20), partitions=2)
+    with running(here.configuration()) as worker:
+        worker.reaches(20)
+    here.produce(range(20, 40), partitions=2)
+    here.delete_records(0, 20)
+    with running(here.configuration()) as worker:
+        worker.reaches(10)
+        worker.wait(lambda: skipped_by_retention(worker) == 10, "the count of a partition without records")
+        produce_in_transaction(here, 40)
+        worker.reaches(11)
+        worker.wait(lambda: lag_of(worker, here) == 0, "the end of the partition, behind the marker")
+        here.delete_records(0, 22)
+        here.produce(range(42, 43), partitions=2)
+        worker.reaches(12)
+        assert skipped_by_retention(worker) == 10
+
+
+def test_a_client_that_continues_at_the_end_counts_what_it_passes(here: Setting) -> None:
+    """With ``auto.offset.reset=latest``, records that retention had left were passed without a word."""
+    here.data["kafka"]["properties"]["auto.offset.reset"] = "latest"
+    with running(here.configuration()) as worker:
+        worker.wait(lambda: worker.metric("assigned_partitions") == 2, "the partitions")
+        worker.wait(lambda: {lag_of(worker, here, number) for number in (0, 1)} == {0}, "the ends of the partitions")
+        here.produce(range(20), partitions=2)
+        worker.reaches(20)
+    here.produce(range(20, 40), partitions=2)
+    here.delete_records(0, 15)
+    with running(here.configuration()) as worker:
+        worker.reaches(10)
+        worker.wait(lambda: skipped_by_retention(worker) == 10, "the count")
+
+
+def produce_in_transaction(here: Setting, number: int) -> None:
+    """Publish an event to partition 0, and behind it the marker of its transaction."""
+    producer = Producer({"bootstrap.servers": here.bootstrap, "transactional.id": here.topics["input"], **QUIET})
+    producer.init_transactions(60)
+    producer.begin_transaction()
+    producer.produce(here.topics["input"], value(number), partition=0, timestamp=START)
+    producer.commit_transaction(60)
+
+
+def skipped_by_retention(worker: Running) -> float:
+    return worker.metric("records_skipped_total", cause="retention")
+
+
+def lag_of(worker: Running, here: Setting, partition: int = 0) -> float | None:
+    """The lag of a partition; None before it is known."""
+    labels = {"topic": here.topics["input"], "partition": str(partition)}
+    return worker.registry.get_sample_value("stream_masker_consumer_lag", labels)

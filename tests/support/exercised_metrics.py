@@ -82,7 +82,7 @@ def worker_metrics() -> RecordingMetrics:
     report.refused_message(RefusalCause.FORGED)
     masking = SimpleNamespace(alpha=dict.fromkeys((*NOMINAL, *NUMERIC), 0.3), is_compiled=True)
     report.statistics(SimpleNamespace(masking=masking, version=3, published=1, refusals=1, refused="version 4"), None)
-    skipped = SkippedOffsets()
+    skipped = SkippedOffsets(lambda _: 0)
     skipped.pass_to(PARTITIONS[0], 3, 5)
     inputs = SimpleNamespace(place_missing=lambda waiting: None)
     source = {"unreadable": dict, "skipped": skipped, "without_place": set, "lag": lambda: dict.fromkeys(PARTITIONS, 7)}

@@ -76,7 +76,7 @@ class FakeSource:
     def __init__(self, calls: list[str]) -> None:
         self.calls = calls
         self.offset = 0
-        self.skipped = SkippedOffsets()
+        self.skipped = SkippedOffsets(lambda _: 0)
         self.ended = EndedWorkers()
         self.member: str | None = "metadata"
         self.assigned = frozenset(parts(0))

@@ -16,6 +16,8 @@ from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, connect_reader, read_to_end
 
 RESET_PROPERTY = "auto.offset.reset"
+RESETS_TO_END = ("latest", "largest", "end")
+"""Its values with which a worker whose offset was deleted does not mask what is retained."""
 
 
 class OffsetsClient(Protocol):

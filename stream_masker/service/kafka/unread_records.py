@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from stream_masker.service.kafka.partitions import Partition
 
@@ -51,6 +51,12 @@ class UnreadablePartitions:
         return {p: error for p, error in self._errors.items() if error.latest - error.since >= LASTING_SECONDS}
 
 
+class HasOffset(Protocol):
+    """A record of a partition."""
+
+    def offset(self) -> int: ...
+
+
 class SkipCause(StrEnum):
     """Why records were passed and not masked."""
 
@@ -62,41 +68,74 @@ class SkipCause(StrEnum):
 
 
 class SkippedOffsets:
-    """Counts the offsets that were passed, by cause. ``next``: the offset after the committed ones of a partition."""
+    """Counts the offsets that were passed, by cause.
 
-    def __init__(self) -> None:
+    Control records and aborted transactions leave gaps between records, too. So an offset of a gap counts as deleted
+    only if it is less than the first retained one, and does not precede an end of the partition that was reached.
+
+    ``first_retained`` returns the first retained offset of a partition, 0 if it is not known. ``skips_retained``:
+    whether the client continues at the end of the partition where its offset was deleted.
+
+    * ``_next``: the offset after the committed ones. ``_read``: the offset after the last record of a batch.
+    * ``_ends``: the last gap before the end of a partition, of which nothing is to be counted any more.
+    """
+
+    def __init__(self, first_retained: Callable[[Partition], int], *, skips_retained: bool = False) -> None:
+        self._first_retained = first_retained
+        self._skips_retained = skips_retained
         self._next: dict[Partition, int] = {}
+        self._read: dict[Partition, int] = {}
+        self._ends: dict[Partition, tuple[int, int]] = {}
         self._counts: Counter[SkipCause] = Counter()
 
     def start(self, partition: Partition, committed: int) -> None:
-        """Note the committed offset of a partition; a negative one means none."""
+        """Note the committed offset of a partition, from which it is read; a negative one means none."""
+        self._read.pop(partition, None)
         if committed >= 0:
             self._next[partition] = committed
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
-            self._next.pop(partition, None)
+            for known in (self._next, self._read, self._ends):
+                known.pop(partition, None)
 
-    def may_have_gap(self, partition: Partition, offset: int) -> bool:
-        """Return whether offsets before this one are not committed. Control records leave such gaps too."""
-        return offset > self._next.get(partition, offset)
+    def gather(self, ends: Mapping[Partition, int]) -> None:
+        """Note the offsets after the records of a batch, which is not committed yet."""
+        self._read |= ends
 
-    def retained_from(self, partition: Partition, low: int, offset: int) -> None:
-        """Count what retention has deleted before an offset that is read; ``low``: the first retained one."""
-        deleted = min(low, offset) - self._next.get(partition, offset)
-        if deleted > 0:
-            self._counts[SkipCause.RETENTION] += deleted
+    def commit(self, partition: Partition, records: Sequence[HasOffset]) -> None:
+        """Count what is deleted before and between records, in the order of their offsets, that are committed now."""
+        start, end = self._next.get(partition, records[0].offset()), records[-1].offset() + 1
+        if end - start > len(records):
+            low = self._first_retained(partition)
+            for offset in [record.offset() for record in records]:
+                self._count(partition, start, offset, low)
+                start = offset + 1
+        self._next[partition] = max(start, end)
+
+    def reach_end(self, partition: Partition, end: int, kept: int | None) -> None:
+        """Count what is deleted between the last record that was read and the end of a partition.
+
+        ``kept``: the offset after the records that were read and are in no batch yet; None if there are none.
+        """
+        start = self._read.get(partition, self._next.get(partition, end)) if kept is None else kept
+        if end > start:
+            self._count(partition, start, end, self._first_retained(partition))
+            self._ends[partition] = (start, end)
 
     def pass_to(self, partition: Partition, start: int, end: int) -> None:
         """Count the offsets from ``start`` to ``end`` (exclusive) as skipped by the command."""
         self._counts[SkipCause.COMMAND] += end - start
         self._next[partition] = end
 
-    def advance(self, partition: Partition, end: int) -> None:
-        """Note that a partition is committed up to an offset (exclusive)."""
-        self._next[partition] = max(end, self._next.get(partition, end))
+    def _count(self, partition: Partition, start: int, end: int, low: int) -> None:
+        """Count what is deleted of a gap, without the part of it that preceded an end of the partition."""
+        before, reached = self._ends.get(partition, (start, start))
+        begin = reached if before == start else start
+        last = end if self._skips_retained and low > begin else min(low, end)
+        self._counts[SkipCause.RETENTION] += max(0, last - begin)
 
     def take(self) -> dict[str, int]:
         """Return and forget the numbers by cause."""
         counts, self._counts = self._counts, Counter()
-        return {str(cause): count for cause, count in counts.items()}
+        return {str(cause): count for cause, count in counts.items() if count}

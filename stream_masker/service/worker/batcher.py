@@ -21,6 +21,9 @@ class Batcher(Protocol):
     def drop(self, partitions: Iterable[Partition]) -> None:
         """Drop the messages of partitions that are revoked, or read again from their committed offsets."""
 
+    def end(self, partition: Partition) -> int | None:
+        """Return the offset after the messages of a partition that are in no batch yet; None if there are none."""
+
     def room(self) -> int:
         """Return how many messages to read next; 0 if a batch is complete."""
 
@@ -75,6 +78,9 @@ class LoadBatcher:
 
     def drop(self, partitions: Iterable[Partition]) -> None:
         self._batch.drop(partitions)
+
+    def end(self, partition: Partition) -> int | None:
+        return self._batch.next_offsets().get(partition)
 
     def room(self) -> int:
         """Return 1 while the batch is empty: a read for more messages would wait for all of them."""

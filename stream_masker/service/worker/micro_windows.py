@@ -86,6 +86,10 @@ class MicroWindowBatcher:
         for partition in partitions:
             self._windows.pop(partition, None)
 
+    def end(self, partition: Partition) -> int | None:
+        window = self._windows.get(partition)
+        return window.messages[-1].offset() + 1 if window else None
+
     def room(self) -> int:
         """Return the records of a batch; 0 if a window is full."""
         return 0 if any(map(self._is_full, self._windows.values())) else self._limits.batch

@@ -59,7 +59,7 @@ class PartitionSource:
 
     ``connect`` makes a new client after the old one was fenced. ``beat`` is called in every loop; it returns False when
     the process stops. ``put_back`` returns groups that are too small to the batcher. ``has_place`` returns whether the
-    output has a partition for the records of one; others are not read.
+    output has a partition for the records of one; others are not read. ``skips_retained``: see ``SkippedOffsets``.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class PartitionSource:
         put_back: PutBack = no_groups,
         has_place: Callable[[Partition], bool] = lambda _: True,
         notes: Notes | None = None,
+        skips_retained: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._client = client
@@ -95,7 +96,7 @@ class PartitionSource:
         self._failure: str | None = None
         self._failures: deque[float] = deque(maxlen=MAX_RENEWALS)
         self._unreadable = UnreadablePartitions(clock)
-        self.skipped = SkippedOffsets()
+        self.skipped = SkippedOffsets(self._low, skips_retained=skips_retained)
         self.ended = EndedWorkers(notes)
 
     @property
@@ -180,6 +181,7 @@ class PartitionSource:
             drained = len(messages) < room
             self._add(messages)
         self._batch = batcher.take(self._clock())
+        self.skipped.gather(self._batch.next_offsets())
         return self._batch
 
     def read_ahead(self, done: Callable[[], bool]) -> None:
@@ -218,11 +220,10 @@ class PartitionSource:
 
     def advance(self, batch: MessageBatch) -> None:
         """Record that a batch is committed."""
-        for partition, first in batch.first_offsets().items():
-            self._count_deleted(partition, first)
+        for partition, messages in batch.partitions.items():
+            self.skipped.commit(partition, messages)
         self.ended.forget(batch.partitions)
         for partition, offset in batch.next_offsets().items():
-            self.skipped.advance(partition, offset)
             self._progress[partition] = max(offset, self._progress.get(partition, offset))
 
     def rewind(self, batches: Iterable[MessageBatch]) -> None:
@@ -289,7 +290,7 @@ class PartitionSource:
     def _handle_event(self, message: Any) -> None:
         error, partition = message.error(), Partition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            self._count_deleted(partition, message.offset())
+            self.skipped.reach_end(partition, message.offset(), self._batcher.end(partition))
             self._unreadable.forget([partition])
             self._progress[partition] = message.offset()
         elif error.code() == KafkaError._FATAL:
@@ -299,11 +300,9 @@ class PartitionSource:
                 self._unreadable.fail(partition, message.offset(), explained(error))
             log.warning("reading %s: %s", ", ".join(self._topics), explained(error))
 
-    def _count_deleted(self, partition: Partition, offset: int) -> None:
-        """Count what retention has deleted between the committed offset and one that is read."""
-        if self.skipped.may_have_gap(partition, offset):
-            low, _ = self._watermarks(partition, SHORT_REQUEST_SECONDS) or (0, 0)
-            self.skipped.retained_from(partition, low, offset)
+    def _low(self, partition: Partition) -> int:
+        """Return the first retained offset of a partition; 0 if it is not known."""
+        return (self._watermarks(partition, SHORT_REQUEST_SECONDS) or (0, 0))[0]
 
     def _count_failure(self, text: str) -> None:
         log.warning("rejoining the group with a new client: %s", text)
@@ -374,6 +373,7 @@ class PartitionSource:
     def _read_from(self, offsets: Mapping[Partition, int]) -> None:
         for partition, offset in offsets.items():
             self._progress.pop(partition, None)
+            self.skipped.start(partition, offset)
             self._seek(TopicPartition(*partition, offset))
 
     def _seek(self, to: TopicPartition) -> None:

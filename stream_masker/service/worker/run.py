@@ -24,7 +24,7 @@ from stream_masker.service.kafka.clients import (
     connect_producer,
     retry_delay,
 )
-from stream_masker.service.kafka.committed_offsets import check_committed_offsets
+from stream_masker.service.kafka.committed_offsets import RESET_PROPERTY, RESETS_TO_END, check_committed_offsets
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
 from stream_masker.service.kafka.names import starts_group_id
 from stream_masker.service.kafka.sealed_messages import MessageOpener
@@ -255,6 +255,7 @@ def _source(
         beat=liveness.beat,
         has_place=inputs.has_place,
         notes=_start_notes(configuration),
+        skips_retained=configuration.kafka.properties.get(RESET_PROPERTY) in RESETS_TO_END,
     )
     if not statistics.masking.mechanism.needs_group:
         return source(batcher=LoadBatcher(_batch_limits(configuration))), never_hold

@@ -1,4 +1,8 @@
-"""An upgrade and a rollback between releases whose statistics have different formats, while records flow."""
+"""An upgrade and a rollback between releases whose statistics have different formats, while records flow.
+
+A release reads the format before its own, too. So in an upgrade all new processes read what is in force, and in a
+rollback those of the earlier release wait for a version of their own.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from earlier_release import EARLIER, EARLIER_FORMAT
 from fault_checker import VERSION, Audit
 from fault_stream import Stream, running_stream
 from kafka_broker import Cluster
+from next_release import NEXT, next_format
 from processes import PROGRAM
 
 from stream_masker.core.mechanisms import SemanticNoise
@@ -19,7 +23,7 @@ from stream_masker.pipeline.wire.statistics import decode_statistics, encode_sta
 
 
 class EachFormatAudit(Audit):
-    """An audit that also masks again under the versions of the earlier release."""
+    """An audit that also masks again under the versions of the next release."""
 
     def version(self, version: int) -> bytes:
         message = decode_statistics(super().version(version))
@@ -29,45 +33,63 @@ class EachFormatAudit(Audit):
 
 @pytest.fixture
 def stream(one_broker: Cluster, tmp_path: Path) -> Iterator[Stream]:
-    """A stream whose processes are of the earlier release. The topic holds no versions of a release that is gone."""
-    with running_stream(one_broker, tmp_path, program=EARLIER, keep_versions=1) as running:
+    """A stream whose processes are of this release. The topic holds no versions of a release that is gone."""
+    with running_stream(one_broker, tmp_path, rate=100, keep_versions=1) as running:
         running.audit = EachFormatAudit(running.checker, running.load.kinds)
         yield running
 
 
 def test_an_upgrade_and_a_rollback_lose_and_repeat_nothing(stream: Stream) -> None:
     """A worker that cannot read the version in force held partitions until the calibrator was of its release."""
-    roll(stream, PROGRAM, "three")
-    roll(stream, EARLIER, "four")
+    upgrade(stream)
+    roll_back(stream)
     seen = stream.checker.seen
     used = {int(record.headers[VERSION]) for record in seen.masked.values()}
     formats = {decode_statistics(seen.published[version]).snapshot["format"] for version in used}
-    assert formats == {EARLIER_FORMAT, SemanticNoise.snapshot_format}
+    assert formats == {SemanticNoise.snapshot_format, next_format()}
 
 
-def roll(stream: Stream, program: tuple[str, ...], surge: str) -> None:
-    """Replace all processes by those of another release: an additional worker, the calibrator, then the workers."""
+def upgrade(stream: Stream) -> None:
+    """Replace all processes by those of the next release: an additional worker, the calibrator, then the workers."""
     fleet = stream.fleet
-    fleet.processes.program = program
-    fleet.worker(surge)
-    stream.wait(lambda: has_refused(stream, surge), f"refused version of {surge}")
-    stream.wait_for_progress()
-    assert "partitions" not in fleet.log(surge), "a worker without statistics has joined the group"
+    fleet.processes.program = NEXT
+    fleet.worker("three")
+    stream.wait_for_masking("three")
+    assert not has_refused(stream, "three"), "it does not read the format before its own"
     roll_calibrator(stream)
-    stream.wait_for_masking(surge)
     stream.wait(lambda: has_refused(stream, "one") and has_refused(stream, "two"), "refused version of both workers")
+    roll_workers(stream, "three")
+
+
+def roll_back(stream: Stream) -> None:
+    """The same with this release, whose processes cannot read the version in force."""
+    fleet = stream.fleet
+    fleet.processes.program = PROGRAM
+    fleet.worker("four")
+    stream.wait(lambda: has_refused(stream, "four"), "refused version of the additional worker")
+    stream.wait_for_progress()
+    assert "partitions" not in fleet.log("four"), "a worker without statistics has joined the group"
+    roll_calibrator(stream)
+    stream.wait_for_masking("four")
+    stream.wait_for_progress()
+    assert not has_refused(stream, "one"), "the next release does not read the format before its own"
+    roll_workers(stream, "four")
+
+
+def roll_workers(stream: Stream, surge: str) -> None:
+    """Replace both workers, which have kept their partitions, and end the additional one."""
     stream.wait_for_progress()
     for name in ("one", "two"):
-        assert fleet.metric(name, "assigned_partitions") > 0, "a worker has left the group with a version in force"
-        fleet.terminate(name)
-        fleet.worker(name)
+        stream.wait_for_shares(name)
+        stream.fleet.terminate(name)
+        stream.fleet.worker(name)
         stream.wait_for_masking(name)
-    fleet.terminate(surge)
+    stream.fleet.terminate(surge)
     stream.settle()
 
 
 def roll_calibrator(stream: Stream) -> None:
-    """Replace the calibrator. It cannot read the latest version, and may compute another one of the same blocks."""
+    """Replace the calibrator. One that cannot read the latest version may compute another one of the same blocks."""
     stream.fleet.terminate("calibrator")
     stream.wait_for_progress()
     stream.checker.seen.ranges.clear()

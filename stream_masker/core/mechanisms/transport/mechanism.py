@@ -15,6 +15,7 @@ from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Record
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure
+from stream_masker.core.mechanisms.transport.earlier import EARLIER_FORMAT, converted
 from stream_masker.core.mechanisms.transport.laws import Laws
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
@@ -89,6 +90,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
 
     name: ClassVar[str] = "semantic_transport"
     snapshot_format: ClassVar[int] = 5
+    earlier_formats = (EARLIER_FORMAT,)
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",
@@ -152,6 +154,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         """Put a snapshot in force, ready to mask. See ``WindowedMechanism``."""
         super().restore(snapshot)
         self._prepared_statistics().make_channels()
+
+    def _converted(self, statistics: Statistics) -> Statistics:
+        return statistics.with_model(converted(statistics.model, self._target, self._least))
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.

@@ -248,9 +248,12 @@ def init(
     if bool(descriptors) != bool(message):
         raise click.UsageError("use --descriptors and --message together")
     ontologies = {"icd10cm": "icd10cm", **_pairs(sources, "--ontology")}
+    of_kafka = _pairs(properties, "--property")
+    kafka = {"bootstrap_servers": bootstrap_servers, "properties": of_kafka}
     read = {"--events": events, "--descriptors": descriptors, "--registry-credentials": registry_credentials}
-    refuse_same_file({**read, **{f"--ontology {k}": v for k, v in ontologies.items()}}, {"--output": output})
-    kafka = {"bootstrap_servers": bootstrap_servers, "properties": _pairs(properties, "--property")}
+    pairs = {"--ontology": ontologies, "--property": of_kafka}
+    named = {f"{option} {key}": value for option, given in pairs.items() for key, value in given.items()}
+    refuse_same_file({**read, **named}, {"--output": output})
     if events:
         protobuf = {"descriptors": descriptors, "message": message} if descriptors or message else None
         sample = file_sample(events, SAMPLE_EVENTS, protobuf)
@@ -262,7 +265,7 @@ def init(
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
         proposal = proposed_configuration(sample.events, ontologies, sample.sections)
-    write_text(output, proposal, private=False)
+    write_text(output, proposal, private=bool(properties))
     if output != "-":
         check = f"stream-masker config check --config {output} --events {shlex.quote(events) if events else 'FILE'}"
         tell(f"wrote {output}; check it with `{check}`")

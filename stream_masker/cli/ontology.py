@@ -19,6 +19,7 @@ from stream_masker.core.ontology.sources import compile_ontology, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.suggestions import Suggestions
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
+from stream_masker.service.files.outputs import refuse_same_file
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
@@ -69,6 +70,7 @@ def compile_source(source: str, output: Path | None) -> None:
     """
     if output is not None and not is_compiled(output):
         raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be used as a source")
+    refuse_same_file({"SOURCE": source}, {"--output": str(output or "")})
     path, data = compile_ontology(source, output)
     _print([("file", path), ("concepts", len(data.taxonomy)), ("bytes", path.stat().st_size)])
 

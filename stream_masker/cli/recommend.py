@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import textwrap
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -110,7 +111,7 @@ def command(
     click.echo(textwrap.fill(found.text(data), 100))
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
-    outputs.write_text(str(output), _rewritten(raw, found), private=False)
+    outputs.write_text(str(output), _rewritten(raw, found), private=not config.stat().st_mode & stat.S_IROTH)
     tell(f"the configuration is {output}, the plot is {report}")
 
 

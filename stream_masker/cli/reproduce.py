@@ -35,6 +35,7 @@ def command(data: Path | None, output: str, paper: str) -> None:
       stream-masker reproduce 2012 --data agaricus-lepiota.data
       stream-masker reproduce 2019 --output 2019.html
     """
+    outputs.refuse_same_file({"--data": str(data or "")}, {"--output": output})
     with shown_activity(information()) as show:
         show(f"computing the tables of {paper}")
         sections = reproduction(paper, data)

@@ -18,6 +18,8 @@ from stream_masker.cli.options import (
 )
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
+from stream_masker.service.files.named import named_files
+from stream_masker.service.files.outputs import refuse_same_file
 from stream_masker.service.observability.logs import configure_logs
 
 
@@ -83,6 +85,7 @@ def command(
         records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed
     )
     if out is not None:
+        refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
         simulate_to_file(configuration, simulation, out, stream=information())
         return
     summary = simulate(configuration, simulation, stream=information())

@@ -9,6 +9,9 @@ import pytest
 import yaml
 from support.file_commands import LINES, run, write, write_configuration
 
+from stream_masker.errors import ServiceError
+from stream_masker.service.files import outputs
+
 NAMED = ("secret", "encryption", "tree.csv", "mapping.csv", "stream-masker.yaml")
 
 
@@ -37,6 +40,7 @@ def config(tmp_path: Path) -> Path:
         ("evaluate", "IN", "--output", "TARGET"),
         ("evaluate", "IN", "--output", "OUT", "--json", "TARGET"),
         ("recommend", "IN", "--max-rmse", "0.5", "-o", "TARGET"),
+        ("simulate", "--records", "2", "--out", "TARGET"),
     ],
     ids=" ".join,
 )
@@ -57,6 +61,38 @@ def test_reveal_does_not_write_to_an_earlier_secret(config: Path, tmp_path: Path
     done = run("reveal", "-c", config, "--previous-secret", earlier, source, earlier, code=1)
     assert "--previous-secret 1 and OUT are the same file" in done.stderr
     assert earlier.read_bytes() == b"an earlier secret of encryption"
+
+
+def test_no_command_writes_to_a_file_of_a_folder_that_its_configuration_names(config: Path, tmp_path: Path) -> None:
+    """A release of SNOMED CT is a folder."""
+    release = tmp_path / "release"
+    release.mkdir()
+    member = write(release / "sct2_Concept_Snapshot.txt", LINES)
+    outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(release / "new.jsonl")})
+    with pytest.raises(ServiceError, match=r"is a file of ontologies\.sct\.source"):
+        outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(member)})
+
+
+def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_path: Path) -> None:
+    (tmp_path / "tree.csv").write_text("concept,parent,label\nroot,,all\nA,root,a\nB,root,b\n")
+    compiled = tmp_path / "tree.ontology"
+    run("ontology", "compile", tmp_path / "tree.csv", "-o", compiled)
+    data = write(tmp_path / "mushrooms.csv", LINES)
+    certificate = write(tmp_path / "ca.pem", LINES)
+    for command in (
+        ("ontology", "compile", compiled, "-o", compiled),
+        ("reproduce", "2012", "--data", data, "-o", data),
+        ("config", "init", "--property", f"ssl.ca.location={certificate}", "-o", certificate),
+    ):
+        assert "are the same file" in run(*command, code=1).stderr
+
+
+def test_a_configuration_with_properties_of_kafka_is_for_its_owner_only(tmp_path: Path) -> None:
+    """A property may be a password."""
+    with_password, without = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    run("config", "init", "--property", "sasl.password=secret", "-o", with_password)
+    run("config", "init", "-o", without)
+    assert [stat.S_IMODE(path.stat().st_mode) & 0o077 == 0 for path in (with_password, without)] == [True, False]
 
 
 def test_outputs_of_values_are_for_their_owner_only(config: Path, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, cast
 
@@ -220,7 +220,8 @@ def check_folders(outputs: Mapping[str, str]) -> None:
 def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> None:
     """Raise ServiceError if an output is the same file as an input or another output, or has no folder.
 
-    Both map what a file is, such as ``IN``, to its name; an empty name is none, ``-`` the standard stream.
+    A folder as an input has all the files below it, which an output must not replace. Both map what a file is, such as
+    ``IN``, to its name; an empty name is none, ``-`` the standard stream.
     """
     check_folders(outputs)
     files = [(what, name, _identity(name, 0)) for what, name in inputs.items()]
@@ -229,6 +230,10 @@ def refuse_same_file(inputs: Mapping[str, str], outputs: Mapping[str, str]) -> N
     for (first, name, one), (second, _, other) in pairs:
         if one is not None and one == other:
             raise ServiceError(f"{first} and {second} are the same file, {name}: use another name")
+    folders = {what: Path(name).resolve() for what, name in inputs.items() if name and Path(name).is_dir()}
+    for (what, folder), (output, name, _) in product(folders.items(), written):
+        if Path(name).is_file() and folder in Path(name).resolve().parents:
+            raise ServiceError(f"{output} {name} is a file of {what}, {folder}: use another name")
 
 
 def _identity(name: str, standard: int) -> object:

@@ -221,9 +221,23 @@ def _total(parts: Sequence[tuple[SparseColumn, BoolArray]]) -> SparseCounts:
     return sum_by_key(keys, counts, np.concatenate(bits))
 
 
-def distortion_totals(rows: Float64Array) -> tuple[Distortion, ...]:
-    """Return the sum of (n, attributes, fields) distortions for each attribute, added in the order of the blocks."""
-    return tuple(_distortion(*total) for total in np.cumsum(rows, axis=0)[-1].tolist())
+def distortion_totals(parts: Sequence[Float64Array], order: Int64Array) -> tuple[Distortion, ...]:
+    """Return the sum of distortions for each attribute, added in the order of the blocks.
+
+    ``parts``: (n, attributes, fields), n blocks each. ``order``: the indices of all blocks in their order. One field at
+    a time, so that the memory does not depend on the number of fields.
+    """
+    attributes, fields = parts[0].shape[1:]
+
+    def total(attribute: int, field: int) -> float:
+        return _last_sum(np.concatenate([part[:, attribute, field] for part in parts])[order])
+
+    return tuple(_distortion(*(total(j, field) for field in range(fields))) for j in range(attributes))
+
+
+def _last_sum(numbers: Float64Array) -> float:
+    """Return the sum of numbers, each added to the sum of those before."""
+    return float(np.cumsum(numbers)[-1])
 
 
 def _distortion(

@@ -153,9 +153,8 @@ class Window:
     @property
     def distortions(self) -> tuple[Distortion, ...]:
         """The distortion of each attribute."""
-        rows = np.concatenate([part.columns.distortions(part.chosen) for part in self.parts])
         positions = np.concatenate([part.positions for part in self.parts])
-        return distortion_totals(rows[np.argsort(positions)])
+        return distortion_totals([part.columns.distortions(part.chosen) for part in self.parts], np.argsort(positions))
 
     def effect(self, attributes: Sequence[str]) -> MaskingEffect:
         """Return the effect of masking; ``attributes``: their names, in the order of the blocks."""

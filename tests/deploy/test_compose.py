@@ -74,7 +74,17 @@ def test_image_is_built_from_the_dockerfile() -> None:
         assert (ROOT / build["dockerfile"]).exists()
     project = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
     assert project is not None
+    default = re.search(r"^ARG BASE=(.+)$", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE)
+    assert default is not None
+    assert {one["build"]["args"]["BASE"] for one in OURS.values()} == {f"${{BASE:-{default[1]}}}"}
     assert {one["image"] for one in OURS.values()} == {f"stream-masker:{project[1]}"}
+
+
+def test_images_of_others_can_be_named_by_digest() -> None:
+    others = {name: one["image"] for name, one in SERVICES.items() if name not in OURS}
+    assert others
+    for name, image in others.items():
+        assert re.fullmatch(rf"\$\{{{name.upper()}_IMAGE:-[a-z/]+:v?[0-9.]+\}}", image), image
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -12,7 +12,7 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, figures_of, limited
 from stream_masker.core.ontology import Ontology
@@ -271,16 +271,23 @@ def rounded_coupling(source, target, kernel):
 
 
 class Child:
-    """An edge to a child with 7 values, and the dense law of its root, whose mask is drawn from a mixture."""
+    """An edge to a child with 7 values, and the dense law of its root, whose mask is drawn from a mixture.
 
-    def __init__(self, table, least):
+    ``exchanged``: whether the pairs of masks are others than those of the window.
+    """
+
+    def __init__(self, table, exchanged):
         rng = np.random.default_rng(4)
-        self.counts = rng.integers(1, 12, table.rows.size)
+        counts = rng.integers(1, 12, table.rows.size)
         self.squares = squares(rng, SHAPE[1])
-        none = np.zeros(self.counts.size, np.float32)
-        self.edge = Edge(0, 1, table, self.counts, self.counts >= least, 9.0, none)
-        self.dense = np.zeros(SHAPE)
-        self.dense[table.rows, table.columns] = self.counts
+        self.dense, self.masks = np.zeros(SHAPE), np.zeros(SHAPE)
+        self.dense[table.rows, table.columns] = counts
+        kept = counts >= (4 if exchanged else 1)
+        self.masks[table.rows[kept], table.columns[kept]] = counts[kept]
+        if exchanged:
+            self.masks[table.rows[~kept], rng.permutation(table.columns[~kept])] += counts[~kept]
+        pairs, masks = (counted(each) for each in (self.dense, self.masks))
+        self.edge = Edge(0, 1, pairs, masks, 9.0, np.zeros(masks.counts.size, np.float32))
         prior = self.dense.sum(axis=1) / self.dense.sum()
         mixing = 0.6 * np.eye(SHAPE[0]) + 0.4 * prior
         mixing[:, ~self.edge.partnered] = 0.0
@@ -289,15 +296,14 @@ class Child:
     def joint(self, edge):
         """(k_A, k_B, k_A, k_B): P(a, b, a*, b*) with what is drawn again, by literal enumeration."""
         source = self.dense / np.maximum(self.dense.sum(axis=1, keepdims=True), 1.0)
-        written, redraws = np.zeros(SHAPE), np.zeros(SHAPE)
-        written[edge.table.rows, edge.table.columns] = np.where(edge.written, self.counts, 0)
-        redraws[edge.table.rows, edge.table.columns] = edge.redraws
-        target = written / np.maximum(written.sum(axis=1, keepdims=True), 1.0)
+        redraws = np.zeros(SHAPE)
+        redraws[edge.masks.table.rows, edge.masks.table.columns] = edge.redraws
+        target = self.masks / np.maximum(self.masks.sum(axis=1, keepdims=True), 1.0)
         result = np.zeros((*SHAPE, *SHAPE))
         kernel = np.exp(-edge.sharpness * self.squares)
         for a in np.flatnonzero(self.dense.any(axis=1)):
             for new in np.flatnonzero(edge.partnered):
-                own, other = np.flatnonzero(self.dense[a]), np.flatnonzero(self.dense[new])
+                own, other = np.flatnonzero(self.dense[a]), np.flatnonzero(self.masks[new])
                 masks = rounded_coupling(source[a, own], target[new, other], kernel[np.ix_(own, other)])
                 again = redraws[new] * target[new]
                 again = again / max(again.sum(), 1e-300)
@@ -307,7 +313,12 @@ class Child:
         return result
 
 
-@pytest.fixture(params=[1, 4])
+def counted(dense):
+    rows, columns = np.nonzero(dense)
+    return CountedPairs(Table.of(rows, columns, SHAPE), dense[rows, columns].astype(np.int64))
+
+
+@pytest.fixture(params=[False, True], ids=["pairs of the window", "pairs exchanged"])
 def child(table, request):
     return Child(table, request.param)
 
@@ -320,9 +331,7 @@ def test_the_law_of_a_child_given_the_mask_of_its_root(child):
     assert edge.redraws.any()
     joint = child.joint(edge)
     masks = joint.sum(axis=(0, 1))
-    written = np.zeros(SHAPE)
-    written[edge.table.rows, edge.table.columns] = np.where(edge.written, child.counts, 0)
-    wanted = written / np.maximum(written.sum(axis=1, keepdims=True), 1.0) * masks.sum(axis=1, keepdims=True)
+    wanted = child.masks / np.maximum(child.masks.sum(axis=1, keepdims=True), 1.0) * masks.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(masks, wanted, atol=1e-6)
     of_root = joint.sum(axis=1)  # what b* tells of a beyond a*: nothing
     np.testing.assert_allclose(
@@ -388,7 +397,7 @@ def test_draws_of_a_child_follow_its_joint_law(child):
 
 
 def test_the_cost_of_a_coupling_is_that_of_the_dense_one(table):
-    child = Child(table, 1)
+    child = Child(table, exchanged=False)
     channel = child.edge.channel(child.squares)
     joint = child.joint(child.edge)
     for a, new_a in ((0, 0), (1, 4), (5, 2)):

@@ -141,14 +141,16 @@ def level(
     """
     size = law.size
     moved = 0.0
-    phi, sums = np.empty(size), np.empty(size)
+    phi, sums, terms = np.empty(size), np.empty(size), np.empty(size)
     for _ in range(LEVEL_ROUNDS):
         moved = 0.0
         sums[:] = 0.0
         for x in range(size):
             phi[x] = np.exp(rows[x])
         for y in range(size):
-            levels[y] = cut_level(rows, squares[y], sharpness)
+            for x in range(size):
+                terms[x] = rows[x] - sharpness * squares[y, x]
+            levels[y] = cut_level(terms, levels[y])
             moved += add_column(law[y], squares[y], gibbs[y], phi, np.exp(levels[y]), sums)
         error = 0.0
         for x in range(size):
@@ -159,23 +161,25 @@ def level(
     return moved
 
 
-@part
-def cut_level(rows: Float64Array, squares: Float64Array, sharpness: float) -> float:
-    """Return ln u of a column: by Newton's method from below, which converges as what exceeds u is convex in u."""
-    greatest = -np.inf
-    for x in range(rows.size):
-        greatest = max(greatest, rows[x] - sharpness * squares[x])
-    found = greatest - KAPPA
+@reduction
+def cut_level(terms: Float64Array, before: float) -> float:
+    """Return ln u of a column, by Newton's method, which converges from below as what exceeds u is convex in u.
+
+    ``terms``: (k,) ln φ − λ·d². ``before``: ln u of similar terms, or infinity.
+    """
+    found = before
     for _ in range(NEWTON_STEPS):
         total, above = 0.0, 0.0
-        for x in range(rows.size):
-            excess = rows[x] - sharpness * squares[x] - found
-            if excess > 0.0:
-                total += excess
-                above += 1.0
+        for x in range(terms.size):
+            excess = max(terms[x] - found, 0.0)
+            total += excess
+            above += 1.0 if excess > 0.0 else 0.0
+        if above == 0.0:
+            found = terms.max() - KAPPA
+            continue
         step = (total - KAPPA) / above
         found += step
-        if step < LEVEL_PRECISION:
+        if 0.0 <= step < LEVEL_PRECISION:
             break
     return found
 

@@ -246,7 +246,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
 
     @property
     def _settings(self) -> TransportSettings:
-        return TransportSettings(self._attributes, self._squares, self._target, self._groups, self._least)
+        return TransportSettings(self._attributes, self._squares, self._target, self._groups, self._least, self._seed)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         before = self._prepared

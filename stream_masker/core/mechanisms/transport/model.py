@@ -34,10 +34,11 @@ from stream_masker.core.mechanisms.transport.scaling.search import (
     solve,
 )
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.edges import Edge, flipped, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.star.layout import Star, array_attributes
+from stream_masker.core.mechanisms.transport.star.rare import masks_of
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
 from stream_masker.core.statistics.counts import Counts
@@ -52,13 +53,15 @@ MAX_REFITS = 4
 
 @dataclass(frozen=True, slots=True)
 class TransportSettings:
-    """The parameters that a model depends on; ``groups``: the sensitive groups of each attribute's concepts."""
+    """The parameters that a model depends on; ``groups``: the sensitive groups of each attribute's concepts;
+    ``seed``: secret, of the exchange of rare pairs."""
 
     attributes: tuple[str, ...]
     distances: tuple[SquareDistances, ...]
     target: Target
     groups: tuple[Groups, ...]
     least: int
+    seed: bytes
 
     def limits(self, j: int, positions: np.ndarray[Any, Any], counts: Int64Array, *, fitting: bool) -> Caps:
         """Return the limits of the values of an attribute; ``positions``, ``counts``: (k,) of its values."""
@@ -277,8 +280,9 @@ class ModelBuilder:
             table, counts, units = flipped(table, counts, units)
         before = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
         sharpness = before.get(child, 1.0 / float(self._wanted[child]))
-        nothing = np.zeros(counts.size, np.float32)
-        return Edge(root, child, table, counts, units >= self._settings.least, sharpness, nothing)
+        pairs, values = CountedPairs(table, counts), (self._values[root], self._values[child])
+        masks = masks_of(pairs, units, values, self._settings.least, self._settings.seed)
+        return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32))
 
 
 ONLY_VALUE = np.zeros(1, np.int64)

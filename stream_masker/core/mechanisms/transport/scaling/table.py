@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -78,3 +79,10 @@ class Table:
             Entries(offsets_from_lengths(np.bincount(columns, minlength=shape[1])), rows[order]),
             order,
         )
+
+
+class CountedPairs(NamedTuple):
+    """The rows of each entry of a table. ``counts``: (m,) int64, positive."""
+
+    table: Table
+    counts: Int64Array

@@ -16,7 +16,7 @@ from threading import Lock
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_sizes, solve_couplings
@@ -38,8 +38,8 @@ def coupling_costs(
     """Return (n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
     result = np.zeros(a.size, np.float64)
     for i in range(a.size):
-        first = laws.offsets[new_a[i]]
-        targets = laws.offsets[new_a[i] + 1] - first
+        first = laws.mask_offsets[new_a[i]]
+        targets = laws.mask_offsets[new_a[i] + 1] - first
         lacking = couplings[starts[i] + 2 * targets - 1]
         for own in range(laws.offsets[a[i]], laws.offsets[a[i] + 1]):
             b = laws.partners[own]
@@ -49,8 +49,8 @@ def coupling_costs(
             spread = 0.0
             before = 0.0
             for k in range(targets):
-                square = squares[b, laws.partners[first + k]]
-                weight = np.float64(laws.kernel[b, laws.partners[first + k]]) * couplings[starts[i] + k]
+                square = squares[b, laws.mask_partners[first + k]]
+                weight = np.float64(laws.kernel[b, laws.mask_partners[first + k]]) * couplings[starts[i] + k]
                 total += weight
                 moved += weight * square
                 spread += (couplings[starts[i] + targets + k] - before) * square
@@ -80,11 +80,11 @@ def draw_coupled(
     if uniform(word) < share or not lacking > 0.0:
         left = 0.0
         for k in range(targets):
-            left += np.float64(row[laws.partners[first + k]]) * couplings[start + k]
+            left += np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
         for k in range(targets):
-            weight = np.float64(row[laws.partners[first + k]]) * couplings[start + k]
+            weight = np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
             if weight > 0.0:
-                chosen = int64(laws.partners[first + k])
+                chosen = int64(laws.mask_partners[first + k])
                 if accepts(word, salts[chosen], weight, left):
                     break
                 left -= weight
@@ -93,7 +93,7 @@ def draw_coupled(
     for k in range(targets):
         after = couplings[start + targets + k]
         if after > before:
-            chosen = int64(laws.partners[first + k])
+            chosen = int64(laws.mask_partners[first + k])
             if accepts(word, salts[chosen], after - before, lacking - before):
                 break
         before = after
@@ -112,7 +112,7 @@ def draw_child_again(
     for k in range(first, last):
         weight = laws.target[k] * redraws[k]
         if weight > 0.0:
-            new = int64(laws.partners[k])
+            new = int64(laws.mask_partners[k])
             if accepts(word, salts[new], weight, left):
                 break
             left -= weight
@@ -135,15 +135,15 @@ def draw_conditional(
     ``redraws``: (m,) η."""
     result = np.empty(b.size, np.int32)
     for i in range(b.size):
-        first = laws.offsets[new_a[i]]
-        last = laws.offsets[new_a[i] + 1]
+        first = laws.mask_offsets[new_a[i]]
+        last = laws.mask_offsets[new_a[i] + 1]
         own = tuple_index(laws.offsets, laws.partners, int64(a[i]), int64(b[i]))
         share = 1.0
         if own >= 0:
             share = couplings[starts[i] + 2 * (last - first) + own - laws.offsets[a[i]]]
         new = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, starts[i], couplings)
         again = mixed_word(words[i])
-        place = tuple_index(laws.offsets, laws.partners, int64(new_a[i]), new)
+        place = tuple_index(laws.mask_offsets, laws.mask_partners, int64(new_a[i]), new)
         if place >= 0 and uniform(again) < redraws[place]:
             new = draw_child_again(laws, first, last, mixed_word(again), salts, redraws)
         result[i] = new
@@ -153,15 +153,14 @@ def draw_conditional(
 class ConditionalChannel:
     """The channel of B given (a, a*), with a cache of couplings."""
 
-    def __init__(self, laws: Conditional, redraws: Float64Array, written: BoolArray) -> None:
+    def __init__(self, laws: Conditional, redraws: Float64Array) -> None:
         """Create a channel without couplings.
 
-        * ``redraws``: (m,) the probability η with which each b* is drawn again (``transport.star.edges``).
-        * ``written``: (k_A,) whether a value of A has a partner that may be written.
+        ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
         """
         self._laws = laws
         self._redraws = redraws
-        self._partnered, self._written = np.diff(laws.offsets) > 0, written
+        self._partnered, self._written = np.diff(laws.offsets) > 0, np.diff(laws.mask_offsets) > 0
         self._size = laws.offsets.size - 1
         self._lock = Lock()
         self._forget()

@@ -11,44 +11,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.scaling.products import FloatMatrix
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 
 SINKHORN_STEPS = 15
 SINKHORN_ERROR = 1e-3
 
 
 class Conditional(NamedTuple):
-    """The laws P(b | a) of k_A × k_B values with m pairs, and the kernel of B.
+    """The laws P(b | a) of k_A × k_B values with m pairs, those of masks P(b* | a*) with n pairs, and the kernel of B.
 
-    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a). ``target``: (m,) the
-      law of masked values, 0 for pairs that are too rare to be written.
+    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a).
+    * ``mask_offsets``, ``mask_partners``: the pairs of masks. ``target``: (n,) float64 P(b* | a*).
     * ``kernel``: (k_B, k_B) float32 K_B.
     """
 
     offsets: Int64Array
     partners: Int32Array
     source: Float64Array
+    mask_offsets: Int64Array
+    mask_partners: Int32Array
     target: Float64Array
     kernel: Float32Matrix
 
     @classmethod
-    def of(cls, table: Table, counts: Int64Array, written: BoolArray, second: FloatMatrix) -> Conditional:
-        """Create the laws of a table's counts; ``written``: (m,) which pairs may be written."""
-        return cls(
-            table.by_row.offsets,
-            table.columns.astype(np.int32),
-            _shares(table, counts),
-            _shares(table, np.where(written, counts, 0)),
-            second.astype(np.float32),
-        )
+    def of(cls, pairs: CountedPairs, masks: CountedPairs, second: FloatMatrix) -> Conditional:
+        """Create the laws of the window's pairs, and of those of its masks."""
+        return cls(*_by_root(pairs), *_by_root(masks), second.astype(np.float32))
 
 
-def _shares(table: Table, counts: Int64Array) -> Float64Array:
+def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]:
+    """Return the pairs as compressed rows, and P(b | a) of each."""
+    table, counts = pairs
     totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
-    return np.asarray(counts / np.maximum(totals, 1.0)[table.rows])
+    return table.by_row.offsets, table.columns.astype(np.int32), np.asarray(counts / totals[table.rows])
 
 
 @kernel
@@ -57,7 +55,7 @@ def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64
     a."""
     sizes = np.zeros(a.size, np.int64)
     for i in range(a.size):
-        targets = laws.offsets[new_a[i] + 1] - laws.offsets[new_a[i]]
+        targets = laws.mask_offsets[new_a[i] + 1] - laws.mask_offsets[new_a[i]]
         sizes[i] = 2 * targets + laws.offsets[a[i] + 1] - laws.offsets[a[i]]
     return sizes
 
@@ -138,11 +136,11 @@ def round_coupling(c: Coupling) -> None:
 @part
 def fill_kernels(laws: Conditional, a: int, new: int, forward: Float64Matrix, backward: Float64Matrix) -> None:
     """Set K of the partners of a and of those of a*, (n, m), and its transpose."""
-    low, first = laws.offsets[a], laws.offsets[new]
+    low, first = laws.offsets[a], laws.mask_offsets[new]
     for i in range(forward.shape[0]):
         row = laws.kernel[laws.partners[low + i]]
         for k in range(forward.shape[1]):
-            weight = np.float64(row[laws.partners[first + k]])
+            weight = np.float64(row[laws.mask_partners[first + k]])
             forward[i, k] = weight
             backward[k, i] = weight
 
@@ -161,7 +159,7 @@ def solve_coupling(
 ) -> None:
     """Fill the coupling of a pair (a, a*); ``sums``: (2, max(n, m)), overwritten. For the others see ``Coupling``."""
     sources, targets = forward.shape
-    own, first = laws.offsets[a], laws.offsets[new]
+    own, first = laws.offsets[a], laws.mask_offsets[new]
     fill_kernels(laws, a, new, forward, backward)
     coupling = Coupling(
         laws.source[own : own + sources],
@@ -186,14 +184,14 @@ def solve_couplings(
 
     K of the partners is copied, so that the steps read it in its order.
     """
-    offsets = laws.offsets
+    offsets, masks = laws.offsets, laws.mask_offsets
     most, cells = int64(0), int64(0)
     for i in range(a.size):
-        sources, targets = offsets[a[i] + 1] - offsets[a[i]], offsets[new_a[i] + 1] - offsets[new_a[i]]
+        sources, targets = offsets[a[i] + 1] - offsets[a[i]], masks[new_a[i] + 1] - masks[new_a[i]]
         most, cells = max(most, sources, targets), max(cells, sources * targets)
     scratch, sums = np.empty((2, cells)), np.empty((2, most))
     for i in range(a.size):
-        sources, targets = offsets[a[i] + 1] - offsets[a[i]], offsets[new_a[i] + 1] - offsets[new_a[i]]
+        sources, targets = offsets[a[i] + 1] - offsets[a[i]], masks[new_a[i] + 1] - masks[new_a[i]]
         forward = scratch[0, : sources * targets].reshape((sources, targets))
         backward = scratch[1, : sources * targets].reshape((targets, sources))
         psi = couplings[starts[i] : starts[i] + targets]

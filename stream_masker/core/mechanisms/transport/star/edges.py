@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples, read_written
+from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional
 from stream_masker.errors import StatisticsError
@@ -48,16 +48,15 @@ def flipped(table: Table, *columns: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 class Edge:
     """An attribute B that is masked given its root A.
 
-    * ``table``, ``counts``: the window's pairs (a, b). ``written``: (m,) which of them may be written.
-    * ``sharpness``: λ of B. ``redraws``: (m,) float32 η of each pair (a*, b*).
+    * ``pairs``: the window's pairs (a, b). ``masks``: those of masks (a*, b*), see ``transport.star.rare``.
+    * ``sharpness``: λ of B. ``redraws``: (n,) float32 η of each pair (a*, b*).
     * ``changed``: a lower bound of the share of values of B that change.
     """
 
     root: int
     child: int
-    table: Table
-    counts: Int64Array
-    written: BoolArray
+    pairs: CountedPairs
+    masks: CountedPairs
     sharpness: float
     redraws: Float32Array
     changed: float = 0.0
@@ -65,24 +64,22 @@ class Edge:
     @property
     def partnered(self) -> BoolArray:
         """(k_A,) bool: whether a value of A has a partner that may be written."""
-        return np.bincount(self.table.rows, self.written, minlength=self.table.shape[0]) > 0
+        return np.diff(self.masks.table.by_row.offsets) > 0
 
     def laws(self, squares: Float64Matrix) -> Conditional:
         """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""
-        return Conditional.of(
-            self.table, self.counts, self.written, kernel_of(squares.astype(np.float32), self.sharpness)
-        )
+        return Conditional.of(self.pairs, self.masks, kernel_of(squares.astype(np.float32), self.sharpness))
 
     def channel(self, squares: Float64Matrix) -> ConditionalChannel:
         """Return the channel of B given (a, a*)."""
-        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64), self.partnered)
+        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64))
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
         return {
             "child": names[self.child],
-            **pack_tuples(self.table, self.counts),
-            "written": pack_array(np.packbits(self.written)),
+            **pack_tuples(*self.pairs),
+            "masks": pack_tuples(*self.masks),
             "sharpness": self.sharpness,
             "changed": self.changed,
             "redraws": pack_array(self.redraws),
@@ -99,15 +96,16 @@ class Edge:
             raise StatisticsError("an edge of the model has another attribute")
         sharpness, changed = (each if isinstance(each, float) else np.nan for each in numbers)
         child = names.index(str(name))
-        table, counts = read_tuples(model, (sizes[root], sizes[child]))
-        redraws = unpack_array(read_model_field(model, "redraws"), np.float32, counts.size)
+        shape = (sizes[root], sizes[child])
+        pairs, masks = (CountedPairs(*read_tuples(each, shape)) for each in (model, read_model_field(model, "masks")))
+        redraws = unpack_array(read_model_field(model, "redraws"), np.float32, masks.counts.size)
         if (
             not 0.0 <= sharpness < np.inf
             or not 0.0 <= changed <= 1.0
             or not ((redraws >= 0.0) & (redraws <= 1.0)).all()
         ):
             raise StatisticsError("an edge of the model has numbers that are not allowed")
-        return cls(root, child, table, counts, read_written(model, counts.size), sharpness, redraws, changed)
+        return cls(root, child, pairs, masks, sharpness, redraws, changed)
 
 
 def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:

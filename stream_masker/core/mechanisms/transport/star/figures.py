@@ -99,9 +99,9 @@ def limited(
     laws, given = edge.laws(squares), rows_with_both(edge, law)
     pairs = most_probable(np.where(edge.partnered, given, 0.0), np.diff(laws.offsets) > 0, left_out)
     redraws = edge.redraws.astype(np.float64)
-    told = np.zeros((edge.counts.size, len(kinds.sets)))
-    law_sums, greatest, both, stays = np.zeros((4, edge.counts.size))
-    sums = EdgeSums(law_sums, greatest, both, np.full(edge.counts.size, -np.inf), stays, told)
+    told = np.zeros((laws.target.size, len(kinds.sets)))
+    law_sums, greatest, both, stays = np.zeros((4, laws.target.size))
+    sums = EdgeSums(law_sums, greatest, both, np.full(laws.target.size, -np.inf), stays, told)
     joint, fails = np.zeros(laws.kernel.shape), np.zeros(len(law), np.bool_)
     sum_edge(laws, pairs, limits, solve, redraws, _scratch(laws), sums, joint, fails, kinds.table)
     missing = max(0.0, 1.0 - float(joint.sum()))
@@ -110,14 +110,14 @@ def limited(
         float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum())),
         min(float(sums.greatest.sum()) + missing, 1.0),
         min(float(sums.both.sum()) + missing, 1.0),
-        float((sums.greatest[seen] / sums.law[seen] + pairs.missing[edge.table.rows[seen]]).max(initial=0.0)),
+        float((sums.greatest[seen] / sums.law[seen] + pairs.missing[edge.masks.table.rows[seen]]).max(initial=0.0)),
         float(sums.excess.max(initial=-np.inf)),
         float(sums.stays.sum()),
         missing,
         joint / max(float(joint.sum()), 1e-300),
         fails,
         law_sums,
-        np.minimum(told + np.where(seen, pairs.missing[edge.table.rows], 0.0)[:, None], 1.0),
+        np.minimum(told + np.where(seen, pairs.missing[edge.masks.table.rows], 0.0)[:, None], 1.0),
     )
     changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
     return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures
@@ -126,7 +126,7 @@ def limited(
 def rows_with_both(edge: Edge, joint: Float64Matrix) -> Float64Matrix:
     """Return (k_A, k_A) float64: P(a, a*) of the rows that have both attributes; ``joint``: that of all rows."""
     prior = joint.sum(axis=1)
-    shares = np.bincount(edge.table.rows, edge.counts, minlength=len(prior)) / edge.counts.sum()
+    shares = np.bincount(edge.pairs.table.rows, edge.pairs.counts, minlength=len(prior)) / edge.pairs.counts.sum()
     return np.asarray(joint * np.where(prior > 0.0, shares / np.where(prior > 0.0, prior, 1.0), 0.0)[:, None])
 
 
@@ -140,8 +140,9 @@ def conditional_epsilon(edge: Edge, squares: Float64Matrix) -> float:
 
 
 def _scratch(laws: Conditional) -> Scratch:
-    most = int(np.diff(laws.offsets).max())
-    return Scratch(np.empty(most * most), np.empty(most * most), np.empty((2, most)), np.empty((3, most)))
+    sources, targets = int(np.diff(laws.offsets).max()), int(np.diff(laws.mask_offsets).max())
+    cells, most = sources * targets, max(sources, targets)
+    return Scratch(np.empty(cells), np.empty(cells), np.empty((2, most)), np.empty((3, most)))
 
 
 def most_probable(law: Float64Matrix, has_partners: BoolArray, left_out: float) -> Pairs:

@@ -204,7 +204,7 @@ def sum_edge(
     size = joint.shape[0]
     redrawn = np.empty(size)
     for new in range(pairs.starts.size - 1):
-        first, last = laws.offsets[new], laws.offsets[new + 1]
+        first, last = laws.mask_offsets[new], laws.mask_offsets[new + 1]
         if pairs.starts[new] == pairs.starts[new + 1] or first == last:
             continue
         columns = np.zeros((last - first, size))
@@ -223,8 +223,8 @@ def sum_edge(
                     probability = weight * rows[j, k]
                     columns[k, b] += probability
                     both[k] = max(both[k], probability)
-                if pairs.a[i] == new:
-                    stays[j] = weight * rows[j, j]
+                    if pairs.a[i] == new and laws.mask_partners[first + k] == b:
+                        stays[k] = probability
         weights = mass * laws.target[first:last]
         if solve:
             fails[new] = not solve_redraws(columns, weights, limits, pairs.missing[new], redraws[first:last], redrawn)
@@ -235,7 +235,7 @@ def sum_edge(
                 sums.greatest[first + k] = columns[k].max()
                 sums.excess[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + pairs.missing[new]
                 greatest_kinds(columns[k], weights[k], kinds, sums.kinds[first + k])
-                into = laws.partners[first + k]
+                into = laws.mask_partners[first + k]
                 for b in range(size):
                     joint[b, into] += columns[k, b]
 
@@ -248,8 +248,8 @@ def greatest_ratio(laws: Conditional, new_a: Int32Array, scratch: Scratch) -> fl
     """
     result = 0.0
     for new in new_a:
-        first = laws.offsets[new]
-        targets = laws.offsets[new + 1] - first
+        first = laws.mask_offsets[new]
+        targets = laws.mask_offsets[new + 1] - first
         least, most = np.full(targets, np.inf), np.zeros(targets)
         for a in range(laws.offsets.size - 1):
             sources = laws.offsets[a + 1] - laws.offsets[a]

@@ -46,7 +46,7 @@ class Reason(StrEnum):
     WRONG_SHAPE = "wrong_shape"
     """The path of a code, label or copy requires an object or a list, but there is another value."""
     EMPTY = "empty"
-    """A code is empty or blank."""
+    """A code is empty or blank, and `missing` of its attribute is not `keep`."""
     UNKNOWN_CODE = "unknown_code"
     """A code is not a concept of its ontology, and the policy is to reject it, or it has no known ancestor."""
     ALPHA_OUT_OF_RANGE = "alpha_out_of_range"

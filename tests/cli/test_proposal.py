@@ -205,8 +205,9 @@ def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
 
 def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):
     events = [{"patient_id": f"p{k % 9}", "main": ICD[k % 10], "second": ICD[(k + 3) % 10]} for k in range(400)]
+    del events[100]["second"]
     for k in range(0, 40, 2):
-        del events[k]["second"]
+        events[k]["second"] = ("", None)[k % 4 // 2]
         events[k + 1]["main"] = ("E11.9XYZ", "??")[k % 4 // 2]
     config, content = proposed(tmp_path, events)
     assert content["attributes"]["second"] == {"path": "second", "ontology": "icd10cm", "missing": "keep"}

@@ -24,7 +24,7 @@ NO_VALUE: Final = -1 << SHIFT
 SUPPRESSED: Final = NO_VALUE | UNLISTED
 """A value as one integer: ``position << SHIFT | UNLISTED | traits``, where UNLISTED marks a code that is known by its
 prefix only, and the traits of its text are counted (``pipeline.style``); or NO_VALUE, for an absent value, or
-SUPPRESSED, for an unknown code under ``unknown: suppress``."""
+SUPPRESSED, for an unknown code under ``unknown: suppress`` and an empty one under ``missing: keep``."""
 
 CODE_PLACEHOLDER: Final = 0
 LABEL_PLACEHOLDER: Final = 1
@@ -67,7 +67,9 @@ class AttributeCodec:
 
     def _look_up(self, text: str) -> int:
         if not text or text.isspace():
-            raise self.rejection(Reason.EMPTY)
+            if self.plan.missing == "reject":
+                raise self.rejection(Reason.EMPTY)
+            return self._remember(text, SUPPRESSED)
         match = self.plan.concepts.find(text)
         if match.position == UNKNOWN:
             return self._remember(text, self._unknown())

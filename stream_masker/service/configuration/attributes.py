@@ -100,7 +100,8 @@ class AttributeSection(Section):
     )
     missing: Literal["reject", "keep"] = Field(
         default="reject",
-        description="A record without the attribute: reject it (`reject`), or mask its other attributes (`keep`).",
+        description="A record without the attribute, or with null or an empty text in its place: reject it "
+        "(`reject`), or mask its other attributes and write null in its place (`keep`).",
     )
     mapping: NonEmptyText | SkipJsonSchema[None] = Field(
         default=None,

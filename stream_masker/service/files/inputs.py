@@ -17,6 +17,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, TypeAlias, cast
 
@@ -109,8 +110,14 @@ def encoding_of(raw: BinaryIO, head: bytes, name: str) -> str:
     """
     if _is_utf8([head]) and (head[:2] == _GZIP or not raw.seekable() or _is_utf8(_whole(raw))):
         return "utf-8-sig"
-    log.warning("%s is not UTF-8: it is read as Windows-1252, and what is written is UTF-8", name)
+    _warn_of_encoding(name)
     return "cp1252"
+
+
+@cache
+def _warn_of_encoding(name: str) -> None:
+    """Warn once of each file, also if it is read several times."""
+    log.warning("%s is not UTF-8: it is read as Windows-1252, and what is written is UTF-8", name)
 
 
 def _whole(raw: BinaryIO) -> Iterator[bytes]:

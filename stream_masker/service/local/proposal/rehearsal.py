@@ -24,7 +24,7 @@ UNKNOWN_POLICIES = ("ancestor", "suppress")
 def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[str, Any], FileTotals, str]:
     """Return the proposal with what attributes need for the sample, the outcomes of masking it, and what prevents that.
 
-    An attribute that some events do not have gets ``missing: keep``, one with unknown codes the first of
+    An attribute that is missing or empty in some events gets ``missing: keep``, one with unknown codes the first of
     ``UNKNOWN_POLICIES`` that does not reject them. Raises ConfigurationError if the proposal cannot be used.
     """
     proposal = {**data, "attributes": {name: dict(settings) for name, settings in data["attributes"].items()}}
@@ -40,13 +40,17 @@ def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[st
 
 def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, policy: str | None) -> bool:
     """Change the attributes that reject events: missing ones without a policy, otherwise those with unknown codes."""
-    reason = Reason.MISSING if policy is None else Reason.UNKNOWN_CODE
+    reasons = (Reason.MISSING, Reason.NOT_A_CODE, Reason.EMPTY) if policy is None else (Reason.UNKNOWN_CODE,)
     key, value = ("missing", "keep") if policy is None else ("unknown", policy)
     changed = [
         settings
         for settings in attributes.values()
         if settings.get(key) != value
-        and any((reason.value, path) in totals.rejected for path in (settings["path"], *settings.get("also", ())))
+        and any(
+            (reason.value, path) in totals.rejected
+            for reason in reasons
+            for path in (settings["path"], *settings.get("also", ()))
+        )
     ]
     for settings in changed:
         settings[key] = value

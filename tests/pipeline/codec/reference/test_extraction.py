@@ -74,6 +74,14 @@ def test_missing_attributes(bench, path, record):
     assert bench({"a": {"path": path, "missing": "keep"}}).mask(record)[0].value is not None
 
 
+@pytest.mark.parametrize("empty", ["", " \t"])
+def test_an_empty_code_is_null_where_missing_ones_are_kept(bench, empty):
+    one = {"a": {"path": "d.code", "label": "d.text", "missing": "keep"}}
+    assert bench(one).one({"d": {"code": empty, "text": "x"}}) == {"d": {"code": None, "text": None}}
+    array = {"a": {"path": "d[*]", "missing": "keep"}}
+    assert bench(array).one({"d": [empty, "I10"]}) == {"d": [None, "E11.9"]}
+
+
 @pytest.mark.parametrize(
     ("path", "record"),
     [

@@ -14,6 +14,7 @@ from itertools import permutations
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
@@ -27,21 +28,41 @@ FEATURE_DEPTH = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class FeatureChances:
+    """The chances of one feature. ``values``: (u,) int64, sorted, those learned from. ``logs``: (u + 1, c), the
+    logarithms of their chances in each class; the last row is that of all other values."""
+
+    values: Int64Array
+    logs: Float64Array
+
+    @classmethod
+    def fit(cls, feature: Int64Array, label: Int64Array, size: int, classes: int) -> FeatureChances:
+        """Learn from (n,) int64 values below ``size`` and (n,) labels below ``classes``."""
+        values, which = np.unique(feature, return_inverse=True)
+        counts = np.bincount(which * classes + label, minlength=(values.size + 1) * classes).reshape(-1, classes)
+        return cls(values, np.log((counts + 1.0) / (counts.sum(axis=0) + float(size))))
+
+    def of(self, feature: Int64Array) -> Float64Array:
+        """Return (n, c): the logarithm of the chance of each of (n,) values in each class."""
+        place, known = located(self.values, feature)
+        return self.logs[np.where(known, place, self.values.size)]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class NaiveBayes:
-    """A fitted model. ``classes``: (c,) int64. ``prior``: (c,), ``chances``: for each feature (values, c), as logs."""
+    """A fitted model. ``classes``: (c,) int64. ``prior``: (c,), as logarithms. ``chances``: those of each feature."""
 
     classes: Int64Array
     prior: Float64Array
-    chances: tuple[Float64Array, ...]
+    chances: tuple[FeatureChances, ...]
 
     @classmethod
     def fit(cls, features: Sequence[Int64Array], labels: Int64Array, sizes: Sequence[int]) -> NaiveBayes:
         """Learn from (n,) int64 features below ``sizes`` and (n,) labels."""
         classes, label = np.unique(labels, return_inverse=True)
         prior = np.log((np.bincount(label) + 1.0) / (label.size + classes.size))
-        return cls(
-            classes, prior, tuple(_chances(f, label, s, classes.size) for f, s in zip(features, sizes, strict=True))
-        )
+        learned = zip(features, sizes, strict=True)
+        return cls(classes, prior, tuple(FeatureChances.fit(f, label, size, classes.size) for f, size in learned))
 
     def predict(self, features: Sequence[Int64Array]) -> Int64Array:
         """Return (n,) int64: the most probable label of each record."""
@@ -50,12 +71,7 @@ class NaiveBayes:
 
     def scores(self, features: Sequence[Int64Array]) -> Float64Array:
         """Return (n, c): the logarithm of the probability of each class, up to a constant of the record."""
-        return np.asarray(self.prior + sum(t[feature] for t, feature in zip(self.chances, features, strict=True)))
-
-
-def _chances(feature: Int64Array, label: Int64Array, size: int, classes: int) -> Float64Array:
-    counts = np.bincount(feature * classes + label, minlength=size * classes).reshape(size, classes) + 1.0
-    return np.asarray(np.log(counts / counts.sum(axis=0)))
+        return np.asarray(self.prior + sum(own.of(f) for own, f in zip(self.chances, features, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

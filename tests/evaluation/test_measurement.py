@@ -94,9 +94,11 @@ def test_samples_keep_the_noise_keys_of_their_records():
 def test_naive_bayes_by_hand():
     """Classes 0, 0, 1 with features 0, 0, 1 of two values: P(1 | class 1) = 2/3 and P(1 | class 0) = 1/4."""
     model = NaiveBayes.fit([np.array([0, 0, 1])], np.array([0, 0, 1]), [2])
-    np.testing.assert_allclose(np.exp(model.chances[0]), [[3 / 4, 1 / 3], [1 / 4, 2 / 3]])
+    np.testing.assert_allclose(np.exp(model.chances[0].of(np.array([0, 1]))), [[3 / 4, 1 / 3], [1 / 4, 2 / 3]])
     np.testing.assert_allclose(np.exp(model.prior), [3 / 5, 2 / 5])
     assert model.predict([np.array([0, 1])]).tolist() == [0, 1]
+    rare = NaiveBayes.fit([np.array([0, 0, 1])], np.array([0, 0, 1]), [98_000]).chances[0]
+    np.testing.assert_allclose(np.exp(rare.of(np.array([7]))), [[1 / 98_002, 1 / 98_001]])
 
 
 def test_models_of_dependent_attributes_are_better_than_the_most_frequent_chapter():

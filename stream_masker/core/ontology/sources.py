@@ -20,6 +20,7 @@ from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats import icd10cm
 from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.edge_list import read_csv, read_tsv
+from stream_masker.core.ontology.formats.metadata import read_levels, upper_files
 from stream_masker.core.ontology.formats.obo import read_obo
 from stream_masker.core.ontology.formats.obo_graph import read_graph
 from stream_masker.core.ontology.formats.owl import read_owl
@@ -96,7 +97,10 @@ def _source_at(path: Path) -> ResolvedSource:
         return ResolvedSource(path.name, cache.file_key(path) + suffix, lambda: _parse_release(open_archive(path)))
     if suffix not in READERS:
         raise OntologyError(f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
-    return ResolvedSource(path.name, cache.file_key(path) + suffix, partial(_parse_file, path, READERS[suffix]))
+    upper = upper_files(path)
+    reader = _table(partial(read_csv, levels=partial(read_levels, upper))) if upper else READERS[suffix]
+    key = _joint_key([path, *upper]) if upper else cache.file_key(path)
+    return ResolvedSource(path.name, key + suffix, partial(_parse_file, path, reader))
 
 
 def _suffix(path: Path) -> str:
@@ -133,6 +137,20 @@ def _text(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], Ont
     return lambda raw: reader(io.TextIOWrapper(raw, encoding="utf-8-sig", newline=""))
 
 
+def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], OntologyDraft]:
+    """Return the reader of a table, which is UTF-8 or else Windows-1252."""
+
+    def read(raw: BinaryIO) -> OntologyDraft:
+        content = raw.read()
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            text = content.decode("cp1252")
+        return reader(io.StringIO(text, newline=""))
+
+    return read
+
+
 def _icd10cm() -> ResolvedSource:
     key = f"{cache.package_key(icd10cm.ICD10CM_PACKAGE)}-{icd10cm.READER_VERSION}"
     return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
@@ -143,11 +161,12 @@ NAMED: dict[str, Callable[[], ResolvedSource]] = {"icd10cm": _icd10cm}
 
 READERS: dict[str, Callable[[BinaryIO], OntologyDraft]] = {
     ".claml": read_claml,
-    ".csv": _text(read_csv),
+    ".csv": _table(read_csv),
     ".json": _text(read_graph),
     ".obo": _text(read_obo),
     ".owl": read_owl,
-    ".tsv": _text(read_tsv),
+    ".tsv": _table(read_tsv),
+    ".txt": _table(read_csv),
     ".xml": read_claml,
 }
 """The reader of each file name suffix."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final, TextIO
 
-from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, longest_start
+from stream_masker.core.ontology.formats.metadata import UpperLevels, is_metadata, read_metadata
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
 
 _CODE: Final = re.compile(
@@ -21,20 +22,24 @@ _LABEL: Final = re.compile(
 )
 
 
-def read_csv(lines: TextIO) -> OntologyDraft:
-    """Read a table with commas or semicolons.
+def read_csv(lines: TextIO, levels: Callable[[], UpperLevels] = UpperLevels) -> OntologyDraft:
+    """Read a table with commas or semicolons. ``levels``: those above the codes of a metadata file.
 
     An edge list has the columns ``concept``, ``parent`` and, if wanted, ``label``. A concept with several parents has
     several rows; the root has a row with an empty parent. If no row has an empty parent, the parents without a row of
     their own are roots. A list of codes, such as ATC or OPS, has a column of codes and perhaps one of labels; the
-    parent of a code is the longest one that it starts with. A root is added above several of them.
+    parent of a code is the longest one that it starts with. A root is added above several of them. The metadata files
+    of ICD-10 and OPS have no header: see ``read_metadata``.
 
     Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
     DuplicateConceptError (a repeated link, or two labels of one concept).
     """
     first = lines.readline()
     delimiter = ";" if first.count(";") > first.count(",") else ","
-    return _read_table(csv.reader(_again(first, lines), delimiter=delimiter))
+    rows = csv.reader(_again(first, lines), delimiter=delimiter)
+    if is_metadata(first.split(delimiter)):
+        return read_metadata(rows, levels())
+    return _read_table(rows)
 
 
 def read_tsv(lines: TextIO) -> OntologyDraft:
@@ -83,15 +88,9 @@ def _read_codes(rows: Iterator[list[str]], code: int, label: int | None) -> Onto
         if not concept:
             raise SourceFormatError(f"line {number} has no code")
         draft.labels.setdefault(concept, row[label].strip() if label is not None and len(row) > label else "")
-    draft.parents = {concept: _longest_start(concept, draft.labels) for concept in draft.labels}
+    draft.parents = {concept: longest_start(concept, draft.labels) for concept in draft.labels}
     add_common_root(draft)
     return draft
-
-
-def _longest_start(code: str, codes: dict[str, str]) -> list[str]:
-    """Return the longest other code that a code starts with."""
-    starts = (code[:end].rstrip(".-") for end in range(len(code) - 1, 0, -1))
-    return [start for start in starts if start in codes and start != code][:1]
 
 
 def _add_edge(draft: OntologyDraft, row: list[str], number: int) -> None:

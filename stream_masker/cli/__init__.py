@@ -41,6 +41,7 @@ COMMANDS = {
     "calibrator": ("stream_masker.cli.calibrator:command", "Run the calibrator."),
     "produce": ("stream_masker.cli.produce:command", "Publish events from a file."),
     "simulate": ("stream_masker.cli.simulate:command", "Publish synthetic events."),
+    "show": ("stream_masker.cli.show:command", "Show masked records beside their statistics."),
     "audit": ("stream_masker.cli.audit:command", "Verify the masks of single records."),
     "skip": ("stream_masker.cli.skip:command", "Skip a record that cannot be read."),
     "reveal": ("stream_masker.cli.reveal:command", "Decrypt encrypted fields of masked events."),

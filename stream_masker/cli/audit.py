@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, topic_option
+from stream_masker.cli.options import config_option, for_topic, json_option, quiet_option, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
+@quiet_option
+@json_option
 @config_option
 @click.option(
     "--offset",
@@ -37,9 +40,8 @@ def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
     from stream_masker.service.audit import RecordLocation, audit
 
     configure_logs("warning")
-    matching = True
     configuration = for_topic(load_configuration(config), topic)
-    for finding in audit(configuration, [RecordLocation.parse(text) for text in locations]):
-        matching &= finding.matches
-        click.echo(f"{finding.location}: {'matches' if finding.matches else 'DOES NOT MATCH'}: {finding.description}")
-    raise SystemExit(0 if matching else 1)
+    found = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
+    lines = (f"{one.location}: {'matches' if one.matches else 'DOES NOT MATCH'}: {one.description}" for one in found)
+    summarise("\n".join(lines), {"records": [asdict(one) for one in found]})
+    raise SystemExit(0 if all(one.matches for one in found) else 1)

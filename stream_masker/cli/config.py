@@ -13,7 +13,8 @@ from typing import Any
 import click
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import config_option, information, quiet_option, tell
+from stream_masker.cli.options import config_option, information, json_option, quiet_option, tell
+from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
 from stream_masker.service.configuration.display import redacted_yaml
@@ -44,6 +45,7 @@ def command() -> None:
 
 @command.command()
 @quiet_option
+@json_option
 @config_option
 @click.option(
     "--events",
@@ -78,15 +80,14 @@ def check(config: Path, events: str) -> None:
     check_properties(confluent_properties(configuration))
     with shown_activity(information()) as show:
         show("loading the ontologies")
-        for line in _masking_lines(configuration):
-            click.echo(line)
+        masking = list(_masking_lines(configuration))
     if configuration.fields.unlisted == "keep":
         click.echo(f"Warning: {UNLISTED_KEPT}", err=True)
-    for line in _secret_lines(configuration):
-        click.echo(line)
-    if events:
-        _show_coverage(configuration, events)
-    click.echo(f"{config}: the configuration is valid (hash {configuration.hash})")
+    keys = list(_secret_lines(configuration))
+    found = _coverage(configuration, events) if events else []
+    valid = f"{config}: the configuration is valid (hash {configuration.hash})"
+    figures = {"valid": True, "hash": configuration.hash, "masking": masking, "secrets": keys, "events": found}
+    write_output("\n".join((*masking, *keys, *found, valid)), figures)
 
 
 def _masking_lines(configuration: Configuration) -> Iterator[str]:
@@ -105,7 +106,7 @@ def _masking_lines(configuration: Configuration) -> Iterator[str]:
         yield f"{mechanism.name}: groups of at least {least} and at most {most} records of one partition"
 
 
-def _show_coverage(configuration: Configuration, events: str) -> None:
+def _coverage(configuration: Configuration, events: str) -> list[str]:
     from stream_masker.pipeline.masker import RecordMasker
     from stream_masker.service.configuration.build import build_mechanism, build_plan
     from stream_masker.service.formats.wire_format import file_format
@@ -119,8 +120,7 @@ def _show_coverage(configuration: Configuration, events: str) -> None:
     with shown_activity(information()) as show, open_records(configuration, events) as (lines, _):
         show(f"reading {Path(events).name}")
         values = (value for _, value in islice(lines, SAMPLE_EVENTS))
-        for line in coverage_report(plan, masker, values, of_records):
-            click.echo(line)
+        return list(coverage_report(plan, masker, values, of_records))
 
 
 def _secret_lines(configuration: Configuration) -> Iterator[str]:

@@ -192,6 +192,7 @@ def _summarise(
 
 @click.command()
 @quiet_option
+@json_option
 @config_option
 @click.option(
     "-o",
@@ -227,19 +228,25 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
         message = masking.snapshot(lines)
         show("assessing the risk")
         assessment = masking.assessment()
-    if publish:
-        _publish(configuration, message)
+    version = _publish(configuration, message) if publish else None
     if output or not publish:
         with open_output(output or STANDARD_STREAM) as file:
             file.write(encode_statistics(message) + b"\n")
+    records = message.statistics.records
+    summarise(
+        f"statistics of {records:,} records",
+        {"records": records, "published": version, "sentences": list(assessment.sentences)},
+        err=True,
+    )
     _tell(assessment, configuration)
 
 
-def _publish(configuration: Configuration, message: StatisticsMessage) -> None:
+def _publish(configuration: Configuration, message: StatisticsMessage) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
     version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
+    return version
 
 
 def _read_snapshot(path: Path) -> bytes:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import click
 import numpy as np
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import quiet_option, tell
+from stream_masker.cli.options import json_option, output, quiet_option, summarise
 from stream_masker.core.distance import DISTANCES, distance_by_name
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
@@ -23,6 +23,9 @@ from stream_masker.service.files.outputs import refuse_same_file
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
+
+REPEATED = ("parent", "child")
+"""The names of the lines of a concept that may occur several times."""
 
 root_option = click.option(
     "--root", metavar="CONCEPT", help="Restrict the ontology to this concept and its descendants."
@@ -49,6 +52,7 @@ def command() -> None:
 
 @command.command("compile")
 @quiet_option
+@json_option
 @click.argument("source")
 @click.option(
     "-o",
@@ -77,6 +81,7 @@ def compile_source(source: str, output: Path | None) -> None:
 
 @command.command()
 @quiet_option
+@json_option
 @click.argument("source")
 @click.argument("concept", required=False)
 @click.option("--tree", is_flag=True, help="Print the concepts below CONCEPT, by default below the root, as a tree.")
@@ -106,16 +111,21 @@ def inspect(source: str, concept: str | None, tree: bool, depth: int) -> None:
     taxonomy = ontology.taxonomy()
     if tree:
         top = taxonomy.root if concept is None else _found(ontology, taxonomy, concept)
-        for line in _tree(taxonomy, top, depth):
-            click.echo(line)
+        output("\n".join(_tree(taxonomy, top, depth)), _nested(taxonomy, top, depth))
         return
     lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _found(ontology, taxonomy, concept))
     _print(lines)
 
 
 def _print(lines: Iterable[tuple[str, object]]) -> None:
-    for name, value in lines:
-        click.echo(f"{name + ':':<24}{value}")
+    """Print named values; in JSON, those of one name that may occur several times are a list."""
+    shown = [(name, value if isinstance(value, int) else str(value)) for name, value in lines]
+    figures = {name: value for name, value in shown if name not in REPEATED}
+    lists = {name: [value for other, value in shown if other == name] for name in REPEATED}
+    output(
+        "\n".join(f"{name + ':':<24}{value}" for name, value in shown),
+        {**figures, **({} if "concept" not in figures else lists)},
+    )
 
 
 def _summary(ontology: Ontology, taxonomy: Taxonomy) -> Iterator[tuple[str, object]]:
@@ -147,6 +157,12 @@ def _tree(taxonomy: Taxonomy, concept: str, depth: int, indent: str = "") -> Ite
         yield from _tree(taxonomy, child, depth - 1, indent + "  ")
 
 
+def _nested(taxonomy: Taxonomy, concept: str, depth: int) -> dict[str, Any]:
+    children = list(taxonomy.children_of(concept))
+    below = [_nested(taxonomy, child, depth - 1) for child in children] if depth else []
+    return {"concept": concept, "label": taxonomy.label(concept), "children": below, "below": len(children)}
+
+
 def _named(taxonomy: Taxonomy, concept: str) -> str:
     label = taxonomy.label(concept)
     return f"{concept} ({label})" if label else concept
@@ -168,6 +184,7 @@ def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
 
 @command.command()
 @quiet_option
+@json_option
 @click.argument("source")
 @click.argument("a")
 @click.argument("b")
@@ -211,6 +228,7 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 
 @command.command("map")
 @quiet_option
+@json_option
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option(
@@ -268,7 +286,7 @@ def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, sugges
         click.echo("\t".join(map(str, columns)))
         found[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
-    tell(f"{found.total()} values{': ' if counts else ''}{counts}")
+    summarise(f"{found.total()} values{': ' if counts else ''}{counts}", {"values": found.total(), **found}, err=True)
 
 
 def _outcome(concepts: ConceptMap, match: Match, status: str) -> str:

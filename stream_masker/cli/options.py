@@ -61,9 +61,14 @@ quiet_option = click.option(
 """``--quiet``, for ``information``, ``tell`` and ``summarise``."""
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, expose_value=False, callback=_remember, help="Write the summary as JSON."
+    "--json",
+    "as_json",
+    is_flag=True,
+    expose_value=False,
+    callback=_remember,
+    help="Write the result or summary as JSON.",
 )
-"""``--json``, for ``summarise``."""
+"""``--json``, for ``output`` and ``summarise``."""
 
 
 def information() -> TextIO:
@@ -80,6 +85,11 @@ def tell(text: str) -> None:
 def warn(text: str) -> None:
     """Write a warning to standard error, in bold on a terminal, also with ``--quiet``."""
     click.secho(f"warning: {text}", err=True, fg="yellow", bold=True)
+
+
+def output(text: str, figures: Mapping[str, Any]) -> None:
+    """Write the result of a command, also with ``--quiet``: as text, or as one line of JSON with ``--json``."""
+    click.echo(json.dumps(figures, ensure_ascii=False) if _is_given("as_json") else text)
 
 
 def summarise(text: str, figures: Mapping[str, Any], *, err: bool = False) -> None:

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, information, quiet_option, tell
+from stream_masker.cli.options import config_option, information, json_option, quiet_option, summarise, tell
 from stream_masker.core.cache_folder import cache_folder
 
 
 @click.command()
 @quiet_option
+@json_option
 @config_option
 def command(config: Path) -> None:
     """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.
@@ -40,4 +41,12 @@ def warm_up_with_progress(config: Path) -> None:
     with step_progress("compiling", stream=information()) as show:
         ready = warm_up(load_configuration(config), show)
     seconds = time.perf_counter() - start
-    click.echo(f"{ready.name} over {', '.join(ready.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})")
+    summarise(
+        f"{ready.name} over {', '.join(ready.attributes)} is ready, in {seconds:.1f} s ({cache_folder()})",
+        {
+            "mechanism": ready.name,
+            "attributes": list(ready.attributes),
+            "seconds": round(seconds, 1),
+            "cache": str(cache_folder()),
+        },
+    )

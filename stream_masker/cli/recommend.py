@@ -17,7 +17,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, information, quiet_option, tell
+from stream_masker.cli.options import config_option, information, json_option, quiet_option, summarise, tell
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
@@ -44,6 +44,7 @@ FRACTION = click.FloatRange(0, 1)
 
 @click.command()
 @quiet_option
+@json_option
 @config_option
 @click.option("--max-vulnerability", type=FRACTION, help="Greatest share of values that an attacker guesses right.")
 @click.option("--max-rmse", type=FRACTION, help="Greatest RMSE, the root mean square distance of masked values.")
@@ -108,7 +109,7 @@ def command(
     measured = _measured(data, chosen, repeats, processes).measurements
     found = recommend(measured, limits, data)
     outputs.write_text(report, recommendation_html(found, data))
-    click.echo(textwrap.fill(found.text(data), 100))
+    summarise(textwrap.fill(found.text(data), 100), {"met": found.met, "best": found.best.to_dict()})
     if not found.met:
         context.exit(NOT_MET_EXIT_CODE)
     outputs.write_text(str(output), _rewritten(raw, found), private=not config.stat().st_mode & stat.S_IROTH)

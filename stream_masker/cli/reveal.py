@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, quiet_option, tell
+from stream_masker.cli.options import config_option, json_option, quiet_option, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.encryption import Revealer
 from stream_masker.service.configuration import load_configuration
@@ -18,6 +18,7 @@ from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, re
 
 @click.command()
 @quiet_option
+@json_option
 @config_option
 @click.option(
     "--previous-secret",
@@ -51,7 +52,8 @@ def command(config: Path, previous: tuple[Path, ...], source: str, target: str) 
             raise ServiceError(f"{file.name} is not a text: mask to a .jsonl or .csv file to reveal its fields")
         for line in file.stream:
             output.write(revealer.line(line))
-    tell(f"revealed {revealer.revealed:,} values")
+    figures = {"revealed": revealer.revealed, "unrevealed": revealer.unrevealed}
+    summarise(f"revealed {revealer.revealed:,} values", figures, err=True)
     if revealer.unrevealed:
         raise ServiceError(f"{revealer.unrevealed:,} values are encrypted with another secret: use --previous-secret")
 

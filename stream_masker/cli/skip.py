@@ -6,12 +6,14 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, topic_option
+from stream_masker.cli.options import config_option, for_topic, json_option, quiet_option, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command()
+@quiet_option
+@json_option
 @config_option
 @click.option(
     "--offset",
@@ -38,6 +40,7 @@ def command(config: Path, location: str, topic: str) -> None:
     configuration = for_topic(load_configuration(config), topic)
     where = RecordLocation.parse(location)
     offsets = skip(configuration, where)
-    click.echo(
-        f"skipped {len(offsets)} record(s) of partition {where.partition}: offsets {offsets[0]} to {offsets[-1]}"
+    summarise(
+        f"skipped {len(offsets)} record(s) of partition {where.partition}: offsets {offsets[0]} to {offsets[-1]}",
+        {"partition": where.partition, "offsets": list(offsets)},
     )

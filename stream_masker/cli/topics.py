@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, json_option, summarise
+from stream_masker.cli.options import config_option, json_option, quiet_option, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
@@ -42,6 +42,7 @@ def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole,
 
 
 @click.command()
+@quiet_option
 @json_option
 @config_option
 @click.option(

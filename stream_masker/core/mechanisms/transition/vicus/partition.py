@@ -21,6 +21,7 @@ as follows:
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -56,14 +57,33 @@ class PartitionSearch:
 
 def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64Array:
     """Return (v,) int64: the part of each value, numbered from 0 by their first values. ``similarity``: S, (v, v)
-    float64."""
+    float64.
+
+    The latest divisions are remembered: mechanisms that differ in other parameters divide the values of a window alike.
+    """
     v = len(similarity)
-    max_parts = search.max_parts_of(v)
-    if max_parts == 1:
+    if search.max_parts_of(v) == 1:
         return np.zeros(v, np.int64)
+    key = (hashlib.blake2b(np.ascontiguousarray(similarity)).digest(), search)
+    found = _DIVIDED.pop(key, None)
+    _DIVIDED[key] = _searched(similarity, search) if found is None else found
+    while len(_DIVIDED) > REMEMBERED:
+        _DIVIDED.pop(next(iter(_DIVIDED)))
+    return _DIVIDED[key].copy()
+
+
+REMEMBERED = 16
+"""The number of divisions that are remembered, (v,) int64 each."""
+
+_DIVIDED: dict[tuple[bytes, PartitionSearch], Int64Array] = {}
+
+
+def _searched(similarity: Float64Array, search: PartitionSearch) -> Int64Array:
     rng = np.random.Generator(np.random.PCG64(search.seed))
     fixed = search.parts is not None
-    rule = _Rule(similarity if fixed else excess(similarity), search.part_size, max_parts, fixed)
+    rule = _Rule(
+        similarity if fixed else excess(similarity), search.part_size, search.max_parts_of(len(similarity)), fixed
+    )
     individuals = [_random_individual(rng, rule) for _ in range(search.population)]
     for _ in range(search.population * search.generations):
         _replace_worst(individuals, _offspring(rng, rule, individuals))

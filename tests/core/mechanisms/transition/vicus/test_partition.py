@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from stream_masker.core.mechanisms.transition.vicus import partition
 from stream_masker.core.mechanisms.transition.vicus.partition import (
     PartitionSearch,
     canonical_partition,
@@ -73,11 +74,25 @@ def test_blocks_of_similar_values_are_found():
     np.testing.assert_array_equal(found, canonical_partition(blocks[order]))
 
 
-def test_equal_seeds_find_equal_parts_and_keep_the_matrix():
+def test_equal_seeds_find_equal_parts_and_keep_the_matrix(monkeypatch):
     matrix = similarity(np.random.default_rng(3), 40)
     before = matrix.copy()
-    np.testing.assert_array_equal(partition_values(matrix, search(seed=5)), partition_values(matrix, search(seed=5)))
+    first = partition_values(matrix, search(seed=5))
+    monkeypatch.setattr(partition, "_DIVIDED", {})
+    np.testing.assert_array_equal(partition_values(matrix, search(seed=5)), first)
     np.testing.assert_array_equal(matrix, before)
+
+
+def test_values_that_were_divided_lately_are_not_divided_again(monkeypatch):
+    matrix = similarity(np.random.default_rng(4), 12)
+    first = partition_values(matrix, search())
+    expected = first.copy()
+    first[:] = -1
+    monkeypatch.setattr(partition, "_searched", lambda *_: np.zeros(12, np.int64))
+    np.testing.assert_array_equal(partition_values(matrix.copy(), search()), expected)
+    assert not partition_values(matrix, search(seed=1)).any()
+    assert not partition_values(matrix + np.eye(12), search()).any()
+    monkeypatch.setattr(partition, "_DIVIDED", {})
 
 
 @pytest.mark.parametrize("v", [1, 2, 3])

@@ -1,0 +1,79 @@
+"""``stream-masker show``: the latest masked records, beside the statistics that masked them."""
+
+from __future__ import annotations
+
+import json
+
+import orjson
+import pytest
+import yaml
+from confluent_kafka import Producer
+from support.file_commands import LINES, event, run, write_configuration
+from support.kafka_records import QUIET, mock_broker, write
+
+from stream_masker.pipeline.wire.reports import DriftReport, encode_drift
+from stream_masker.service.calibrator.bootstrap import publish_snapshot
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.local.files import FileMasking
+
+UTILITY = {
+    "attributes": {"a": {"variance": 0.25, "rmse_actual": 0.5, "rmse_target": 0.75}},
+    "pairs": [{"attributes": ["a", "b"], "correlation": 0.125}],
+}
+
+
+def masked(k, version=b"1"):
+    headers = [("stream-masker-version", version), ("stream-masker-mechanism", b"semantic_noise")]
+    return {
+        "partition": k % 2,
+        "value": orjson.dumps({**event(k), "patient": "masked"}),
+        "timestamp": k + 1,
+        "headers": headers,
+    }
+
+
+@pytest.fixture
+def config(tmp_path):
+    path = write_configuration(tmp_path)
+    with mock_broker() as broker:
+        path.write_text(path.read_text() + yaml.safe_dump({"kafka": {"bootstrap_servers": broker}}))
+        configuration = load_configuration(path)
+        topics = configuration.topics
+        producer = Producer({"bootstrap.servers": broker, **QUIET})
+        for topic in (topics.output, topics.statistics, topics.drift, topics.calibration):
+            producer.list_topics(topic, timeout=10)
+        snapshot = FileMasking(configuration).snapshot(enumerate(LINES, start=1))
+        assert publish_snapshot(configuration, snapshot.snapshot) == 1
+        write(
+            broker,
+            topics.drift,
+            [{"partition": 0, "value": encode_drift(DriftReport(1, 1, None, None, UTILITY, 9, 1))}],
+        )
+        yield path, lambda records: write(broker, topics.output, records)
+
+
+def test_records_stand_below_their_statistics(config):
+    path, publish = config
+    assert "no records yet" in run("show", "-c", path).stderr
+    publish([masked(k) for k in range(9)] + [masked(9, b"7")])
+    lines = run("show", "-c", path, "--records", "3").stdout.splitlines()
+    assert lines[0] == "statistics version 1 (file, 50 records)"
+    assert lines[1].startswith("  a: sMean ")
+    assert lines[2] == "    masked: sVar 0.2500, RMSE actual 0.5000, target 0.7500"
+    assert lines[4].startswith("  sdCor(a, b): original ")
+    assert lines[4].endswith(", masked 0.1250")
+    assert lines[5] == "partition 1, offset 3, semantic_noise:"
+    assert json.loads(lines[6])["id"] == 7
+    assert json.loads(lines[8])["id"] == 8
+    assert lines[9] == "statistics version 7: no longer on the topic"
+    assert json.loads(lines[11])["id"] == 9
+
+
+def test_json_has_records_and_statistics(config):
+    path, publish = config
+    publish([masked(k) for k in range(4)] + [{**masked(5), "value": None}])
+    shown = json.loads(run("show", "-c", path, "--json", "--records", "2").stdout)
+    assert [record["value"] and record["value"]["id"] for record in shown["records"]] == [3, None]
+    (version,) = shown["statistics"]
+    assert version["utility"] == UTILITY
+    assert set(version["mean"]) == {"a", "b"}

@@ -64,7 +64,7 @@ def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64
     v = len(similarity)
     if search.max_parts_of(v) == 1:
         return np.zeros(v, np.int64)
-    key = (hashlib.blake2b(np.ascontiguousarray(similarity)).digest(), search)
+    key = (hashlib.blake2b(similarity.tobytes()).digest(), search)
     found = _DIVIDED.pop(key, None)
     _DIVIDED[key] = _searched(similarity, search) if found is None else found
     while len(_DIVIDED) > REMEMBERED:

@@ -68,7 +68,7 @@ def test_a_topic_that_is_made_anew_has_other_noise(masked: Setting) -> None:
     admin, name = AdminClient({"bootstrap.servers": masked.bootstrap, **QUIET}), masked.topics["input"]
     before = topic_identities(admin, [name])[name]
     admin.delete_topics([name])[name].result()
-    wait(lambda: name not in admin.list_topics(timeout=5).topics, "the end of the topic")
+    wait(lambda: name not in admin.list_topics(timeout=60).topics, "the end of the topic")
     admin.create_topics([NewTopic(name, 2, 1)])[name].result()
     wait(lambda: is_another(admin, name, before), "the new topic")
     masking = identified(Masking(masked.configuration()), [name])

@@ -12,11 +12,11 @@ from kafka_broker import Cluster, KafkaUnavailableError, running
 from processes import Processes
 from workers import get, http_port, setting
 
-NOTICED_SECONDS = 30
+NOTICED_SECONDS = 50
 """Less than the minute after which librdkafka gives up a request, and far more than the watch needs."""
 
-GOES_ON_SECONDS = 30
-"""More than librdkafka's pause between connections, also on a busy machine."""
+GOES_ON_SECONDS = 120
+"""Far more than librdkafka's pause between connections: other tests may keep the machine busy."""
 
 PROCESSES = {"worker": "worker", "calibrator": "calibrator", "other": "calibrator"}
 HELD = "no statistics yet: none are published"
@@ -29,7 +29,7 @@ def roles(said: Callable[[str], str]) -> set[bool]:
 
 
 def page_of(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
         text: str = answer.read().decode()
         return text
 
@@ -67,6 +67,6 @@ def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path, out
                 processes.wait(lambda: not gone(), "processes that go on", GOES_ON_SECONDS)
                 print(f"connected {time.monotonic() - start:.1f} s after the broker is back")
                 assert all(processes.log(name).count("Connection refused") < 20 for name in PROCESSES)
-                processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby again", 60)
+                processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby again")
     except KafkaUnavailableError as error:
         pytest.skip(str(error))

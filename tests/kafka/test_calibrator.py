@@ -347,14 +347,14 @@ def test_sampled_statistics_are_replaced_by_blocks(setting: Setting) -> None:
 def sampled_groups(bootstrap: str, topic: str) -> list[str]:
     """Return the consumer groups that have committed offsets of a topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    groups = [group.group_id for group in admin.list_consumer_groups().result(30).valid]
+    groups = [group.group_id for group in admin.list_consumer_groups().result(60).valid]
     return [group for group in groups if topic in committed_topics(admin, group)]
 
 
 def committed_topics(admin: AdminClient, group: str) -> set[str]:
     from confluent_kafka import ConsumerGroupTopicPartitions
 
-    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(30)
+    answer = admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(group)])[group].result(60)
     return {partition.topic for partition in answer.topic_partitions}
 
 
@@ -390,7 +390,7 @@ def test_calibrator_runs_on_the_mock_broker(tmp_path: Path) -> None:
         names = {name: name for name in ("input", "calibration", "statistics", "drift")}
         setting = Setting(write_configuration(tmp_path, bootstrap, names), bootstrap, processes)
         for name in names:
-            AdminClient({"bootstrap.servers": bootstrap}).list_topics(name, timeout=10)
+            AdminClient({"bootstrap.servers": bootstrap}).list_topics(name, timeout=60)
         running = setting.start("calibrator")
         worker = Worker(setting)
         worker.write(2)

@@ -16,7 +16,7 @@ OUTPUTS = ("output", "rejected", "calibration", "statistics", "drift")
 
 def response(port: int, path: str) -> bytes:
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return bytes(answer.read())
     except urllib.error.HTTPError as error:
         return error.read()

@@ -93,7 +93,7 @@ class OutcomeCounter:
         parts = [
             TopicPartition(topic, partition, 0)
             for topic in topics
-            for partition in self.consumer.list_topics(topic, timeout=10).topics[topic].partitions
+            for partition in self.consumer.list_topics(topic, timeout=60).topics[topic].partitions
         ]
         self.consumer.assign(parts)
 

@@ -27,7 +27,7 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 def grow(here: Setting, role: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET})
     for future in admin.create_partitions([NewPartitions(here.topics[role], partitions)]).values():
-        future.result(30)
+        future.result(60)
 
 
 def produce(here: Setting, numbers: range) -> None:

@@ -27,7 +27,7 @@ def forget_offsets(here: Setting) -> None:
     """Delete the group, as Kafka does when it has been empty for some days."""
     admin = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET})
     for future in admin.delete_consumer_groups([consumer_group_id(here.configuration())]).values():
-        future.result(30)
+        future.result(60)
 
 
 def mask_once(here: Setting) -> None:

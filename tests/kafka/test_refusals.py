@@ -37,7 +37,7 @@ def secured(secured_kafka: SecuredKafka) -> tuple[str, AdminClient]:
 
 def _done(futures: object) -> None:
     for future in dict(futures).values():  # type: ignore[call-overload]
-        future.result(30)
+        future.result(60)
 
 
 def configure(folder: Path, address: str, user: str = "eve", secret: str = "", **topics: str) -> Path:

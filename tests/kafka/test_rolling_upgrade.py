@@ -1,7 +1,7 @@
 """An upgrade and a rollback between releases whose statistics have different formats, while records flow.
 
-A release reads the format before its own, too. So in an upgrade all new processes read what is in force, and in a
-rollback those of the earlier release wait for a version of their own.
+A release reads the format before its own, too. So in an upgrade all new processes read what is in force. In a rollback
+those of the earlier release mask with the newest version that they can read.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ class EachFormatAudit(Audit):
 
 @pytest.fixture
 def stream(one_broker: Cluster, tmp_path: Path) -> Iterator[Stream]:
-    """A stream whose processes are of this release. The topic holds no versions of a release that is gone."""
+    """A stream whose processes are of this release. The topic holds few versions of a release that is gone."""
     with running_stream(one_broker, tmp_path, rate=100, keep_versions=1) as running:
         running.audit = EachFormatAudit(running.checker, running.load.kinds)
         yield running
 
 
 def test_an_upgrade_and_a_rollback_lose_and_repeat_nothing(stream: Stream) -> None:
-    """A worker that cannot read the version in force held partitions until the calibrator was of its release."""
+    """Workers that could not read the newest version masked with older ones, or waited for the calibrator."""
     upgrade(stream)
     roll_back(stream)
     seen = stream.checker.seen
@@ -62,13 +62,12 @@ def upgrade(stream: Stream) -> None:
 
 
 def roll_back(stream: Stream) -> None:
-    """The same with this release, whose processes cannot read the version in force."""
+    """The same with this release, whose processes cannot read the newest version."""
     fleet = stream.fleet
     fleet.processes.program = PROGRAM
     fleet.worker("four")
     stream.wait(lambda: has_refused(stream, "four"), "refused version of the additional worker")
     stream.wait_for_progress()
-    assert "partitions" not in fleet.log("four"), "a worker without statistics has joined the group"
     roll_calibrator(stream)
     stream.wait_for_masking("four")
     stream.wait_for_progress()

@@ -46,10 +46,10 @@ class Several(Setting):
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         internal = {self.data["topics"][role] for role in ("calibration", "statistics", "drift")}
-        there = admin.list_topics(timeout=10).topics
+        there = admin.list_topics(timeout=60).topics
         names = [name for name in there if name.startswith(self.prefix) or name in internal]
         for future in admin.delete_topics(names).values():
-            future.result(30)
+            future.result(60)
 
 
 @pytest.fixture
@@ -164,5 +164,5 @@ def test_an_output_that_matches_the_expression_is_refused_by_worker_and_topics(h
 
 
 def create(admin: AdminClient, name: str) -> None:
-    admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(30)
-    wait(lambda: name in admin.list_topics(timeout=10).topics, "the new topic")
+    admin.create_topics([NewTopic(name, PARTITIONS)])[name].result(60)
+    wait(lambda: name in admin.list_topics(timeout=60).topics, "the new topic")

@@ -32,7 +32,7 @@ def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
 def members(here: Setting) -> int:
     """The number of members of the workers' group."""
     admin, group = AdminClient({"bootstrap.servers": here.bootstrap, **QUIET}), consumer_group_id(here.configuration())
-    return len(admin.describe_consumer_groups([group])[group].result(30).members)
+    return len(admin.describe_consumer_groups([group])[group].result(60).members)
 
 
 def test_a_worker_takes_the_versions_of_a_topic_that_was_created_anew(here: Setting) -> None:

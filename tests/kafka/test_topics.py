@@ -47,7 +47,7 @@ def runner(bootstrap: str, names: dict[str, str], folder: Path) -> Run:
 
 
 def partitions(topics: Topics, name: str) -> int:
-    return len(topics.admin.list_topics(name, timeout=10).topics[name].partitions)
+    return len(topics.admin.list_topics(name, timeout=60).topics[name].partitions)
 
 
 def setting(topics: Topics, name: str, key: str) -> str:
@@ -83,7 +83,7 @@ def test_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics
     result = run("--dry-run")
     assert result.exit_code == 0
     assert statuses(result) == dict.fromkeys(names.values(), "create")
-    assert not set(names.values()) & topics.admin.list_topics(timeout=10).topics.keys()
+    assert not set(names.values()) & topics.admin.list_topics(timeout=60).topics.keys()
 
 
 def test_output_has_the_partitions_of_an_existing_input(kafka: str, topics: Topics, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_wrong_topics_are_an_error(kafka: str, topics: Topics, tmp_path: Path) -
         "statistics": "wrong",
         "drift": "create",
     }
-    assert names["drift"] not in topics.admin.list_topics(timeout=10).topics
+    assert names["drift"] not in topics.admin.list_topics(timeout=60).topics
 
 
 def test_broker_error_names_the_topic(run: Run, names: dict[str, str]) -> None:
@@ -126,7 +126,7 @@ def test_default_replication_is_the_brokers(kafka_cluster: Cluster, cluster_topi
     assert runner(kafka_cluster.bootstrap, names, tmp_path)().exit_code == 0
     for name in names.values():
         cluster_topics.wait(name, 4 if name in (names["input"], names["output"], names["rejected"]) else 1)
-    metadata = cluster_topics.admin.list_topics(timeout=10).topics
+    metadata = cluster_topics.admin.list_topics(timeout=60).topics
     assert {len(p.replicas) for name in names.values() for p in metadata[name].partitions.values()} == {3}
 
 

@@ -219,7 +219,7 @@ def test_a_message_that_is_too_large_for_the_client_is_rejected(here: Setting) -
 
 
 def metrics(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=10) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=60) as answer:
         return str(answer.read(), "utf-8")
 
 

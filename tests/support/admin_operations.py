@@ -109,7 +109,7 @@ class AdminStream:
 
     def _extend(self, role: str, partitions: int) -> None:
         name = self.here.topics[role]
-        self.admin.create_partitions([NewPartitions(name, partitions)])[name].result(30)
+        self.admin.create_partitions([NewPartitions(name, partitions)])[name].result(60)
         wait(lambda: self.partitions(role) == partitions, f"{partitions} partitions of {role}")
 
     def configure(self) -> str:
@@ -174,11 +174,11 @@ class AdminStream:
         role = self.random.choice(RECREATED)
         name = self.here.topics[role]
         self.changed = [change for change in self.changed if change[0] != role]
-        self.admin.delete_topics([name])[name].result(30)
+        self.admin.delete_topics([name])[name].result(60)
 
         def created() -> bool:
             try:
-                self.admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
+                self.admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
             except KafkaException:
                 return False
             return True

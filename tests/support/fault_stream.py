@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import random
 import re
@@ -26,6 +27,7 @@ from processes import PROGRAM, Processes
 from workers import CODES, START, Setting, http_port, setting, value, wait
 
 from stream_masker.service.kafka.topics import prepare_topics
+from stream_masker.service.runtime.shutdown import LATE_EXIT_CODE, STOP_LIMIT_SECONDS
 
 LONG = os.environ.get("STREAM_MASKER_FAULTS") == "long"
 """Whether to run the long form, which repeats each fault often; the short form injects it once or a few times."""
@@ -42,6 +44,9 @@ WINDOW = 1.0
 PARTITIONS = 6
 RATE = float(os.environ.get("STREAM_MASKER_FAULTS_RATE", "500"))
 """Records published per second."""
+
+WATCHDOG = f"Timeout (0:00:{STOP_LIMIT_SECONDS:.0f})!"
+"""What the watchdog logs when a process has not stopped in time."""
 
 SETTLING = 180.0
 GRACE = 30.0
@@ -73,6 +78,7 @@ class Load:
             }
         )
         self._more = 0
+        self._hostile: list[tuple[bytes, str]] = []
         self._stop, self._go, self._paused = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -99,6 +105,10 @@ class Load:
     def burst(self, records: int) -> None:
         """Publish this many additional records at once."""
         self._more += records
+
+    def send_hostile(self, value: bytes, reason: str, records: int) -> None:
+        """Publish records of this value among the next ones; all must be rejected for this reason."""
+        self._hostile.extend([(value, reason)] * records)
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -128,6 +138,9 @@ class Load:
         )
 
     def _value(self, number: int) -> bytes | None:
+        if self._hostile:
+            hostile, self.kinds[number] = self._hostile.pop()
+            return hostile
         if number % 53 == 7:
             self.kinds[number] = "unknown_code"
             return REJECTED
@@ -188,13 +201,19 @@ class Fleet:
     def terminate(self, name: str) -> float:
         """End a process in order; return the seconds that it took to stop, without the end of the interpreter.
 
-        On a busy machine the end of the interpreter may take longest; it is not part of the service.
+        On a busy machine the end of the interpreter may take longest; it is not part of the service. A process that its
+        watchdog ends there is as one that was killed: infinite seconds.
         """
         process, start = self.running.pop(name), time.monotonic()
         process.send_signal(signal.SIGTERM)
-        assert process.wait(SETTLING) == 0, self.log(name)
+        code = process.wait(SETTLING)
+        assert code in (0, LATE_EXIT_CODE), self.log(name)
         self.longest_end = max(self.longest_end, time.monotonic() - start)
         self.processes.running.remove(process)
+        if code:
+            assert WATCHDOG in self.log(name), self.log(name)
+            self.kills += 1
+            return math.inf
         return seconds_between(self.log(name), "SIGTERM: stopping", (" left the group", " stopped"))
 
     def check_alive(self) -> None:

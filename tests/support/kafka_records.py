@@ -51,7 +51,7 @@ class Topics:
         """Create a topic and return its name."""
         unique = self.name(name)
         created = self.admin.create_topics([NewTopic(unique, partitions, config=dict(config or {}))])
-        created[unique].result(30)
+        created[unique].result(60)
         self.wait(unique, partitions)
         return unique
 
@@ -69,14 +69,14 @@ class Topics:
             time.sleep(0.05)
 
     def led(self, name: str, partitions: int) -> bool:
-        found = self.admin.list_topics(timeout=10).topics.get(name)
+        found = self.admin.list_topics(timeout=60).topics.get(name)
         return found is not None and sum(p.leader >= 0 for p in found.partitions.values()) == partitions
 
     def remove(self) -> None:
         """Delete every topic that exists."""
-        existing = [name for name in self.names if name in self.admin.list_topics(timeout=10).topics]
+        existing = [name for name in self.names if name in self.admin.list_topics(timeout=60).topics]
         for future in self.admin.delete_topics(existing).values() if existing else ():
-            future.result(30)
+            future.result(60)
 
 
 def write(bootstrap: str, topic: str, records: Iterable[Mapping[str, Any]]) -> None:
@@ -100,7 +100,7 @@ def read_all(bootstrap: str, topic: str, *, isolation: str = "read_committed", t
     deadline = time.monotonic() + timeout
     consumer = Consumer(reader_properties(bootstrap, isolation))
     try:
-        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = consumer.list_topics(topic, timeout=60).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in partitions])
         messages = list(until_ends(consumer, len(partitions), deadline))
     finally:
@@ -150,5 +150,5 @@ def as_record(message: Message) -> Record:
 def mock_broker(brokers: int = 1) -> Iterator[str]:
     """Run librdkafka's mock broker, which creates topics on first use with four partitions; yield its address."""
     producer = Producer({"test.mock.num.brokers": brokers, "bootstrap.servers": "mock", **QUIET})
-    yield ",".join(f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=10).brokers.values())
+    yield ",".join(f"{broker.host}:{broker.port}" for broker in producer.list_topics(timeout=60).brokers.values())
     producer.flush(1)

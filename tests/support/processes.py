@@ -66,7 +66,7 @@ class Processes:
         )
 
 
-def terminate(process: subprocess.Popen[bytes], timeout: float = 30.0) -> int:
+def terminate(process: subprocess.Popen[bytes], timeout: float = 120.0) -> int:
     """Send SIGTERM, wait, and return the exit code."""
     process.send_signal(signal.SIGTERM)
     return process.wait(timeout)

@@ -37,7 +37,7 @@ def required() -> None:
 
 def fetch(url: str) -> bytes:
     """Fetch a loopback URL without a proxy."""
-    with _direct.open(url, timeout=10) as response:
+    with _direct.open(url, timeout=60) as response:
         body: bytes = response.read()
         return body
 

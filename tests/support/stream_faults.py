@@ -6,9 +6,10 @@ import signal
 from collections.abc import Callable, Mapping
 from functools import partial
 
-from fault_checker import leader_of
+from fault_checker import GARBAGE, leader_of
 from fault_stream import WINDOW, Stream, detoured, detours
 from forwarder import Forwarder
+from kafka_records import write
 from late_requests import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -23,6 +24,9 @@ SESSION = 6.0
 
 WORKERS = ("one", "two")
 BROKERS = (1, 2, 3)
+
+HOSTILE_RECORDS = 12
+GARBAGE_MESSAGES = 20_000
 
 LATE = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
 """The kinds of the late requests, in turn: every second one is the end of a transaction."""
@@ -128,6 +132,19 @@ def late_requests(stream: Stream, rounds: range) -> None:
         stream.fleet.terminate("far")
 
 
+def reject_records(stream: Stream, value: bytes, reason: str) -> None:
+    """Publish records that take much memory, or many steps, and are rejected."""
+    stream.load.send_hostile(value, reason, HOSTILE_RECORDS)
+    stream.wait_for_progress()
+
+
+def litter(stream: Stream, role: str) -> None:
+    """Publish messages on an internal topic that no process of the stream has written."""
+    garbage = [{"key": GARBAGE, "value": b"%d" % number} for number in range(GARBAGE_MESSAGES)]
+    write(stream.here.bootstrap, stream.here.topics[role], garbage)
+    wait_for_version(stream)
+
+
 def of_any(fault: Callable[[Stream, str], object], stream: Stream) -> None:
     """Inject a fault into one of the workers."""
     fault(stream, stream.random.choice(WORKERS))
@@ -149,5 +166,9 @@ FAULTS: Mapping[str, Callable[[Stream], None]] = {
     "broker stopped": partial(of_any_broker, "stop"),
     "calibrator killed": kill_calibrator,
     "leader of the statistics lost": lose_statistics_leader,
+    "records of blanks": lambda stream: reject_records(stream, b" " * 900_000, "not_json"),
+    "records that nest": lambda stream: reject_records(stream, b"[" * 900_000, "too_deep"),
+    "garbage among the statistics": partial(litter, role="statistics"),
+    "garbage among the blocks": partial(litter, role="calibration"),
 }
 """Every kind of fault, by name, for streams that choose at random."""

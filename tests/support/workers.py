@@ -91,7 +91,7 @@ class Setting:
         counts = {"input": partitions, "output": partitions, "rejected": 1, "calibration": 1, "statistics": 1, **others}
         new = [NewTopic(self.topics[role], count) for role, count in counts.items() if count]
         for future in admin.create_topics(new).values():
-            future.result(30)
+            future.result(60)
 
     def alter(self, role: str, **config: str) -> None:
         """Set properties of a topic, written with underscores, and wait until the broker has applied them."""
@@ -100,7 +100,7 @@ class Setting:
         named = {name.replace("_", "."): setting for name, setting in config.items()}
         resource = ConfigResource(ResourceType.TOPIC, self.topics[role], set_config=named)
         for future in admin.alter_configs([resource]).values():
-            future.result(30)
+            future.result(60)
         wait(lambda: named.items() <= self._properties(admin, role).items(), f"{', '.join(named)} of {role}")
 
     def setting_of(self, role: str, name: str) -> str:
@@ -111,7 +111,7 @@ class Setting:
         """The properties of a topic; none while the broker that answers does not know the topic yet."""
         [future] = admin.describe_configs([ConfigResource(ResourceType.TOPIC, self.topics[role])]).values()
         try:
-            return {name: entry.value for name, entry in future.result(30).items()}
+            return {name: entry.value for name, entry in future.result(60).items()}
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 raise
@@ -121,13 +121,13 @@ class Setting:
         """Delete the records of an input partition before an offset, as its retention does."""
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
         for future in admin.delete_records([TopicPartition(self.topics["input"], partition, before)]).values():
-            future.result(30)
+            future.result(60)
 
     def recreate(self, role: str, pause: float = 0.0) -> None:
         """Delete a topic, and create it again with one partition, ``pause`` seconds after its end."""
         admin, name = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET}), self.topics[role]
         admin.delete_topics([name])[name].result()
-        wait(lambda: name not in admin.list_topics(timeout=5).topics, f"the end of topic {role}")
+        wait(lambda: name not in admin.list_topics(timeout=60).topics, f"the end of topic {role}")
         time.sleep(pause)
 
         def created() -> bool:
@@ -141,10 +141,10 @@ class Setting:
 
     def remove(self) -> None:
         admin = AdminClient({"bootstrap.servers": self.bootstrap, **QUIET})
-        there = admin.list_topics(timeout=10).topics
+        there = admin.list_topics(timeout=60).topics
         names = [name for name in self.topics.values() if name in there]
         for future in admin.delete_topics(names).values() if names else ():
-            future.result(30)
+            future.result(60)
 
     def produce(self, numbers: range, partitions: int = 4, **more: Any) -> None:
         """Publish events; each goes to the partition of its number modulo ``partitions``."""
@@ -305,7 +305,7 @@ def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None
 def get(port: int, path: str) -> tuple[int, Any]:
     """Return the HTTP status and the JSON of a process's response."""
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=60) as answer:
             return answer.status, json.loads(answer.read())
     except urllib.error.HTTPError as error:
         return error.code, json.loads(error.read())

@@ -38,13 +38,14 @@ def test_soak(kafka_cluster: Cluster, tmp_path: Path) -> None:
         with running_stream(kafka_cluster, folder, rate=rate) as stream:
             stream.random = random.Random(rng.random())
             for name in rng.choices(list(FAULTS), k=FAULTS_OF_A_PHASE):
-                print(f"seed {seed}, phase {phases}, {rate:.0f} records/s: {name}")
+                print(f"seed {seed}, phase {phases}, {rate:.0f} records/s: {name}", flush=True)
                 FAULTS[name](stream)
                 faults[name] += 1
                 if time.monotonic() > end:
                     break
             stream.recover()
             records, phases = records + stream.audit.checked, phases + 1
+            print(f"phase {phases - 1} audited: {records} records and {faults.total()} faults so far", flush=True)
         stream.here.remove()
     print(f"{phases} phases, {records} records, {faults.total()} faults, 0 lost, 0 twice, 0 raw: {dict(faults)}")
     assert records

@@ -84,7 +84,6 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """The result of ``prepare``, computed once for all processes that run tests."""
     from support.prepared import prepared
+    from support.shared import run_folder
 
-    folder = tmp_path_factory.getbasetemp()
-    shared = folder.parent if "PYTEST_XDIST_WORKER" in os.environ else folder
-    return prepared(shared / "ready")
+    return prepared(run_folder(tmp_path_factory) / "ready")

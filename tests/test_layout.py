@@ -8,8 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 TOP = Path(__file__).parents[1]
 PACKAGE = TOP / "stream_masker"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -45,24 +43,25 @@ def test_each_public_name_is_defined_in_one_module():
     assert {name: sorted(paths) for name, paths in homes.items() if len(paths) > 1 and name not in CONVENTIONAL} == {}
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
-def test_each_folder_says_what_it_holds(folder):
-    assert ast.get_docstring(ast.parse((folder / "__init__.py").read_text()))
+def docstring(path: Path) -> str:
+    return ast.get_docstring(ast.parse(path.read_text())) or ""
 
 
-@pytest.mark.parametrize("path", MODULES, ids=relative)
-def test_each_module_says_what_it_is_in_one_line(path):
-    first = (ast.get_docstring(ast.parse(path.read_text())) or "").split("\n\n")[0]
-    assert first
-    assert "\n" not in first
+def test_each_folder_says_what_it_holds():
+    assert [relative(folder) for folder in FOLDERS if not docstring(folder / "__init__.py")] == []
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=relative)
-def test_no_folder_holds_more_modules_than_a_reader_takes_in(folder):
-    names = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
-    assert len(names) <= MOST_MODULES
-    prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
-    assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == []
+def test_each_module_says_what_it_is_in_one_line():
+    first = {relative(path): docstring(path).split("\n\n")[0] for path in MODULES}
+    assert [path for path, line in first.items() if not line or "\n" in line] == []
+
+
+def test_no_folder_holds_more_modules_than_a_reader_takes_in():
+    for folder in FOLDERS:
+        names = [path.stem for path in folder.glob("*.py") if path.stem != "__init__"]
+        assert len(names) <= MOST_MODULES, folder
+        prefixes = Counter(name.split("_")[0] for name in names if not name.startswith("_"))
+        assert [prefix for prefix, count in prefixes.items() if count >= SHARED_PREFIX] == [], folder
 
 
 MIRRORED = [path for part in ("core", "pipeline", "service") for path in sorted((TOP / "tests" / part).rglob("*.py"))]

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import TypeVar
 
 import pytest
 from kafka_broker import Cluster, KafkaUnavailableError, running
 from kafka_records import Topics
 from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
+from support.shared import run_folder, shared
 
 clusters = pytest.StashKey[list[Cluster]]()
+T = TypeVar("T")
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -38,8 +42,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def one_broker(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A cluster of one broker that runs during the session."""
-    yield from own_cluster(request, tmp_path_factory, brokers=1, heap="512m")
+    """A broker that runs during the session, for all processes that run tests: no test stops it."""
+    for cluster in available(shared(run_folder(tmp_path_factory) / "kafka", running)):
+        request.config.stash.setdefault(clusters, []).append(cluster)
+        yield cluster
 
 
 @pytest.fixture(scope="session")
@@ -51,17 +57,16 @@ def kafka(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def three_brokers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    yield from own_cluster(request, tmp_path_factory, brokers=3, heap="384m")
+    """A cluster for the tests of this process, which stop and kill its brokers."""
+    for cluster in available(running(tmp_path_factory.mktemp("kafka"), brokers=3, heap="384m")):
+        request.config.stash.setdefault(clusters, []).append(cluster)
+        yield cluster
 
 
 @pytest.fixture(scope="session")
 def secured_kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredKafka]:
-    """A broker that authenticates its clients and authorises every request."""
-    try:
-        with running_secured(tmp_path_factory.mktemp("secured")) as broker:
-            yield broker
-    except KafkaUnavailableError as error:
-        unavailable(str(error))
+    """A broker that authenticates its clients and authorises every request, for all processes that run tests."""
+    yield from available(shared(run_folder(tmp_path_factory) / "secured", running_secured))
 
 
 @pytest.fixture
@@ -85,13 +90,11 @@ def cluster_topics(kafka_cluster: Cluster) -> Topics:
     return Topics(kafka_cluster.bootstrap)
 
 
-def own_cluster(
-    request: pytest.FixtureRequest, folders: pytest.TempPathFactory, *, brokers: int, heap: str
-) -> Iterator[Cluster]:
+def available(resource: AbstractContextManager[T]) -> Iterator[T]:
+    """Yield a resource that needs Kafka; without Kafka, skip the test or fail."""
     try:
-        with running(folders.mktemp("kafka"), brokers=brokers, heap=heap) as cluster:
-            request.config.stash.setdefault(clusters, []).append(cluster)
-            yield cluster
+        with resource as made:
+            yield made
     except KafkaUnavailableError as error:
         unavailable(str(error))
 

@@ -16,15 +16,17 @@ pytestmark = pytest.mark.timeout(1800)
 
 
 @pytest.mark.parametrize(
-    ("seed", "audits"),
-    [(1, 1), pytest.param(None, 10, marks=pytest.mark.scheduled)],
+    ("seed", "rounds", "audits"),
+    [(1, 1, 1), pytest.param(None, 2, 10, marks=pytest.mark.scheduled)],
     ids=["the same order", "a new order"],
 )
-def test_admin_operations(secured_kafka: SecuredKafka, tmp_path: Path, seed: int | None, audits: int) -> None:
+def test_admin_operations(
+    secured_kafka: SecuredKafka, tmp_path: Path, seed: int | None, rounds: int, audits: int
+) -> None:
     """Partitions are added, settings changed, access taken and given, records deleted, and topics created anew."""
     order = secrets.randbelow(1 << 32) if seed is None else seed
     print(f"\nseed {order}")
     with administered_stream(secured_kafka, tmp_path, order) as stream:
         for _ in range(audits):
-            stream.run(2)
+            stream.run(rounds)
             print(stream.audit(), *stream.done, sep="\n")

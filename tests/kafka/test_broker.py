@@ -1,9 +1,10 @@
-"""The test brokers: transactions, isolation, crashes and restarts."""
+"""The test brokers: transactions, isolation, and, for the fault tests of the schedule, crashes and restarts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from confluent_kafka import Producer
 from kafka_broker import Cluster
 from kafka_records import Topics, mock_broker, read_all, write
@@ -40,6 +41,7 @@ def test_topic_names_are_unique(topics: Topics) -> None:
     assert topics.name("same") != topics.name("same")
 
 
+@pytest.mark.scheduled
 def test_acknowledged_records_survive_a_broker_crash(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
     topic = cluster_topics(partitions=3)
     write(kafka_cluster.bootstrap, topic, [{"value": b"before %d" % i, "partition": i % 3} for i in range(30)])
@@ -48,10 +50,12 @@ def test_acknowledged_records_survive_a_broker_crash(kafka_cluster: Cluster, clu
     assert len(read_all(kafka_cluster.bootstrap, topic)) == 60
 
 
+@pytest.mark.scheduled
 def test_stopped_broker_is_restarted_for_the_next_test(kafka_cluster: Cluster) -> None:
     assert all(broker.running for broker in kafka_cluster.brokers.values())
 
 
+@pytest.mark.scheduled
 def test_broker_restarts_by_id(kafka_cluster: Cluster, cluster_topics: Topics) -> None:
     topic = cluster_topics()
     write(kafka_cluster.bootstrap, topic, [{"value": b"kept"}])

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from fault_stream import detoured, detours
 from kafka_broker import Cluster
 from late_requests import END_TXN, TXN_OFFSET_COMMIT, LateRequests, end_txn_error
+from support.shared import alone, run_folder
 from workers import Setting, producer_of, running, setting, write_one
 
 from stream_masker.service.kafka.clients import connect_producer
@@ -33,9 +34,9 @@ def here(one_broker: Cluster, tmp_path: Path) -> Iterator[Setting]:
 
 
 @pytest.fixture
-def way(here: Setting, one_broker: Cluster) -> Iterator[LateRequests]:
-    """The way of the producers of ``here`` to the broker."""
-    with LateRequests(detours(one_broker)) as way:
+def way(here: Setting, one_broker: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LateRequests]:
+    """The way of the producers of ``here`` to the broker, which has one detour for all processes that run tests."""
+    with alone(run_folder(tmp_path_factory), "detour"), LateRequests(detours(one_broker)) as way:
         here.data["kafka"]["bootstrap_servers"] = detoured(one_broker)
         yield way
 

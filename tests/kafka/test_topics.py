@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka.admin import ConfigResource
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
 from kafka_broker import Cluster
 from kafka_records import Topics
 
@@ -121,7 +123,23 @@ def test_broker_error_names_the_topic(run: Run, names: dict[str, str]) -> None:
     assert "replication" in result.output.lower()
 
 
+def test_each_topic_is_created_with_the_replication_of_the_broker(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """-1 selects ``default.replication.factor`` of the broker."""
+    asked: list[int] = []
+    create = KafkaAdminClient.create_topics
+
+    def recorded(self: KafkaAdminClient, topics: list[NewTopic]) -> object:
+        asked.extend(topic.replication_factor for topic in topics)
+        return create(self, topics)
+
+    monkeypatch.setattr(KafkaAdminClient, "create_topics", recorded)
+    assert run().exit_code == 0
+    assert asked == [-1] * len(ROLES)
+
+
+@pytest.mark.scheduled
 def test_default_replication_is_the_brokers(kafka_cluster: Cluster, cluster_topics: Topics, tmp_path: Path) -> None:
+    """On three brokers, the replication that the test before asks for is three."""
     names = {role: cluster_topics.name(role) for role in ROLES}
     assert runner(kafka_cluster.bootstrap, names, tmp_path)().exit_code == 0
     for name in names.values():

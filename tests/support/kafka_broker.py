@@ -120,8 +120,7 @@ def copy_dependencies(maven: str, folder: Path) -> None:
 
 def free_ports(count: int) -> list[int]:
     """Return ports that nothing listens on."""
-    free = [port for port in random.sample(PORTS, k=50 * count) if is_free(port)]
-    return free[:count]
+    return list(islice(filter(is_free, random.sample(PORTS, k=50 * count)), count))
 
 
 def is_free(port: int) -> bool:
@@ -158,6 +157,10 @@ class Broker:
     properties: Mapping[str, object]
     heap: str
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave out the process, which a copy in another process cannot end."""
+        return {**vars(self), "process": None}
 
     @property
     def address(self) -> str:
@@ -296,15 +299,12 @@ class Cluster:
         deadline = time.monotonic() + timeout
         expected = {broker.id for broker in self.brokers.values() if broker.process is not None and broker.running}
         while not expected <= joined(admin):
-            self.check_alive(expected)
+            for broker in self.brokers.values():
+                if broker.id in expected and not broker.running:
+                    raise BrokerError(f"broker {broker.id} ended while it started:\n{broker.tail()}")
             if time.monotonic() > deadline:
                 raise BrokerError(f"the brokers {sorted(expected)} are not up after {timeout:.0f} s:\n{self.tails()}")
             time.sleep(0.1)
-
-    def check_alive(self, expected: set[int]) -> None:
-        dead = [broker for broker in self.brokers.values() if broker.id in expected and not broker.running]
-        if dead:
-            raise BrokerError(f"broker {dead[0].id} ended while it started:\n{dead[0].tail()}")
 
     def tails(self) -> str:
         return "\n".join(f"-- broker {broker.id}\n{broker.tail()}" for broker in self.brokers.values())

@@ -1,4 +1,4 @@
-"""The service's processes, started through the command line as child processes with logs."""
+"""The commands of the service: those that go on run as child processes with logs, those that end in this process."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+
+from click.testing import CliRunner, Result
+
+from stream_masker.cli import main
 
 PROGRAM = ("-P", "-m", "stream_masker")
 """What the Python interpreter runs."""
@@ -41,11 +45,10 @@ class Processes:
         self.running.append(process)
         return process
 
-    def run(self, *arguments: str, code: int = 0, timeout: float = 300.0) -> subprocess.CompletedProcess[str]:
-        """Run ``stream-masker ARGUMENTS…``, which must end with this exit code."""
-        command = [sys.executable, *PROGRAM, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
-        assert done.returncode == code, f"{' '.join(arguments)}: exit {done.returncode}\n{done.stderr}"
+    def run(self, *arguments: str, code: int = 0) -> Result:
+        """Run ``stream-masker ARGUMENTS…`` in this process; it must end with this exit code."""
+        done = CliRunner().invoke(main, arguments)
+        assert done.exit_code == code, f"{' '.join(arguments)}: exit {done.exit_code}\n{done.output}"
         return done
 
     def log(self, name: str) -> str:

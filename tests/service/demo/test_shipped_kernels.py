@@ -35,6 +35,7 @@ hatch_build = importlib.util.module_from_spec(SOURCE)
 SOURCE.loader.exec_module(hatch_build)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.skipif(not SHIPPED.exists(), reason="this installation is editable or was built without kernels")
 @pytest.mark.parametrize("name", REHEARSALS)
 def test_the_first_use_of_an_installation_compiles_nothing(tmp_path, name):

@@ -22,7 +22,15 @@ from stream_masker.core.risk.records import value_law
 from stream_masker.core.statistics import compute_statistics, count_batch
 
 SEED = b"a seed of sixteen bytes"
-ALPHAS = (0.1, 0.3, 0.5, 1.0)
+SCHEDULED = pytest.mark.scheduled
+ALPHAS = (
+    pytest.param(0.1, marks=SCHEDULED),
+    0.3,
+    pytest.param(0.5, marks=SCHEDULED),
+    pytest.param(1.0, marks=SCHEDULED),
+)
+"""The tables of the page repeat one computation at four noise levels; ``.ci/run`` checks the one of the other pages."""
+
 PAGE = (DOCS / "security.md").read_text()
 TEXT = " ".join(PAGE.split())
 
@@ -119,6 +127,7 @@ def as_shown(figures) -> list[str]:
     return ["" if figure is None else f"{figure:.2f}" for figure in figures]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("alpha", ALPHAS)
 def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alpha):
     """The bounds hold for each value; the window as a whole is within 0.01 of them."""
@@ -136,6 +145,7 @@ def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alph
     assert shown("| α | RMSE | unchanged, at least", str(alpha)) == as_shown(figures)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
 def test_what_an_attacker_learns(tau, counts, rounding, alpha):
@@ -144,19 +154,22 @@ def test_what_an_attacker_learns(tau, counts, rounding, alpha):
     assert cells == as_shown((found.rmse, found.unchanged, found.right))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
-@pytest.mark.parametrize("candidates", ["all", "leaves", "observed"])
+@pytest.mark.parametrize("candidates", ["all", pytest.param("leaves", marks=SCHEDULED), "observed"])
 def test_the_figures_of_the_candidates(tau, counts, candidates, rounding):
     found = Disclosure(noise(tau, counts, candidates=candidates, rounding=rounding), counts)
     cells = shown("| `candidates` | `rounding` |", f"`{candidates}`", f"`{rounding}`")
     assert cells == as_shown((found.rmse, found.unchanged, found.sure, found.right, found.certain))
 
 
+@pytest.mark.exhaustive
 def test_transport_leaves_the_attacker_as_unsure_about_unchanged_codes(tau, counts):
     made = ready(SemanticTransport({"a": tau, "b": tau}, target={"alpha": 0.3}, seed=SEED), counts)
     assert f"on average {100 * Disclosure(made, counts).sure:.0f} % sure" in TEXT
 
 
+@pytest.mark.exhaustive
 def test_the_figures_of_the_strict_condition(tau, counts):
     made = noise(tau, counts, candidates="observed")
     values, _ = value_law(counts.values[0])
@@ -167,6 +180,7 @@ def test_the_figures_of_the_strict_condition(tau, counts):
     assert stated in TEXT
 
 
+@pytest.mark.exhaustive
 def test_the_lost_correlation(tau, counts, batch):
     lost = [
         lost_correlation(noise(tau, counts, alpha, candidates=candidates), batch, repeats=4)
@@ -177,6 +191,7 @@ def test_the_lost_correlation(tau, counts, batch):
     assert stated.format(*lost) in TEXT
 
 
+@pytest.mark.exhaustive
 def test_the_figures_of_strongly_related_codes(tau, strong):
     found = counted(strong, tau)
     made = [noise(tau, found, candidates=candidates) for candidates in ("observed", "all")]

@@ -6,12 +6,14 @@ import json
 import sys
 import warnings
 
+import pytest
 from support.documentation import DOCS
 
 sys.path.insert(0, str(DOCS))
 from notebook_cells import NOTEBOOK, executed
 
 
+@pytest.mark.exhaustive
 def test_the_notebook_runs_and_shows_tables_and_a_plot():
     with warnings.catch_warnings():
         warnings.simplefilter("error")

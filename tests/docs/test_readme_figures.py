@@ -50,6 +50,7 @@ def unchanged(folder, configuration):
     return said, sum(before == after for before, after in pairs) / len(pairs)
 
 
+@pytest.mark.exhaustive
 def test_every_code_of_the_configuration_changes(folder):
     said, share = unchanged(folder, "stream-masker.yaml")
     assert "mechanism: semantic_noise" in said
@@ -57,6 +58,7 @@ def test_every_code_of_the_configuration_changes(folder):
     assert "| codes that stay as they are | none (`rounding: ceil`) |" in (ROOT / "README.md").read_text()
 
 
+@pytest.mark.exhaustive
 def test_most_codes_stay_with_the_calibrated_rounding(folder):
     _, share = unchanged(folder, "calibrated.yaml")
     text = " ".join((ROOT / "docs" / "choosing-a-method.md").read_text().split())

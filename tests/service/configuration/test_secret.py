@@ -297,11 +297,11 @@ def test_a_command_that_cannot_be_run_is_an_error(parse, given, message):
 
 def test_a_command_that_does_not_end_is_killed_with_its_children(parse, monkeypatch, tmp_path):
     monkeypatch.setattr(secret_module, "COMMAND_SECONDS", 1.0)
-    child = f"import time; time.sleep(3); open({str(tmp_path / 'late')!r}, 'w')"
+    child = f"import time; time.sleep(1.5); open({str(tmp_path / 'late')!r}, 'w')"
     text = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
     with pytest.raises(ConfigurationError, match=r"did not end within 1 seconds: run it by hand to see why$"):
         provided(parse, command(text))
-    time.sleep(3)
+    time.sleep(1.5)
     assert not (tmp_path / "late").exists()
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import ssl
+from functools import partial
 
 import pytest
 from kafka import KafkaAdminClient
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.kafka import administration
 from stream_masker.service.kafka.administration import connect_administration, credentials
+from stream_masker.service.kafka.failures import require_broker
 
 PASSWORD = "do-not-tell"
 
@@ -60,6 +63,7 @@ def test_a_connection_that_fails_is_one_error_without_logs(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr("stream_masker.service.kafka.failures.PROBE_STEP_SECONDS", 0.1)
+    monkeypatch.setattr(administration, "require_broker", partial(require_broker, seconds=0.5))
     configuration = parse_configuration(
         {
             "kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": properties},

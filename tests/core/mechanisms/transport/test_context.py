@@ -262,6 +262,7 @@ def of_other_sex(records, masks):
     return sum(sex_of_code(code) not in (None, sex) for sex, code in codes)
 
 
+@pytest.mark.exhaustive
 def test_no_real_discharge_has_a_code_of_the_other_sex():
     """The promise holds for an attacker who reads sex and age, and costs about three hundredths of V."""
     records, tau = real(6_000), icd9cm().taxonomy()

@@ -82,9 +82,9 @@ def check_bars(made, batch, repeats):
 
 
 def at_each_alpha(*cases):
-    """Parametrize by cases that begin with an alpha; 0.1 and 1 run always, those between them in the scheduled run."""
-    between = pytest.mark.scheduled
-    return [pytest.param(*case, marks=() if case[0] in (0.1, 1.0) else between) for case in cases]
+    """Parametrize by cases that begin with an alpha: 0.1 and 1 for ``.ci/run``, those between them for the schedule."""
+    marks = pytest.mark.scheduled, pytest.mark.exhaustive
+    return [pytest.param(*case, marks=marks[case[0] in (0.1, 1.0)]) for case in cases]
 
 
 @pytest.mark.parametrize("alpha", at_each_alpha((0.1,), (0.3,), (0.5,), (1.0,)))
@@ -172,6 +172,7 @@ def test_no_rare_tuple_is_written_and_the_statistics_stay_nearer_than_without_th
 
 
 @pytest.mark.parametrize("least", [2, *(pytest.param(least, marks=pytest.mark.scheduled) for least in (3, 5))])
+@pytest.mark.exhaustive
 def test_rare_pairs_move_to_near_ones_so_that_the_correlation_stays(least):
     """A tenth of the real pairs is rarer than 2. Without them, the correlation is 0.010 higher.
 

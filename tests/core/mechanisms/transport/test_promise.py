@@ -57,7 +57,10 @@ def events(tau, most):
     )
 
 
-@pytest.mark.parametrize("size", [1000, pytest.param(10_000, marks=pytest.mark.scheduled), 101_388])
+@pytest.mark.parametrize(
+    "size",
+    [1000, pytest.param(10_000, marks=pytest.mark.scheduled), pytest.param(101_388, marks=pytest.mark.exhaustive)],
+)
 def test_no_masked_pair_tells_a_diagnosis_with_more_than_one_half(tau, size):
     """Both diagnoses of records of the window that are masked: the exact posterior, and the best guesses.
 
@@ -118,6 +121,7 @@ def test_a_guess_that_is_learned_from_other_masks_is_right_no_more_often_than_sa
     assert right > 0.5 * said.given_record["x1"]
 
 
+@pytest.mark.exhaustive
 def test_the_promise_costs_distance_and_without_it_records_are_certain(tau):
     made, _ = promised()
     free, _ = calibrated(tau, as_batch(real_pairs()), target={"alpha": 1.0})

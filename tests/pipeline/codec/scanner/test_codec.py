@@ -261,6 +261,7 @@ print("no index out of bounds")
 """
 
 
+@pytest.mark.exhaustive
 def test_kernels_stay_inside_their_arrays():
     """Each record is alone in its array, so that a step too far leaves the array."""
     here, tests = Path(__file__).parent, Path(__file__).parents[3]

@@ -15,6 +15,8 @@ from support.fhir_examples import specification_examples
 from stream_masker.cli import main
 from stream_masker.core.ontology import Ontology
 
+pytestmark = pytest.mark.exhaustive
+
 FOLDER = examples.FOLDER / "fhir-bundle"
 LISTED = {"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit"}
 SYSTEM = "http://hl7.org/fhir/sid/icd-10"

@@ -92,6 +92,7 @@ def test_no_masked_pair_tells_a_diagnosis_with_more_than_one_half(tau, size):
     assert max(made.disclosure().certainty.values()) <= CERTAINTY
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("most", [3, *(pytest.param(most, marks=pytest.mark.scheduled) for most in (1, 8))])
 def test_a_guess_that_is_learned_from_other_masks_is_right_no_more_often_than_said(tau, most):
     """Of arrays: the most frequent original of each pair of masks in other maskings, tried on a new one.

@@ -37,7 +37,7 @@ def literal_release(folder):
 
 
 class TestGeneratedReleases:
-    @pytest.mark.parametrize(("concepts", "seed"), [(1, 0), (2, 0), (40, 1), (3000, 2)])
+    @pytest.mark.parametrize(("concepts", "seed"), [(1, 0), (2, 0), (40, 1), (600, 2)])
     def test_they_are_read_like_row_by_row(self, tmp_path, concepts, seed):
         folder = snomed.write_release(tmp_path / "release", concepts=concepts, seed=seed)
         read, expected = Ontology.load(folder), Ontology.from_parents(*literal_release(folder))

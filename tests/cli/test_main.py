@@ -143,7 +143,7 @@ def test_interrupt_is_silent(failing):
 
 def test_a_reader_that_has_enough_ends_the_command_silently(tmp_path):
     codes = tmp_path / "codes"
-    codes.write_text("a\n" * 200_000)
+    codes.write_text("a\n" * 60_000)
     (tmp_path / "o.csv").write_text("concept,parent\na,\n")
     code = "from stream_masker.cli import main; main()"
     process = subprocess.Popen(

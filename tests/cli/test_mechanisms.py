@@ -86,6 +86,7 @@ def test_check_calibrate_mask_and_evaluate(name, folder):
     assert {one["mechanism"] for one in measured["measurements"]} == {name}
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize(("short", "masked", "rejected"), [("merge", 320, 0), ("suppress", 300, 20), ("hold", 300, 20)])
 def test_last_group_of_a_file_can_be_too_small(short, masked, rejected, folder):
     mechanism = {"name": "microaggregation", "k": 25}
@@ -118,6 +119,7 @@ def test_invalid_parameters_fail_at_the_check(mechanism, expected, folder):
     assert expected in done.output
 
 
+@pytest.mark.exhaustive
 def test_group_mechanism_masks_standard_streams(folder):
     """A group mechanism in a separate process, with pipes."""
     configure(folder, "data_swapping")

@@ -51,6 +51,7 @@ appender.stdout.layout.pattern = %d{HH:mm:ss.SSS} %-5p %c{1}: %m%n%throwable{1}
 """
 JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true")
 
+_ports = iter(random.SystemRandom().sample(PORTS, k=len(PORTS)))
 _launcher = ThreadPoolExecutor(max_workers=1, thread_name_prefix="broker-launcher")
 
 
@@ -119,8 +120,8 @@ def copy_dependencies(maven: str, folder: Path) -> None:
 
 
 def free_ports(count: int) -> list[int]:
-    """Return ports that nothing listens on."""
-    return list(islice(filter(is_free, random.sample(PORTS, k=50 * count)), count))
+    """Return ports that nothing listens on, and that this process has not returned before."""
+    return list(islice(filter(is_free, _ports), count))
 
 
 def is_free(port: int) -> bool:

@@ -86,7 +86,7 @@ def repeated(channel, repeats):
     return found
 
 
-@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("swapped", [False, pytest.param(True, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize(("lengths", "repeats"), [({0: 9, 1: 5, 3: 7}, 1), ({4: 3}, 1), ({1: 1, 2: 1}, 2)])
 @pytest.mark.parametrize(
     ("name", "parameters"),
@@ -120,7 +120,7 @@ def masked_events(made, scalars, elements, n, number):
 
 
 @pytest.mark.parametrize("reference", ["root", "mean", "pair"])
-@pytest.mark.parametrize("correlated", [True, False])
+@pytest.mark.parametrize("correlated", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_an_attacker_with_the_law_of_all_masks_does_as_well(reference, correlated):
     """The attacker has masked 400,000 events and counted which scalars had the same masks."""
     n, size = 3, 400_000
@@ -141,7 +141,7 @@ def test_an_attacker_with_the_law_of_all_masks_does_as_well(reference, correlate
 
 
 def test_more_elements_disclose_more_of_their_scalar():
-    found = [ready({n: 1}, reference="root").risk(draws=DRAWS).given_record["a"] for n in (1, 2, 4, 8, 16)]
+    found = [ready({n: 1}, reference="root").risk(draws=DRAWS).given_record["a"] for n in (1, 2, 4, 8)]
     assert np.all(np.diff(found) > 0.0)
 
 

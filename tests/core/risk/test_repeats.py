@@ -74,6 +74,7 @@ def calibrated(made):
     return made
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize("name", sorted(MECHANISMS))
 def test_each_repeat_tells_more(name):
     taxonomies = {"a": WIDE, "b": WIDE}
@@ -87,6 +88,7 @@ def test_each_repeat_tells_more(name):
     assert (once.given_record is None) == made.needs_group
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "made",
     [
@@ -95,11 +97,11 @@ def test_each_repeat_tells_more(name):
     ],
     ids=["rank swapping", "microaggregation"],
 )
-@pytest.mark.parametrize("repeats", [1, 5])
+@pytest.mark.parametrize("repeats", [pytest.param(1, marks=pytest.mark.scheduled), 5])
 def test_it_is_what_an_attacker_reaches_who_sees_a_person_in_several_groups(made, repeats):
     """A person's code, under one noise key, is masked with other records in each version.
 
-    The attacker has masked groups of their own, and guesses the most likely code.
+    The attacker has masked groups of their own, and guesses the most likely code. Scheduled: a single version.
     """
     calibrated(made)
     codes = made.encode(records()).columns[0].codes

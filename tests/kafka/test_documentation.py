@@ -83,7 +83,7 @@ def run(script: str, folder: Path, environment: dict[str, str]) -> tuple[int, st
             start_new_session=True,
         )
     try:
-        code = process.wait(400)
+        code = process.wait(560)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
     return code, log.read_text(errors="replace")

@@ -39,11 +39,15 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 from kafka_broker import LOOPBACK, Cluster, Ports, addresses, free_ports, running
+from workers import wait
 
 SERVICE_USERS = ("stream-masker-worker", "stream-masker-calibrator", "stream-masker-producer", "stream-masker-reader")
 USERS = (*SERVICE_USERS, "ada", "eve")
 """The principals of ``topics --acls``, and two users without any access."""
 
+EVERY = AclBindingFilter(
+    ResourceType.ANY, None, ResourcePatternType.ANY, None, None, AclOperation.ANY, AclPermissionType.ANY
+)
 SECURITY = "org.apache.kafka.common.security"
 
 
@@ -97,10 +101,11 @@ class SecuredKafka:
         self.add(binding for command in commands for binding in acl_bindings(command))
 
     def add(self, bindings: Iterable[AclBinding]) -> None:
-        """Add access rules."""
-        admin = AdminClient({"bootstrap.servers": self.bootstrap})
-        for future in admin.create_acls(list(bindings)).values():
+        """Add access rules, and wait until the broker applies them."""
+        admin, added = AdminClient({"bootstrap.servers": self.bootstrap}), set(bindings)
+        for future in admin.create_acls(list(added)).values():
             future.result(20)
+        wait(lambda: added <= set(admin.describe_acls(EVERY).result(20)), "the access rules")
 
     def remove(self, binding: AclBinding) -> None:
         """Remove an access rule."""

@@ -113,6 +113,7 @@ def test_no_swap_is_forced(of, kinds, times, k, share, name):
     assert undone_share(made, [group, group, *again]) == 0.0
 
 
+@pytest.mark.exhaustive
 @settings(max_examples=8)
 @given(taxonomies(most=8), st.integers(2, 3), st.data())
 @pytest.mark.parametrize("name", sorted(METHODS))

@@ -16,7 +16,7 @@ from support.documentation import ROOT, blocks, configuration_text, generator
 from support.documented import COMMANDS, main
 
 GROUPS = ("config", "ontology")
-MEASURED = ("docs/evaluation.md",)
+LARGE = ("docs/evaluation.md", "docs/kafka/sizing.md")
 LOCAL = sorted({b.page for b in blocks("sh") if not b.needs_kafka and not b.runs_elsewhere})
 
 
@@ -83,10 +83,10 @@ def test_every_benchmark_and_test_that_is_named_exists():
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    "page", [pytest.param(page, marks=[pytest.mark.scheduled] if page in MEASURED else []) for page in LOCAL]
+    "page", [pytest.param(page, marks=[pytest.mark.scheduled] if page in LARGE else []) for page in LOCAL]
 )
 def test_the_commands_of_a_page_run(page, tmp_path):
-    """Scheduled: commands that measure many settings, which ``tests/cli/test_evaluate.py`` runs for a few."""
+    """Scheduled: many records or settings; other pages and ``tests/cli/test_evaluate.py`` run the commands for few."""
     script = "".join(b.text for b in blocks("sh", page=page) if not b.needs_kafka and not b.runs_elsewhere)
     (tmp_path / "stream-masker.yaml").write_text(configuration_text())
     (tmp_path / "secret").write_bytes(bytes(32))

@@ -48,6 +48,7 @@ def test_the_measures_equal_those_of_the_mechanism_itself():
     assert found.sse["stay"] == pytest.approx(((masked.numeric - data.whole.numeric) ** 2).sum())
 
 
+@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize("name", MECHANISMS)
 def test_every_mechanism_is_measured(name):
     data = dataset(120)

@@ -36,7 +36,6 @@ def varied(size=400) -> list[dict[str, str]]:
 
 
 @pytest.mark.exhaustive
-@pytest.mark.usefixtures("few_groups")
 @pytest.mark.parametrize(
     ("name", "parameters"),
     [*((name, {}) for name in sorted(MECHANISMS)), ("semantic_noise", {"rounding": "ceil", "candidates": "leaves"})],

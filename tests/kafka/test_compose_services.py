@@ -21,7 +21,7 @@ SERVICES = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
 MASKED = 200
 """The number of masked records after which the services stop."""
 
-pytestmark = [pytest.mark.kafka, pytest.mark.exhaustive]
+pytestmark = [pytest.mark.kafka, pytest.mark.scheduled]
 
 
 @pytest.fixture

@@ -88,12 +88,14 @@ def cases(chosen: Mapping[str, list[Series]]) -> list[tuple[str, Series]]:
     return [(name, series) for name, alternatives in chosen.items() for series in alternatives]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "series"), cases(FIRING))
 def test_alert_fires(name: str, series: Series, tmp_path: Path) -> None:
     prometheus.required()
     assert promtool(tmp_path, series, ALERTS[name], expected=True) == ""
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("name", "series"), cases(SILENT))
 def test_alert_stays_silent(name: str, series: Series, tmp_path: Path) -> None:
     prometheus.required()

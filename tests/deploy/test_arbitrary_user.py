@@ -23,9 +23,12 @@ noise_key: patient
 secret: {file: secret}
 """
 
-pytestmark = pytest.mark.skipif(
-    os.geteuid() != 0 or shutil.which("setpriv") is None, reason="run as root, with setpriv of util-linux"
-)
+pytestmark = [
+    pytest.mark.exhaustive,
+    pytest.mark.skipif(
+        os.geteuid() != 0 or shutil.which("setpriv") is None, reason="run as root, with setpriv of util-linux"
+    ),
+]
 
 
 def run_as_arbitrary_user(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:

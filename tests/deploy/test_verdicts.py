@@ -114,6 +114,7 @@ def test_each_has_a_word_and_a_color_for_every_value_and_leads_to_a_dashboard(ve
     assert verdict.dashboard in {dashboard.name for dashboard in DASHBOARDS}
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("question", "series", "word"), SAID)
 def test_it_says_the_worst_that_is_true(question: str, series: Series, word: str, tmp_path: Path) -> None:
     prometheus.required()

@@ -93,6 +93,7 @@ def test_uniques_and_groups_are_counted_by_pairs():
     assert measures.least_group(after) == 2
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("command", ["privacy", "ontologies", "streams"])
 def test_every_command_of_the_page_starts(command):
     path = ROOT / "tests" / "benchmarks" / "peers" / f"{command}.py"

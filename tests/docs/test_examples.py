@@ -44,7 +44,7 @@ def test_the_commands_of_the_readme_run(tmp_path):
     (tools / "stream-masker").write_text(f'#!/bin/sh\nexec {sys.executable} -P -m stream_masker "$@"\n')
     (tools / "stream-masker").chmod(0o755)
     (tmp_path / "examples").symlink_to(examples.FOLDER)
-    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(examples.ROOT)}
+    environment = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}"}
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", "\n".join(scripts)],
         cwd=tmp_path,

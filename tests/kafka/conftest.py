@@ -84,12 +84,6 @@ def topics(kafka: str) -> Iterator[Topics]:
     made.remove()
 
 
-@pytest.fixture
-def cluster_topics(kafka_cluster: Cluster) -> Topics:
-    """Creates topics on ``kafka_cluster``; they are not deleted, because brokers may be down when the test ends."""
-    return Topics(kafka_cluster.bootstrap)
-
-
 def available(resource: AbstractContextManager[T]) -> Iterator[T]:
     """Yield a resource that needs Kafka; without Kafka, skip the test or fail."""
     try:

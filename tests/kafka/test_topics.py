@@ -11,7 +11,6 @@ from click.testing import CliRunner, Result
 from confluent_kafka.admin import ConfigResource
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
-from kafka_broker import Cluster
 from kafka_records import Topics
 
 from stream_masker.cli import main
@@ -135,17 +134,6 @@ def test_each_topic_is_created_with_the_replication_of_the_broker(run: Run, monk
     monkeypatch.setattr(KafkaAdminClient, "create_topics", recorded)
     assert run().exit_code == 0
     assert asked == [-1] * len(ROLES)
-
-
-@pytest.mark.scheduled
-def test_default_replication_is_the_brokers(kafka_cluster: Cluster, cluster_topics: Topics, tmp_path: Path) -> None:
-    """On three brokers, the replication that the test before asks for is three."""
-    names = {role: cluster_topics.name(role) for role in ROLES}
-    assert runner(kafka_cluster.bootstrap, names, tmp_path)().exit_code == 0
-    for name in names.values():
-        cluster_topics.wait(name, 4 if name in (names["input"], names["output"], names["rejected"]) else 1)
-    metadata = cluster_topics.admin.list_topics(timeout=60).topics
-    assert {len(p.replicas) for name in names.values() for p in metadata[name].partitions.values()} == {3}
 
 
 def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topics) -> None:

@@ -6,6 +6,7 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -131,6 +132,13 @@ def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
         changed += (there & (batch.numeric != masked.numeric)).sum(axis=1)
     result: NDArray[np.bool_] = (present > 0) & (changed == 0)
     return result
+
+
+def joined_contexts(batches: Sequence[Batch]) -> NDArray[np.int64] | None:
+    """Return the contexts of the records of several batches; None if no record has one."""
+    if all(batch.context is None for batch in batches):
+        return None
+    return np.concatenate([batch.context for batch in batches if batch.context is not None])
 
 
 def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> NDArray[np.int64]:

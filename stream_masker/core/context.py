@@ -7,6 +7,8 @@ attribute first, so that contexts with the same first kinds are consecutive.
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +16,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.errors import ParameterError
@@ -117,16 +120,28 @@ class Context:
     def numbers(self, columns: Sequence[Sequence[Any]]) -> Int64Array:
         """Return (n,) int64: the context of each record, from the n values of each attribute."""
         kinds = [_kinds(attribute, column) for attribute, column in zip(self.attributes, columns, strict=True)]
-        return np.asarray(np.ravel_multi_index(tuple(kinds), self.sizes), np.int64)
+        return self.numbers_of(np.stack(kinds, axis=1))
+
+    def numbers_of(self, kinds: NDArray[np.int64]) -> Int64Array:
+        """Return (n,) int64: the contexts of the (n, c) kinds of each attribute."""
+        return np.asarray(np.ravel_multi_index(tuple(kinds.reshape(-1, len(self.attributes)).T), self.sizes), np.int64)
 
     def name_of(self, kinds: Sequence[int]) -> str:
         """Return the name of the contexts that begin with these kinds."""
         shown = [f"{a.name} {a.names[kind]}" for a, kind in zip(self.attributes, kinds, strict=False)]
         return ", ".join(shown) or "all records"
 
+    @property
+    def fingerprint(self) -> str:
+        """The first 16 hexadecimal digits of the SHA-256 of the attributes and their kinds; empty if there are none."""
+        return hashlib.sha256(json.dumps(self.to_list()).encode()).hexdigest()[:16] if self else ""
+
     def to_list(self) -> list[dict[str, Any]]:
         """Return the JSON-serialisable form, by which a model tells of which contexts it is."""
         return [{"name": a.name, "texts": list(a.texts), "bounds": list(a.bounds)} for a in self.attributes]
+
+
+NO_CONTEXT = Context(())
 
 
 def texts_of(name: str, values: Iterable[object]) -> list[str]:

@@ -19,7 +19,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.distance.units import unit_distances
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.risk.groups import RecordLaw, grown_group
+from stream_masker.core.risk.groups import MaskedGroup, RecordLaw, grown_group, masks_of_group
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 
@@ -88,7 +88,11 @@ def linked_share(
 
     * ``mechanism``: with the statistics in force. ``counts``: those of their window.
     """
-    law, generator = RecordLaw(counts, tuple(len(d.taxonomy) for d in distances)), np.random.default_rng(0)
+    sizes, generator = tuple(len(d.taxonomy) for d in distances), np.random.default_rng(0)
+    if counts.contexts:
+        group = _group_of_contexts(mechanism, counts, sizes, generator, records)
+        return record_linkage(Batch(records, _columns(group.before)), _columns(group.after), distances).risk
+    law = RecordLaw(counts, sizes)
     size = mechanism.group_size(counts) if mechanism.needs_group else records
     numbers = range(-(-records // size))
     drawn = [grown_group(mechanism, law, generator, law.draw(generator, size), number) for number in numbers]
@@ -98,6 +102,18 @@ def linked_share(
     before = np.concatenate([group.before for group in groups])[:records]
     after = np.concatenate([group.after for group in groups])[:records]
     return record_linkage(Batch(len(before), _columns(before)), _columns(after), distances).risk
+
+
+def _group_of_contexts(
+    mechanism: Mechanism, counts: Counts, sizes: tuple[int, ...], generator: np.random.Generator, records: int
+) -> MaskedGroup:
+    """Return random records of the law of their contexts, with their masks."""
+    numbers, parts = np.array(list(counts.contexts)), list(counts.contexts.values())
+    shares = np.array([part.records for part in parts], np.float64)
+    drawn = generator.multinomial(records, shares / shares.sum())
+    codes = [RecordLaw(part, sizes).draw(generator, n) for part, n in zip(parts, drawn.tolist(), strict=True)]
+    before = np.concatenate(codes)
+    return MaskedGroup(before, masks_of_group(mechanism, before, 0, np.repeat(numbers, drawn)))
 
 
 def _columns(codes: Int32Matrix) -> tuple[Column, ...]:

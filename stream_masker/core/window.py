@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch, Column
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.batch import Batch, Column, joined_contexts
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.units import joined_slots
 from stream_masker.errors import ParameterError
@@ -113,15 +113,8 @@ def _concatenate(batches: Sequence[Batch]) -> Batch:
         tuple(_concatenate_columns(parts) for parts in columns),
         numeric=np.concatenate(numbers) if numbers else None,
         slots=joined_slots(batches),
-        context=_joined_contexts(batches),
+        context=joined_contexts(batches),
     )
-
-
-def _joined_contexts(batches: Sequence[Batch]) -> Int64Array | None:
-    """Return the contexts of the records of several batches; None if no record has one."""
-    if all(batch.context is None for batch in batches):
-        return None
-    return np.concatenate([batch.context for batch in batches if batch.context is not None])
 
 
 def _concatenate_columns(parts: Sequence[Column]) -> Column:

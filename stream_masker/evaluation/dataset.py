@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, joined_contexts
 from stream_masker.core.distance import Distance, distance_by_name
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
@@ -118,15 +118,16 @@ def joined(batches: Sequence[Batch]) -> Batch:
     columns = tuple(_joined_column(columns) for columns in zip(*(batch.columns for batch in batches), strict=True))
     numbers = [batch.numeric for batch in batches if batch.numeric is not None]
     size, numeric = sum(batch.size for batch in batches), np.concatenate(numbers) if numbers else None
-    return Batch(size, columns, numeric=numeric, slots=joined_slots(batches))
+    return Batch(size, columns, numeric=numeric, slots=joined_slots(batches), context=joined_contexts(batches))
 
 
 def selected(batch: Batch, rows: Int64Array) -> Batch:
     """Return the records of a batch with these indices; their own noise levels are left out."""
     numbers = None if batch.numeric is None else batch.numeric[rows]
     slots = None if batch.slots is None else batch.slots[rows]
+    context = None if batch.context is None else batch.context[rows]
     columns = tuple(_selected_column(column, rows) for column in batch.columns)
-    return Batch(rows.size, columns, numeric=numbers, slots=slots)
+    return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
 
 
 def _selected_column(column: Column, rows: Int64Array) -> Column:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
+from stream_masker.core.context import Context
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
 from stream_masker.pipeline.style import CANONICAL, Style
@@ -14,6 +15,7 @@ from stream_masker.pipeline.style import CANONICAL, Style
 if TYPE_CHECKING:
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import ConceptMap
+    from stream_masker.pipeline.contexts import ContextField
     from stream_masker.pipeline.fhir.messages import FhirTypes
     from stream_masker.pipeline.transforms import FieldTransform
 
@@ -148,13 +150,14 @@ class FieldPolicy:
 
     def __post_init__(self) -> None:
         _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
-        for (one, these), (other, those) in combinations(self._lists().items(), 2):
+        for (one, these), (other, those) in combinations(self.lists().items(), 2):
             for path in set(these) & set(those):
                 raise ConfigurationError(
                     f"fields: path {path.text!r} is in {one} and in {other}; allowed is one of them"
                 )
 
-    def _lists(self) -> dict[str, tuple[Path, ...]]:
+    def lists(self) -> dict[str, tuple[Path, ...]]:
+        """Return the paths by the key of their treatment in the configuration."""
         transformed = {key: tuple(paths) for key, paths in self.transforms.items()}
         return {"keep": self.keep, "drop": self.drop, "pseudonymize": self.pseudonymize, **transformed}
 
@@ -218,7 +221,7 @@ class Plan:
     the record's topic, partition and offset; alpha: None if records have no alpha of their own; unit: the field whose
     different values k-anonymity counts, None for records; configuration: the configuration's hash, for a header; fhir:
     the listed types of resources if messages are FHIR resources and Bundles, whose paths are those of
-    ``pipeline.fhir.messages``.
+    ``pipeline.fhir.messages``; context: the fields of the mechanism's context, in its order.
     """
 
     attributes: tuple[AttributePlan, ...]
@@ -231,6 +234,7 @@ class Plan:
     numeric: tuple[NumericPlan, ...] = ()
     unit: Path | None = None
     fhir: FhirTypes | None = None
+    context: tuple[ContextField, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.attributes:
@@ -241,6 +245,11 @@ class Plan:
             _single("groups.unit", self.unit)
         self._check_attributes()
         self._check_fields()
+
+    @property
+    def contexts(self) -> Context:
+        """The context of records, by the kinds of its fields."""
+        return Context(tuple(one.attribute for one in self.context))
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Self, TypeAlias
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.risk.repeats import RepeatedRisk
@@ -57,6 +58,11 @@ class Mechanism(ABC):
     def group_minimum(self) -> int:
         """The smallest number of records that can be masked together; 1 if each record is masked alone."""
         return 1
+
+    @property
+    def context(self) -> Context:
+        """The fields that stay in records and that masks are conditional on; empty for most mechanisms."""
+        return NO_CONTEXT
 
     @property
     @abstractmethod

@@ -13,7 +13,7 @@ The channel is that of one value's own mask. An attacker who uses all masks of a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -90,14 +90,19 @@ def grown_group(
     return None
 
 
-def masks_of_group(source: MaskedSource, codes: Int32Matrix, number: int) -> Int32Matrix:
+def masks_of_group(
+    source: MaskedSource, codes: Int32Matrix, number: int, context: Int64Array | None = None
+) -> Int32Matrix:
     """Return the (n, p) masks of a group of (n, p) codes, with the random words of a number.
+
+    ``context``: (n,), that of each record, if the mechanism has one.
 
     Raises ParameterError if the group has too few values.
     """
     keys = FieldKeys(SECRET, [b"%d %d" % (number, i) for i in range(len(codes))])
     batch = batch_of_values(source, {k: codes[:, k].copy() for k in range(codes.shape[1])}, len(codes))
-    return np.stack([column.codes for column in source.mask_batch(batch, keys).columns], axis=1)
+    masked = source.mask_batch(replace(batch, context=context), keys)
+    return np.stack([column.codes for column in masked.columns], axis=1)
 
 
 def tabulated_channel(groups: Sequence[MaskedGroup], j: int, values: Int32Array, size: int) -> Channel:

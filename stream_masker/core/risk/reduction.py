@@ -16,7 +16,7 @@ def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) 
 
     A probability that is an average over all rows differs by at most this share from the average over the remaining
     rows. With more than two attributes, the counts of each attribute and of each pair are reduced separately, and the
-    share is the largest of them. The lengths of arrays stay those of all events.
+    share is the largest of them. The lengths of arrays stay those of all events. Contexts are reduced separately.
 
     * ``sizes``: the number of concepts of each taxonomy. ``limits``: the number of values of each attribute to keep.
     """
@@ -32,7 +32,11 @@ def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) 
         shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
         if len(values) == 2:
             values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
-    return replace(counts, values=tuple(values), pairs=pairs), max(shares)
+    reduced = {c: reduced_counts(one, sizes, limits) for c, one in counts.contexts.items()}
+    if reduced:
+        shares.append(sum(share * counts.contexts[c].records for c, (_, share) in reduced.items()) / counts.records)
+    contexts = {c: one for c, (one, _) in reduced.items()}
+    return replace(counts, values=tuple(values), pairs=pairs, contexts=contexts), max(shares)
 
 
 def _kept(column: SparseCounts, limit: int) -> BoolArray:

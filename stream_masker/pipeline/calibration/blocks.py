@@ -70,7 +70,9 @@ def _limited(column: Column) -> Column:
 def slice_batch(batch: Batch, start: int, end: int) -> Batch:
     """Return the records ``start`` to ``end`` (exclusive) of a batch."""
     alpha = None if batch.alpha is None else batch.alpha[start:end]
-    return Batch(end - start, _slice_columns(batch.columns, start, end), alpha, _slice_numbers(batch, start, end))
+    columns, numbers = _slice_columns(batch.columns, start, end), _slice_numbers(batch, start, end)
+    context = None if batch.context is None else batch.context[start:end]
+    return Batch(end - start, columns, alpha, numbers, context=context)
 
 
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
@@ -91,6 +93,7 @@ def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int,
 def _number_of_blocks(counted: CountedRecords) -> int:
     attributes = len(counted.batch.columns)
     row = VALUE_BYTES * attributes + PAIR_BYTES * attributes * (attributes - 1) // 2
+    row = row if counted.batch.context is None else row * 3 // 2
     rows = max((len(column.codes) for column in counted.batch.columns), default=0)
     return -(-rows * row // MAX_BLOCK_BYTES)
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.pipeline.wire.blocks import Taxonomies
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
@@ -39,7 +40,7 @@ class Subject:
     All mappings have the same attributes in the same order. configuration: the hash in published versions; settings:
     the mutable part of that configuration, None if it is not published and each worker keeps its own; numeric: the
     names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
-    does not know it.
+    does not know it; context: that of the records.
     """
 
     mechanism: str
@@ -50,6 +51,7 @@ class Subject:
     settings: Mapping[str, Any] | None = None
     numeric: tuple[str, ...] = ()
     secret_id: str | None = None
+    context: Context = NO_CONTEXT
 
     @property
     def attributes(self) -> tuple[str, ...]:

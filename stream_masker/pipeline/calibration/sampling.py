@@ -81,7 +81,12 @@ def chosen_records(counted: CountedRecords, rows: Int64Array, rejected: Mapping[
     ``rejected``: the rejections that are counted with them.
     """
     share = _Share(len(rows), counted.batch.size, counted.indices[rows])
-    batch = Batch(len(rows), _rows_of(counted.batch.columns, rows), numeric=_numbers(counted.batch.numeric, rows))
+    batch = Batch(
+        len(rows),
+        _rows_of(counted.batch.columns, rows),
+        numeric=_numbers(counted.batch.numeric, rows),
+        context=None if counted.batch.context is None else counted.batch.context[rows],
+    )
     columns = _rows_of(counted.masked.columns, rows)
     lost = [share.integer(number) for number in counted.lost]
     given = [int(np.count_nonzero(c.codes >= 0)) + more for c, more in zip(batch.columns, lost, strict=True)]

@@ -6,9 +6,9 @@ record. A segment stores its blocks in columns. The sums over any of its blocks 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +27,9 @@ SEGMENT_BLOCKS: Final = 128
 
 SEGMENT_ENTRIES: Final = 10_000
 """A segment with this number of counted values and pairs is full. A large block has a segment of its own."""
+
+CONTEXT_KEYS: Final = 1 << 50
+"""Above every key of a value or of a pair: taxonomies have fewer than 2²⁵ concepts."""
 
 DISTANCE_FIELDS: Final = [1, 2]
 """The fields of ``Distortion`` that are sums of distances."""
@@ -86,7 +89,8 @@ class SparseColumn:
 
 @dataclass(frozen=True, slots=True)
 class CountColumns:
-    """The counts of n blocks, as those of ``Counts``; ``moments``: those of all blocks, as arrays of (n, q, q)."""
+    """The counts of n blocks, as those of ``Counts``; ``moments``: those of all blocks, as arrays of (n, q, q);
+    ``contexts``: None if no block has any."""
 
     records: Integers
     values: tuple[SparseColumn, ...]
@@ -95,6 +99,7 @@ class CountColumns:
     unknown: Integers
     moments: Moments | None
     lengths: Mapping[int, SparseColumn]
+    contexts: ContextColumns | None = None
 
     @classmethod
     def of(cls, counts: Sequence[Counts]) -> CountColumns:
@@ -108,12 +113,34 @@ class CountColumns:
             _smallest(np.array([one.unknown for one in counts])),
             _stacked([one.numeric for one in counts]),
             {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
+            ContextColumns.of(counts),
         )
 
     def moments_of(self, index: int) -> Moments | None:
         """Return the moments of one block."""
         found = self.moments
         return None if found is None else Moments(found.count[index], found.mean[index], found.products[index])
+
+
+@dataclass(frozen=True, slots=True)
+class ContextColumns:
+    """The counts of the contexts of some blocks, m of them, one block after another.
+
+    blocks: (m,) the index of each one's block; numbers: (m,) the context; counts: (m,) columns.
+    """
+
+    blocks: Integers
+    numbers: Integers
+    counts: CountColumns
+
+    @classmethod
+    def of(cls, counts: Sequence[Counts]) -> ContextColumns | None:
+        """Return the columns of the contexts of blocks; None if there are none."""
+        found = [(block, c, one.contexts[c]) for block, one in enumerate(counts) for c in sorted(one.contexts)]
+        if not found:
+            return None
+        blocks, numbers, parts = zip(*found, strict=True)
+        return cls(_smallest(np.array(blocks)), _smallest(np.array(numbers)), CountColumns.of(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,15 +237,75 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
     )
 
 
-def _total(parts: Sequence[tuple[SparseColumn, BoolArray]]) -> SparseCounts:
-    """Return the sum over some blocks of each column."""
+def _total(parts: Sequence[tuple[SparseColumn, BoolArray]], groups: Sequence[Int64Array] | None = None) -> SparseCounts:
+    """Return the sum over some blocks of each column.
+
+    ``groups``: of each column the number of each chosen block's group, which precedes its keys: group ·
+    ``CONTEXT_KEYS`` + key.
+    """
     rows = [column.rows(chosen) for column, chosen in parts]
     keys, counts = (np.concatenate([row[i] for row in rows]) for i in (0, 1))
+    if groups is not None:
+        owners = [np.repeat(g, c.sizes[chosen]) for g, (c, chosen) in zip(groups, parts, strict=True)]
+        keys = np.concatenate(owners) * CONTEXT_KEYS + keys
     if all(bits is None for _, _, bits in rows):
         return sum_by_key(keys, counts)
     bits = [np.zeros(found.size, np.uint64) if known is None else known for found, _, known in rows]
     rows.clear()
     return sum_by_key(keys, counts, np.concatenate(bits))
+
+
+def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int, Counts]:
+    """Return ``Counts.contexts`` of the sum over some blocks of each part.
+
+    All contexts are added at once: the context is the first part of a key, and the value or pair the second.
+    """
+    found = [(one.contexts, chosen[one.contexts.blocks]) for one, chosen in parts if one.contexts is not None]
+    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[chosen] for one, chosen in found)]))
+    if not numbers.size:
+        return {}
+    each = [(one.counts, chosen, np.searchsorted(numbers, one.numbers[chosen])) for one, chosen in found]
+    first, size, arrays = each[0][0], numbers.size, sorted({j for one, *_ in each for j in one.lengths})
+
+    def totals(columns: Iterable[SparseColumn | None]) -> list[SparseCounts]:
+        known = zip(columns, each, strict=True)
+        return _by_context([(column, chosen, own) for column, (_, chosen, own) in known if column is not None], size)
+
+    values = [totals(one.values[j] for one, *_ in each) for j in range(len(first.values))]
+    pairs = {pair: totals(one.pairs[pair] for one, *_ in each) for pair in first.pairs}
+    lengths = {j: totals(one.lengths.get(j) for one, *_ in each) for j in arrays}
+    records, given, unknown = (
+        _sums_by_context([(getattr(one, name)[chosen], of_context) for one, chosen, of_context in each], size)
+        for name in ("records", "given", "unknown")
+    )
+    return {
+        number: Counts(
+            records=int(records[k]),
+            values=tuple(column[k] for column in values),
+            pairs={pair: column[k] for pair, column in pairs.items()},
+            given=tuple(given[k].tolist()),
+            unknown=tuple(unknown[k].tolist()),
+            lengths={j: column[k] for j, column in lengths.items()},
+        )
+        for k, number in enumerate(numbers.tolist())
+    }
+
+
+def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], size: int) -> list[SparseCounts]:
+    """Return the sum of each of ``size`` contexts; of each part the column, the chosen ones, and their contexts."""
+    total = _total([(column, chosen) for column, chosen, _ in parts], [of_context for *_, of_context in parts])
+    context, keys = np.divmod(total.keys, CONTEXT_KEYS)
+    whole = SparseCounts(keys, total.counts, total.key_bits)
+    bounds = np.searchsorted(context, np.arange(size + 1)).tolist()
+    return [whole.select(np.arange(start, end)) for start, end in pairwise(bounds)]
+
+
+def _sums_by_context(parts: Sequence[tuple[Integers, Int64Array]], size: int) -> Int64Array:
+    """Return the sum of each of ``size`` contexts; of each part the numbers, and their contexts."""
+    rows, of_context = np.concatenate([row for row, _ in parts]), np.concatenate([own for _, own in parts])
+    total = np.zeros((size, *rows.shape[1:]), np.int64)
+    np.add.at(total, of_context, rows.astype(np.int64))
+    return total
 
 
 def distortion_totals(parts: Sequence[Float64Array], order: Int64Array) -> tuple[Distortion, ...]:
@@ -247,8 +334,9 @@ def _distortion(
 
 
 def _entries(counts: Counts) -> int:
-    """Return the number of counted values and pairs."""
-    return sum(part.keys.size for part in chain(counts.values, counts.pairs.values()))
+    """Return the number of counted values and pairs, those of contexts included."""
+    own = sum(part.keys.size for part in chain(counts.values, counts.pairs.values()))
+    return own + sum(map(_entries, counts.contexts.values()))
 
 
 def _stacked(parts: Sequence[Moments | None]) -> Moments | None:

@@ -24,6 +24,7 @@ from stream_masker.pipeline.calibration.segments import (
     BlockColumns,
     CountColumns,
     Segment,
+    context_totals,
     distortion_totals,
     total_counts,
 )
@@ -143,7 +144,8 @@ class Window:
         for counts, part in (one for one in columns if one[0].moments is not None):
             for position, index in zip(part.positions, np.flatnonzero(part.chosen).tolist(), strict=True):
                 moments[position] = counts.moments_of(index)
-        return replace(total, numeric=merge_moments(moments))
+        contexts = context_totals([(counts, part.chosen) for counts, part in columns])
+        return replace(total, numeric=merge_moments(moments), contexts=contexts)
 
     @property
     def styles(self) -> tuple[StyleCounts, ...]:

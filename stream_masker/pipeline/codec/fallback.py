@@ -74,7 +74,11 @@ def _join(first: Batch, second: Batch, places: Int64Array) -> Batch:
     numeric = None
     if first.numeric is not None and second.numeric is not None:
         numeric = np.insert(first.numeric, places, second.numeric, axis=0)
-    return Batch(first.size + second.size, tuple(columns), _join_alphas(first, second, places), numeric)
+    context = None
+    if first.context is not None and second.context is not None:
+        context = np.insert(first.context, places, second.context)
+    alphas = _join_alphas(first, second, places)
+    return Batch(first.size + second.size, tuple(columns), alphas, numeric, context=context)
 
 
 def _join_alphas(first: Batch, second: Batch, places: Int64Array) -> Float64Array | None:

@@ -1,4 +1,4 @@
-"""The roles of the paths that a codec reads: codes, copies, labels, numbers, the noise key and the record's alpha."""
+"""The roles of the paths that a codec reads: codes, copies, labels, numbers, noise key, alpha and context."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ LABEL_ROLE: Final = 2
 NUMBER_ROLE: Final = 3
 NOISE_KEY_ROLE: Final = 4
 ALPHA_ROLE: Final = 5
+CONTEXT_ROLE: Final = 6
 """The kinds of roles. Masking replaces the values of the first four."""
 
 NO_ATTRIBUTE: Final = -1
-"""The attribute of the noise key and of the alpha."""
+"""The attribute of the noise key, of the alpha and of the context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a path is read for: a kind, and the number of the attribute. Numeric attributes follow the nominal ones.
 
-    place: the number of the attribute's place that the path belongs to.
+    place: the number of the attribute's place that the path belongs to, or of the field of the context.
     """
 
     path: Path
@@ -60,6 +61,7 @@ def _control_roles(plan: Plan, alpha: bool) -> Iterator[Role]:
         yield Role(plan.noise_key, NOISE_KEY_ROLE)
     if alpha and plan.alpha is not None and plan.alpha.path is not None:
         yield Role(plan.alpha.path, ALPHA_ROLE)
+    yield from (Role(one.path, CONTEXT_ROLE, place=number) for number, one in enumerate(plan.context))
 
 
 def role_trie(roles: Sequence[Role]) -> PathTrie[int]:

@@ -15,11 +15,13 @@ import numpy as np
 import orjson
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.context import ContextAttribute
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.scanner.codec import ScannerCodec
+from stream_masker.pipeline.contexts import ContextField
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy, NumericPlan, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
@@ -124,6 +126,11 @@ def _plan() -> Plan:
         fields=FieldPolicy(unlisted="drop", keep=paths["keep"], drop=paths["drop"], pseudonymize=paths["pseudonymize"]),
         noise_key=compile_path("id"),
         alpha=AlphaSource(path=compile_path("alpha"), default=0.5),
+        context=(
+            ContextField(compile_path("alpha"), ContextAttribute("alpha", bounds=(0.5, 1.0))),
+            ContextField(compile_path("main.note"), ContextAttribute("note", texts=("n", "m"))),
+            ContextField(compile_path("kept"), ContextAttribute("kept", bounds=(0.0, 2.0))),
+        ),
         configuration="self-check",
     )
 
@@ -168,7 +175,7 @@ def _unchanged(batch: Batch) -> MaskedBatch:
 
 
 def _equal(scanned: DecodedBatch[Any], literal: DecodedBatch[Any]) -> bool:
-    """Return whether two decoded batches have the same values, keys and alphas."""
+    """Return whether two decoded batches have the same values, keys, alphas and contexts."""
     pairs = zip(_arrays(scanned.batch), _arrays(literal.batch), strict=True)
     return scanned.keys == literal.keys and all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
 
@@ -176,5 +183,5 @@ def _equal(scanned: DecodedBatch[Any], literal: DecodedBatch[Any]) -> bool:
 def _arrays(batch: Batch) -> list[Any]:
     return [
         *(array for column in batch.columns for array in (column.codes, column.offsets) if array is not None),
-        *(array for array in (batch.alpha, batch.numeric) if array is not None),
+        *(array for array in (batch.alpha, batch.numeric, batch.context) if array is not None),
     ]

@@ -16,6 +16,7 @@ import orjson
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
@@ -47,14 +48,18 @@ def block_key(block: Block) -> bytes:
     return (key if block.stratum is None else f"{key}:{block.stratum.level}").encode()
 
 
-def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = ()) -> bytes:
+def encode_block(
+    block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = (), context: str = ""
+) -> bytes:
     """Return a calibration block as JSON.
 
     configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
-    attributes, if there are any. In the message, ``records`` is the number of records of both sides, ``lengths`` of an
-    array are those of both sides, because masking replaces each element by one, and ``first`` and ``second`` of a pair
-    are indices into the concepts of its two attributes on the same side. ``slots`` are those of the noise keys of each
-    entry (``statistics.units.slot_list``); a version is computed from the original side, so the masked one has none.
+    attributes, if there are any; context: the fingerprint of the context, empty if there is none. In the message,
+    ``records`` is the number of records of both sides, ``lengths`` of an array are those of both sides, because masking
+    replaces each element by one, and ``first`` and ``second`` of a pair are indices into the concepts of its two
+    attributes on the same side. ``slots`` are those of the noise keys of each entry (``statistics.units.slot_list``); a
+    version is computed from the original side, so the masked one has none. ``contexts`` are those of the original side,
+    each with its own concepts, to which the indices of its pairs refer.
     """
     attributes = {name: _attribute(block, j, taxonomies[name]) for j, name in enumerate(taxonomies)}
     message = {
@@ -72,6 +77,7 @@ def encode_block(block: Block, taxonomies: Taxonomies, *, configuration: str, nu
         "attributes": attributes,
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
         **_numeric(block, numeric),
+        **_contexts(block.original, taxonomies, context),
         **stratum_section(block.stratum),
         **({} if block.keys is None else {"keys": block.keys}),
         **({} if block.secret_id is None else {"secret_id": block.secret_id}),
@@ -84,6 +90,26 @@ def _numeric(block: Block, names: Sequence[str]) -> JsonObject:
         return {}
     sides = {"original": block.original.numeric.to_dict(), "masked": block.masked.numeric.to_dict()}
     return {"numeric": {"attributes": list(names), **sides}}
+
+
+def _contexts(counts: Counts, taxonomies: Taxonomies, fingerprint: str) -> JsonObject:
+    if not fingerprint:
+        return {}
+    each = [_context(number, own, taxonomies) for number, own in counts.contexts.items()]
+    return {"contexts": {"of": fingerprint, "counts": each}}
+
+
+def _context(number: int, counts: Counts, taxonomies: Taxonomies) -> JsonObject:
+    names = tuple(taxonomies)
+    return {
+        "context": number,
+        "records": counts.records,
+        "attributes": {
+            name: {**_concepts(counts.values[j], taxonomies[name]), **_lengths(counts, j)}
+            for j, name in enumerate(names)
+        },
+        "pairs": [_indexed(counts, i, j, len(taxonomies[names[j]])) for i, j in combinations(range(len(names)), 2)],
+    }
 
 
 def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
@@ -147,18 +173,20 @@ NO_COUNTS = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64
 """Counts without any key."""
 
 
-def decode_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = ()) -> Block:
-    """Decode what ``encode_block`` returns.
+def decode_block(
+    raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = (), context: Context = NO_CONTEXT
+) -> Block:
+    """Decode what ``encode_block`` returns; ``context``: that of the records. Without one, contexts are not read.
 
     Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
     attributes, all its concepts are in their taxonomies, and records can have its counts (``wire.consistency``).
     """
-    block = _read_block(raw, taxonomies, numeric)
+    block = _read_block(raw, taxonomies, numeric, context)
     check_block(block, tuple(map(len, taxonomies.values())))
     return block
 
 
-def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> Block:
+def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str], context: Context) -> Block:
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
     lengths = _read_lengths(attributes)
@@ -166,6 +194,7 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str]) -> B
         replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric), lengths=lengths)
         for side in SIDES
     )
+    original = replace(original, contexts=_read_contexts(reader, taxonomies, context))
     return Block(
         topic=reader.text("topic"),
         partition=reader.integer("partition"),
@@ -214,6 +243,37 @@ def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments 
     if moments.attributes != len(names):
         section.fail(side, "moments of all numeric attributes")
     return moments
+
+
+def _read_contexts(reader: MessageReader, taxonomies: Taxonomies, context: Context) -> dict[int, Counts]:
+    """Return the counts of the contexts; none without a context."""
+    if not context:
+        return {}
+    section = reader.child("contexts")
+    if section.text("of") != context.fingerprint:
+        section.fail("of", "the configured context")
+    children = section.children("counts")
+    found = {child.integer("context"): _read_context(child, taxonomies) for child in children}
+    if len(found) < len(children) or max(found, default=0) >= context.size:
+        section.fail("counts", "counts of distinct contexts")
+    return found
+
+
+def _read_context(child: MessageReader, taxonomies: Taxonomies) -> Counts:
+    attributes, widths = child.members("attributes", tuple(taxonomies)), [len(tau) for tau in taxonomies.values()]
+    positions = [_positions(each, tau) for each, tau in zip(attributes, taxonomies.values(), strict=True)]
+    values = tuple(_sorted(s, p, s.integers("counts", least=1)) for s, p in zip(attributes, positions, strict=True))
+    numbers, pairs = list(combinations(range(len(widths)), 2)), child.children("pairs")
+    if len(pairs) != len(numbers):
+        child.fail("pairs", "one object for each pair of attributes, in order")
+    return Counts(
+        records=child.integer("records", least=1),
+        values=values,
+        pairs={pair: _cells(s, pair, positions, widths) for s, pair in zip(pairs, numbers, strict=True)},
+        given=tuple(column.rows for column in values),
+        unknown=(0,) * len(values),
+        lengths=_read_lengths(attributes),
+    )
 
 
 def _read_lengths(attributes: Sequence[MessageReader]) -> dict[int, SparseCounts]:
@@ -282,14 +342,15 @@ def _pairs(
     if [pair.get("attributes") for pair in children] != [[names[i], names[j]] for i, j in pairs]:
         reader.fail("pairs", "one object for each pair of attributes, in order")
     sides = [pair.child(side) for pair in children]
-    return {
-        (i, j): _sorted(
-            s,
-            _positions_at(s, "first", positions[i]) * widths[j] + _positions_at(s, "second", positions[j]),
-            s.integers("counts", least=1),
-        )
-        for s, (i, j) in zip(sides, pairs, strict=True)
-    }
+    return {pair: _cells(s, pair, positions, widths) for s, pair in zip(sides, pairs, strict=True)}
+
+
+def _cells(
+    side: MessageReader, pair: tuple[int, int], positions: Sequence[NDArray[np.int64]], widths: Sequence[int]
+) -> SparseCounts:
+    """Return the counts of a pair of attributes, whose indices are into the concepts at these positions."""
+    first, second = _positions_at(side, "first", positions[pair[0]]), _positions_at(side, "second", positions[pair[1]])
+    return _sorted(side, first * widths[pair[1]] + second, side.integers("counts", least=1))
 
 
 def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:

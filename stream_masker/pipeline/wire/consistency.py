@@ -10,6 +10,7 @@ as many elements after it as before. Values that are suppressed or rejected are 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from operator import mul
 from typing import Final
 
@@ -17,7 +18,7 @@ import numpy as np
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.statistics.counts import Counts, SparseCounts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, merge, same_counts
 from stream_masker.core.statistics.units import holds_too_many_bits
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
@@ -35,7 +36,7 @@ def check_block(block: Block, sizes: tuple[int, ...]) -> None:
 
     ``sizes``: the number of concepts of each attribute's taxonomy.
     """
-    for field, allowed in _contradictions(block, sizes):
+    for field, allowed in chain(_contradictions(block, sizes), _wrong_contexts(block.original, sizes)):
         raise StatisticsError(f"block: {field} is missing or not {allowed}")
 
 
@@ -94,6 +95,26 @@ def _wrong_lengths(counts: Counts) -> Iterator[tuple[str, str]]:
             yield "lengths", "one for each record"
         if sum(map(mul, elements, records)) != counts.values[j].rows:
             yield "lengths", "counts of as many elements as the array has values"
+
+
+def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[str, str]]:
+    """Each record has one context, so the counts of all contexts add up to those of all records."""
+    for own in counts.contexts.values():
+        yield from _too_many_rows("contexts", own)
+        yield from _wrong_lengths(own)
+        if any(holds_too_many_bits(c.counts, c.key_bits) for c in (*own.values, *own.pairs.values())):
+            yield "contexts slots", "at most one for each row"
+        if not all(_is_part(own, i, j, sizes[j]) for i, j in own.pairs):
+            yield "contexts", "counts of pairs of their values"
+    if counts.contexts and not _adds_up(merge(counts.contexts.values()), counts):
+        yield "contexts", "counts that add up to those of all records"
+
+
+def _adds_up(total: Counts, counts: Counts) -> bool:
+    """Return whether both count the same records."""
+    sides = [(*one.values, *one.pairs.values(), *one.lengths.values()) for one in (total, counts)]
+    same = [len(side) for side in sides] == [len(sides[0])] * 2
+    return same and total.records == counts.records and all(map(same_counts, *sides))
 
 
 def _rows(pairs: Mapping[tuple[int, int], SparseCounts]) -> list[int]:

@@ -33,6 +33,9 @@ _ATTRIBUTE_BYTES: Final = 768
 _PAIR_BYTES: Final = 160
 """At least the bytes of a pair without its names and its counts."""
 
+_CONTEXT_BYTES: Final = 80
+"""At least the bytes of a context, of an attribute in it without its name, and of a pair in it, without counts."""
+
 _NUMBER_BYTES: Final = 26
 """At least the bytes of a number and a comma."""
 
@@ -61,7 +64,21 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
     moments = len(SIDES) * 3 * _NUMBER_BYTES * (len(numeric) + 1) ** 2 + sum(
         _NUMBER_BYTES + len(name) for name in numeric
     )
-    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments)
+    contexts = _contexts_bytes(block, taxonomies)
+    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments + contexts)
+
+
+def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:
+    """Return the bytes of the counts of contexts, where no entry of one of them repeats."""
+    found, numbers = block.original.contexts.values(), list(combinations(range(len(taxonomies)), 2))
+    each = _CONTEXT_BYTES + sum(_CONTEXT_BYTES + len(name) for name in taxonomies) + _CONTEXT_BYTES * len(numbers)
+    values = sum(
+        column.rows * (tau.id_bytes + len('"",1,') + _SLOT_BYTES)
+        for column, tau in zip(block.masked.values, taxonomies.values(), strict=True)
+    )
+    pairs = sum(_pair_bytes(block, i, j) for i, j in numbers)
+    lengths = sum(_NUMBER_BYTES * column.keys.size for own in found for column in own.lengths.values())
+    return len(found) * each + values + pairs + lengths if found else 0
 
 
 def _pair_bytes(block: Block, i: int, j: int) -> int:

@@ -87,6 +87,7 @@ def build_subject(configuration: Configuration) -> Subject:
         distances=dict(zip(mechanism.attributes, mechanism.distances, strict=True)),
         alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
+        context=mechanism.context,
     )
 
 

@@ -13,11 +13,9 @@ from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import read_mapping
 from stream_masker.core.ontology.sources import NAMED
 from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
-from stream_masker.pipeline.paths import Path
 from stream_masker.pipeline.plan import (
     AlphaSource,
     AttributePlan,
-    FieldPolicy,
     MessagePolicy,
     NumericPlan,
     Plan,
@@ -32,8 +30,8 @@ from stream_masker.service.configuration.attributes import (
     configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path, type_paths
-from stream_masker.service.configuration.fields.transforms import build_transforms
+from stream_masker.service.configuration.fields.policy import field_policy
+from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
     needs_group,
@@ -41,6 +39,7 @@ from stream_masker.service.configuration.mechanisms import (
     takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.parameters.contexts import context_fields
 from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ def build_plan(configuration: Configuration) -> Plan:
         alpha=_alpha_source(configuration),
         unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
         fhir=fhir_types(configuration),
+        context=tuple(context_fields(configuration).values()),
         limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 
@@ -230,22 +230,6 @@ def _concept_map(configuration: Configuration, name: str, ontology: Ontology, ta
     with _errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
-
-
-def field_policy(configuration: Configuration) -> FieldPolicy:
-    """Return the treatment of fields that are not attributes."""
-    fields = configuration.fields
-    return FieldPolicy(
-        unlisted=fields.unlisted,
-        keep=(*type_paths(configuration), *_paths(configuration, fields.keep, whole=True)),
-        drop=_paths(configuration, fields.drop, whole=True),
-        pseudonymize=_paths(configuration, fields.pseudonymize),
-        transforms=build_transforms(configuration),
-    )
-
-
-def _paths(configuration: Configuration, texts: tuple[str, ...], *, whole: bool = False) -> tuple[Path, ...]:
-    return tuple(field_path(configuration, text, whole=whole) for text in texts)
 
 
 def _alpha_source(configuration: Configuration) -> AlphaSource | None:

@@ -17,12 +17,13 @@ from stream_masker.service.configuration.field_paths import path_problems
 from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
-    TransportTarget,
     takes_alpha,
     takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.parameters.contexts import context_problems
 from stream_masker.service.configuration.parameters.pairing import pairing_problems
+from stream_masker.service.configuration.parameters.transport import TransportTarget
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.configuration.topics.checks import section_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
@@ -229,6 +230,7 @@ CHECKS: tuple[Callable[[Configuration], Problems], ...] = (
     transform_problems,
     unreserved_headers,
     pairing_problems,
+    context_problems,
     sufficient_window,
     one_secret_source,
     one_registry_login,

@@ -63,6 +63,8 @@ def _path_readers(configuration: Configuration) -> Iterator[tuple[ConfigurationL
         yield ("noise_key",), partial(key_path, configuration, configuration.noise_key)
     if configuration.groups.unit is not None:
         yield ("groups", "unit"), partial(key_path, configuration, configuration.groups.unit)
+    for text in getattr(configuration.mechanism, "context", None) or ():
+        yield ("mechanism", "context", text), partial(key_path, configuration, text)
 
 
 def _attribute_path_readers(

@@ -56,6 +56,7 @@ ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
 
 ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
+ADDED_MECHANISM_DEFAULTS = [("numeric_noise", None), ("context", None), ("context_least", 200)]
 ADDED_ATTRIBUTE_DEFAULTS = [("style", "learned"), ("also", [])]
 """Keys and values that ``Configuration.hash`` leaves out, because the keys were added later."""
 
@@ -189,7 +190,11 @@ class Configuration(Section):
         data = self.model_dump(mode="json", include=set(MASKING_SECTIONS))
         data = {key: value for key, value in data.items() if (key, value) not in ADDED_DEFAULTS}
         data["fields"] = {k: _without_formats(v) for k, v in data["fields"].items() if v or k not in ADDED_FIELD_KEYS}
-        data["mechanism"] = {k: v for k, v in data["mechanism"].items() if (k, v) != ("numeric_noise", None)}
+        data["mechanism"] = {
+            k: list(v.items()) if k == "context" else v
+            for k, v in data["mechanism"].items()
+            if (k, v) not in ADDED_MECHANISM_DEFAULTS
+        }
         attributes = [
             (name, {k: v for k, v in attribute.items() if (k, v) not in ADDED_ATTRIBUTE_DEFAULTS})
             for name, attribute in data["attributes"].items()

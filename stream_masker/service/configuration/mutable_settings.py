@@ -11,7 +11,7 @@ from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.loosening import loosened_fields
-from stream_masker.service.configuration.build import field_policy
+from stream_masker.service.configuration.fields.policy import field_policy
 from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.configuration.model import MASKING_SECTIONS, Configuration
 

@@ -311,9 +311,8 @@ class OutputTopics:
     """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``seal``: of the calibration topic. ``taxonomies``: by attribute, in the attributes' order.
-    ``configuration``: its hash. ``numeric``: the names of the numeric attributes. ``secret_id``: of the masking
-    secret.
+    this number. ``seal``: of the calibration topic. ``taxonomies``, ``configuration``, ``numeric``, ``context``: as for
+    ``encode_block``. ``secret_id``: of the masking secret.
     """
 
     input: str
@@ -326,6 +325,7 @@ class OutputTopics:
     configuration: str
     numeric: Sequence[str] = ()
     secret_id: str | None = None
+    context: str = ""
 
 
 class TransactionWriter:
@@ -378,9 +378,9 @@ class TransactionWriter:
 
     def _write_block(self, outputs: OutputTopics, counted: Block) -> None:
         block = replace(counted, secret_id=outputs.secret_id)
-        value = encode_block(block, outputs.taxonomies, configuration=outputs.configuration, numeric=outputs.numeric)
-        key = block_key(block)
-        padded = padded_size(block, outputs.taxonomies, outputs.numeric)
+        names = {"configuration": outputs.configuration, "context": outputs.context}
+        value = encode_block(block, outputs.taxonomies, numeric=outputs.numeric, **names)
+        key, padded = block_key(block), padded_size(block, outputs.taxonomies, outputs.numeric)
         messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value, padded=padded), key, 0, [])]
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out

@@ -310,6 +310,7 @@ def _outputs(
         configuration=configuration.hash,
         numeric=masking.mechanism.numeric_attributes,
         secret_id=own_secret_id(configuration),
+        context=masking.mechanism.context.fingerprint,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.context import Context, ContextChoice
+from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Record
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -217,6 +217,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         return average_repeated(parts, self._attributes)
 
     @property
+    def context(self) -> Context:
+        return self._contexts.context
+
+    @property
     def promise(self) -> float | None:
         return self._target.certainty
 
@@ -272,7 +276,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         assert self._counts is not None
         for number, counts in self._counts.contexts.items():
             own = copy.copy(self)
-            own._contexts = replace(self._contexts, context=Context(()))
+            own._contexts = replace(self._contexts, context=NO_CONTEXT)
             own._prepared, own._counts = laws.laws[laws.law_of[number]].transport, counts
             yield own, counts, max(1, -(-draws * counts.records // self._counts.records))
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.context import Context
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.pipeline.codec.alphas import alpha_column
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT, AttributeCodec
@@ -18,13 +19,20 @@ from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import ExtractedColumn, masked_positions
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.numbers import NULL_JSON
-from stream_masker.pipeline.codec.reference.controls import alpha_reader, read_noise_key
+from stream_masker.pipeline.codec.reference.controls import alpha_reader, context_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for, places_of
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matcher
 from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
 from stream_masker.pipeline.codec.reference.template import fill_template, split_template
-from stream_masker.pipeline.codec.roles import ALPHA_ROLE, NOISE_KEY_ROLE, NUMBER_ROLE, role_trie, roles_of
+from stream_masker.pipeline.codec.roles import (
+    ALPHA_ROLE,
+    CONTEXT_ROLE,
+    NOISE_KEY_ROLE,
+    NUMBER_ROLE,
+    role_trie,
+    roles_of,
+)
 from stream_masker.pipeline.fhir.messages import FhirMessage
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.plan import Plan
@@ -77,17 +85,20 @@ class DecodeAccumulator:
     """The decoded records of a batch, collected one by one.
 
     One entry for each record that can be masked: ``indices``; ``pieces``, its JSON split at the placeholders; the
-    ``extractors``' values and the ``numbers`` of each numeric attribute; ``keys`` and ``alphas``, empty if the plan
-    has none. ``placeholders``: what each stands for; ``rejected``: the rejections, by index.
+    ``extractors``' values and the ``numbers`` of each numeric attribute; ``keys``, ``alphas`` and ``contexts``, the
+    kinds of ``context``, empty if the plan has none. ``placeholders``: what each stands for; ``rejected``: the
+    rejections, by index.
     """
 
     extractors: list[AttributeExtractor]
     placeholders: list[int]
     numbers: list[list[float]]
+    context: Context
     indices: list[int] = field(default_factory=list)
     pieces: list[list[bytes]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
+    contexts: list[list[int]] = field(default_factory=list)
     rejected: dict[int, Rejected] = field(default_factory=dict)
 
     @property
@@ -112,7 +123,14 @@ class DecodeAccumulator:
 
     def _batch(self, columns: Sequence[ExtractedColumn]) -> Batch:
         alphas = alpha_column(self.alphas) if self.alphas else None
-        return Batch(self.size, tuple(extracted.column for extracted in columns), alphas, as_matrix(self.numbers))
+        numbers = self.context.numbers_of(np.array(self.contexts, np.int64)) if self.context else None
+        return Batch(
+            self.size,
+            tuple(extracted.column for extracted in columns),
+            alphas,
+            as_matrix(self.numbers),
+            context=numbers,
+        )
 
     def _rejected_for_unknown_codes(self) -> list[int]:
         """For each attribute the number of records that were rejected because of an unknown code."""
@@ -128,6 +146,7 @@ class DecodeAccumulator:
         del self.placeholders[placeholders:]
         del self.keys[self.size :]
         del self.alphas[self.size :]
+        del self.contexts[self.size :]
         for extractor in self.extractors:
             extractor.truncate(self.size)
         for column in self.numbers:
@@ -160,6 +179,9 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self._noise_key = next(((n, role.path) for n, role in enumerate(roles) if role.kind == NOISE_KEY_ROLE), None)
         alpha = next((number for number, role in enumerate(roles) if role.kind == ALPHA_ROLE), None)
         self._alpha = alpha_reader(plan.alpha, alpha) if writes and plan.alpha is not None else None
+        contexts = [number for number, role in enumerate(roles) if role.kind == CONTEXT_ROLE]
+        self._kinds = context_reader(plan.context, contexts) if contexts else None
+        self._context = plan.contexts
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         for attribute, style in zip(self.attributes, styles, strict=True):
@@ -198,7 +220,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             extractor_for(attribute, paths, placeholders)
             for attribute, paths in zip(self.attributes, self._paths, strict=True)
         ]
-        return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric])
+        return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric], self._context)
 
     def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
         """Decode a record, extract its values, and split the record to write at its placeholders."""
@@ -210,6 +232,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             accumulator.keys.append(read_noise_key(matches, *self._noise_key))
         if self._alpha is not None:
             accumulator.alphas.append(self._alpha(matches, records.record(index)))
+        if self._kinds is not None:
+            accumulator.contexts.append(self._kinds(matches))
         for extractor in accumulator.extractors:
             extractor.extract(matches)
         for numeric, column in zip(self._numeric, accumulator.numbers, strict=True):

@@ -1,8 +1,8 @@
-"""The fields of a decoded record that control its own masking: the noise key and the alpha."""
+"""The fields of a decoded record that control its own masking: the noise key, the alpha and the context."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import orjson
@@ -10,6 +10,7 @@ import orjson
 from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import Matches, matcher
+from stream_masker.pipeline.contexts import ContextField
 from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import AlphaSource, RecordLimits
@@ -74,6 +75,20 @@ def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, 
     def read(matches: Matches, _: InputRecord) -> float:
         found = _first_value(matches, number, path)
         return default if found is _ABSENT else parse_alpha(found, path.text, least=source.least)
+
+    return read
+
+
+def context_reader(fields: Sequence[ContextField], numbers: Sequence[int]) -> Callable[[Matches], list[int]]:
+    """Return a function from a record to the kind of each field of its context; never a rejection.
+
+    numbers: those of the fields' paths among the matches. A field that is absent is of the other kind, as is one that
+    has another shape than its path requires.
+    """
+
+    def read(matches: Matches) -> list[int]:
+        values = [_first_value(matches, number, one.path) for number, one in zip(numbers, fields, strict=True)]
+        return [one.other if v is _ABSENT else one.kind_of(v) for v, one in zip(values, fields, strict=True)]
 
     return read
 

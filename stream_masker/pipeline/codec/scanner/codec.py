@@ -24,6 +24,7 @@ from stream_masker.pipeline.codec.columns import (
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED,
+    NO_KIND,
     REWRITTEN_USE,
     UNDECIDED,
     ScanBuffers,
@@ -88,7 +89,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._plan = plan
         self._attributes = attributes
         self._pseudonyms = pseudonyms
-        self._interned = InternTable(attributes, MIN_RECORD_ALPHA if plan.alpha is None else plan.alpha.least)
+        least_alpha = MIN_RECORD_ALPHA if plan.alpha is None else plan.alpha.least
+        self._interned = InternTable(attributes, least_alpha, plan.context)
         self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
         self._alpha = plan.alpha if writes else None
@@ -110,7 +112,13 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         alphas = self._alphas(scan.buffers, header_alphas, indices)
         return DecodedBatch(
             indices=indices,
-            batch=Batch(len(indices), tuple(one.column for one in columns), alphas, _numbers(scan.buffers)),
+            batch=Batch(
+                len(indices),
+                tuple(one.column for one in columns),
+                alphas,
+                _numbers(scan.buffers),
+                context=self._contexts(scan.buffers),
+            ),
             keys=self._keys(scan),
             rejected={},
             undecided=np.flatnonzero(scan.outcomes == UNDECIDED),
@@ -213,6 +221,13 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             return alpha_column(in_headers[indices])
         own = buffers.alphas[: len(indices)].view(np.float64)
         return alpha_column(np.where(own == 0, default_alpha(self._alpha), own))
+
+    def _contexts(self, buffers: ScanBuffers) -> Int64Array | None:
+        if not self._plan.context:
+            return None
+        kinds = buffers.contexts[:, : buffers.decoded]
+        others = np.array([[field.other] for field in self._plan.context])
+        return self._plan.contexts.numbers_of(np.where(kinds == NO_KIND, others, kinds).T)
 
     def _keys(self, scan: _Scan) -> list[bytes]:
         if not self._has_noise_key:

@@ -28,6 +28,7 @@ from stream_masker.pipeline.codec.scanner.lookups import (
     no_texts,
 )
 from stream_masker.pipeline.codec.scanner.text_hash import random_key
+from stream_masker.pipeline.contexts import ContextField
 from stream_masker.pipeline.plan import MIN_RECORD_ALPHA
 from stream_masker.pipeline.reasons import RecordRejectedError
 
@@ -41,18 +42,24 @@ _log = logging.getLogger(__name__)
 
 
 class InternTable:
-    """The values of texts that have occurred before: codes and alphas.
+    """The values of texts that have occurred before: codes, alphas and fields of the context.
 
     An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it is emptied.
     """
 
-    def __init__(self, attributes: Sequence[AttributeCodec], least_alpha: float = MIN_RECORD_ALPHA) -> None:
-        """``least_alpha``: the minimum of a record's own alpha."""
+    def __init__(
+        self,
+        attributes: Sequence[AttributeCodec],
+        least_alpha: float = MIN_RECORD_ALPHA,
+        context: Sequence[ContextField] = (),
+    ) -> None:
+        """``least_alpha``: the minimum of a record's own alpha; ``context``: the fields of the context."""
         self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
             lambda text: _bits(parse_alpha(orjson.loads(text), least=least_alpha)),
             lambda text: _bits(parse_alpha(text, least=least_alpha)),
+            *(read for one in context for read in (_kind_of_number(one), one.kind_of)),
         ]
         self.table = _empty(INTERN_FIRST_SLOTS)
 
@@ -110,6 +117,10 @@ def _empty(slots: int) -> InternArrays:
     return no_texts(slots, slots * INTERN_BYTES_EACH, slots // 2, random_key())
 
 
+def _kind_of_number(field: ContextField) -> Callable[[str], int]:
+    return lambda text: field.kind_of(orjson.loads(text))
+
+
 def _bits(alpha: float) -> int:
     """Return the bits of a float as an integer."""
     return int(struct.unpack("<q", struct.pack("<d", alpha))[0])
@@ -120,6 +131,8 @@ def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
     for values, count in zip(buffers.values, buffers.value_counts, strict=True):
         _replace(values[:count], resolved)
     _replace(buffers.alphas[: buffers.decoded], resolved)
+    for kinds in buffers.contexts:
+        _replace(kinds[: buffers.decoded], resolved)
 
 
 def _replace(values: Int64Array, resolved: Int64Array) -> None:

@@ -18,10 +18,12 @@ from stream_masker.pipeline.codec.scanner.extraction import read_control, read_n
 from stream_masker.pipeline.codec.scanner.items import Item, add_placeholder, drop_item, start_item
 from stream_masker.pipeline.codec.scanner.lookups import InternArrays
 from stream_masker.pipeline.codec.scanner.program import (
+    ALPHA_FLAG,
     CONTROL_FLAGS,
     DROP_VALUE,
     KEEP_VALUE,
     MASKED_ROLE,
+    NOISE_KEY_FLAG,
     NULL_ACTION,
     SCALAR_ACTION,
     UNSUPPORTED,
@@ -81,11 +83,16 @@ def action_on(program: Program, state: int, is_null: bool) -> int:
 def extract_scalar(
     data: UInt8Array, item: Item, scalar: Scalar, program: Program, interned: InternArrays, buffers: ScanBuffers
 ) -> int:
-    """Read a scalar as a noise key, an alpha or a value to mask, if it is one. Return DECODED, UNDECIDED or NO_ROOM."""
+    """Read a scalar as a noise key, an alpha, a field of the context or a value to mask, if it is one.
+
+    Return DECODED, UNDECIDED or NO_ROOM. A field of the context that is true, false or null counts as not there.
+    """
     is_null, is_escaped = data[item.value] == NULL, scalar.escapes != UNESCAPED
     start, size = text_of(item, scalar)
     flags, role = program.states[item.state, CONTROL_FLAGS], program.states[item.state, MASKED_ROLE]
     action = action_on(program, item.state, is_null)
+    if scalar.is_word:
+        flags &= NOISE_KEY_FLAG | ALPHA_FLAG
     if action == UNSUPPORTED or (flags and (is_escaped or scalar.is_word)):
         return UNDECIDED
     if flags:

@@ -9,9 +9,9 @@ from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.mechanisms import (
     SemanticNoiseSection,
     SemanticTransportSection,
-    TransportTarget,
 )
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.parameters.transport import TransportTarget
 
 
 def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
@@ -113,6 +113,8 @@ def _described(configuration: Configuration) -> str:
             shown.append(_alphas(configuration))
         case _:
             shown = []
+    if isinstance(section, SemanticTransportSection) and section.context:
+        shown[-1] += f"; context {', '.join(section.context)}"
     return " ".join([section.name, *([f"({' '.join(shown)})"] if shown else [])])
 
 

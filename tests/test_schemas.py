@@ -158,6 +158,7 @@ def messages() -> dict[str, list[bytes]]:
         "calibration-block": [
             encode_block(replace(block, styles=()), TAXONOMIES, configuration=HASH),
             encode_block(with_numbers(block), TAXONOMIES, configuration=HASH, numeric=NUMBERS),
+            encode_block(with_contexts(block), TAXONOMIES, configuration=HASH, context="0123456789abcdef"),
         ],
         "statistics": [
             version(None, "bootstrap"),
@@ -167,6 +168,10 @@ def messages() -> dict[str, list[bytes]]:
         ],
         "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }
+
+
+def with_contexts(block: Block) -> Block:
+    return replace(block, original=replace(block.original, contexts={3: block.original}))
 
 
 def with_numbers(block: Block) -> Block:

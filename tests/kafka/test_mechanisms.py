@@ -34,6 +34,8 @@ PARTITIONS = 2
 BAD = 50
 """One in this number of records has an unknown code."""
 
+CALIBRATION = {"window_records": 5_000, "every_records": 500, "every_seconds": 1, "min_records": 300}
+
 OWN: dict[str, dict[str, Any]] = {
     "semantic_noise": {"reference": "mean", "rounding": "ceil"},
     "microaggregation": {"k": 5},
@@ -57,9 +59,8 @@ def configured(topics: Setting, name: str, **sections: Any) -> Configuration:
     attributes = dict(topics.data["attributes"])
     if MECHANISMS[name].method_card.numeric:
         attributes["age"] = {"path": "age", "numeric": {"minimum": 0, "maximum": 120, "integer": True}}
-    calibration = {"window_records": 5_000, "every_records": 500, "every_seconds": 1, "min_records": 300}
     groups = {"records": 100, "delay": 0.5, "short": "suppress"}
-    given = {"attributes": attributes, "calibration": calibration, "groups": groups, **sections}
+    given = {"attributes": attributes, "calibration": CALIBRATION, "groups": groups, **sections}
     return topics.configuration(mechanism={"name": name, **OWN.get(name, {})}, **given)
 
 
@@ -111,6 +112,30 @@ def test_three_attributes_are_masked_reproducibly(topics: Setting) -> None:
     newest = max(versions(topics).values(), key=lambda message: message.version)
     star = newest.snapshot["statistics"]["model"]["star"]
     assert {star["root"], *(edge["child"] for edge in star["edges"])} == {"first", "second", "third"}
+
+
+def test_records_with_a_context_are_masked_reproducibly(topics: Setting) -> None:
+    """Codes that the records of a context do not have are not written for it; each context has a law in the model."""
+    topics.data["fields"]["keep"].append("group")
+    mechanism = {"name": "semantic_transport", "context": {"group": GROUPS}}
+    configuration = topics.configuration(mechanism=mechanism, calibration=CALIBRATION)
+    warm_up(configuration)
+    produce_groups(topics, range(FIRST))
+    with calibrating(configuration), running(configuration) as worker:
+        worker.reaches(FIRST)
+        worker.wait(lambda: any(message.blocks for message in versions(topics).values()), "statistics of blocks")
+        newest = max(versions(topics))
+        worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
+        produce_groups(topics, range(FIRST, FIRST + SECOND))
+        worker.reaches(FIRST + SECOND)
+    check_messages(topics, configuration)
+    masked = topics.read("output")
+    assert len(masked) == FIRST + SECOND
+    for record in masked:
+        assert GROUPS.index(record.json["group"]) == CODES.index(record.json["first"]) % len(GROUPS)
+    check_reproducible(configuration, topics.read("input"), masked, versions(topics))
+    laws = max(versions(topics).items())[1].snapshot["statistics"]["model"]["laws"]
+    assert {tuple(law["kinds"]) for law in laws} >= {(0,), (1,)}
 
 
 def check_mechanism(topics: Setting, configuration: Configuration) -> None:
@@ -215,6 +240,17 @@ def by_version(masked: list[Record]) -> dict[tuple[int, int], list[Record]]:
 
 
 GROUPING = {"name": "microaggregation", "k": 8}
+
+
+GROUPS = ["even", "odd"]
+
+
+def produce_groups(topics: Setting, numbers: range) -> None:
+    """Write records whose group follows from the first code."""
+    made = [event(i) for i in numbers]
+    values = [orjson.dumps({**one, "group": GROUPS[CODES.index(one["first"]) % len(GROUPS)]}) for one in made]
+    records = ({"value": v, "partition": i % PARTITIONS, "timestamp": START + i} for i, v in enumerate(values))
+    write(topics.bootstrap, topics.topics["input"], records)
 
 
 def produce_codes(topics: Setting, numbers: range) -> None:

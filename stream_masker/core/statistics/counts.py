@@ -7,8 +7,8 @@ Every statistic of the papers depends on a window only through how often each va
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import combinations
+from dataclasses import dataclass, field
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -127,8 +127,57 @@ def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
     """Count the records of each context of a batch; see ``Counts.contexts``."""
     if batch.context is None:
         return {}
-    alone = replace(batch, context=None)
-    return {c: count_batch(alone.select(batch.context == c), sizes) for c in np.unique(batch.context).tolist()}
+    numbers, own = np.unique(batch.context, return_inverse=True)
+    rows, record = batch_rows(batch), _row_records(batch)
+    slots = None if batch.slots is None else batch.slots[record]
+    of_row, p = own[record], len(sizes)
+
+    def counted(keys: Int64Array, present: BoolArray, width: int) -> list[SparseCounts]:
+        found = count_keys((of_row * width + keys)[present], None if slots is None else slots[present])
+        return split_by_context(found, width, numbers.size)
+
+    values = [counted(rows[j].astype(np.int64), rows[j] >= 0, sizes[j]) for j in range(p)]
+    pairs = {
+        (i, j): counted(
+            rows[i].astype(np.int64) * sizes[j] + rows[j], (rows[i] >= 0) & (rows[j] >= 0), sizes[i] * sizes[j]
+        )
+        for i, j in combinations(range(p), 2)
+    }
+    lengths = {
+        j: _lengths_by_context(column, own, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
+    }
+    given = [_present_by_context(column, own, numbers.size) for column in batch.columns]
+    return {
+        number: Counts(
+            records=records,
+            values=tuple(column[k] for column in values),
+            pairs={pair: column[k] for pair, column in pairs.items()},
+            given=tuple(column[k] for column in given),
+            unknown=(0,) * p,
+            lengths={j: column[k] for j, column in lengths.items()},
+        )
+        for k, (number, records) in enumerate(zip(numbers.tolist(), np.bincount(own).tolist(), strict=True))
+    }
+
+
+def split_by_context(total: SparseCounts, width: int, size: int) -> list[SparseCounts]:
+    """Return the counts of each of ``size`` contexts; the keys of ``total`` are context · ``width`` + key."""
+    context, keys = np.divmod(total.keys, width)
+    whole = SparseCounts(keys, total.counts, total.key_bits)
+    bounds = np.searchsorted(context, np.arange(size + 1)).tolist()
+    return [whole.select(np.arange(start, end)) for start, end in pairwise(bounds)]
+
+
+def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[SparseCounts]:
+    elements = _present_elements(column)
+    width = int(elements.max(initial=0)) + 1
+    return split_by_context(count_keys(own * width + elements), width, size)
+
+
+def _present_by_context(column: Column, own: Int64Array, size: int) -> list[int]:
+    """Return the number of present values of an attribute in each context."""
+    codes, of_value = (_elements(column), own[_owners(column)]) if column.is_array else (column.codes, own)
+    return [int(n) for n in np.bincount(of_value[codes >= 0], minlength=size)]
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:

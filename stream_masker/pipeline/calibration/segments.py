@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
+from stream_masker.core.statistics.counts import Counts, SparseCounts, split_by_context, sum_by_key
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
@@ -294,10 +294,7 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
 def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], size: int) -> list[SparseCounts]:
     """Return the sum of each of ``size`` contexts; of each part the column, the chosen ones, and their contexts."""
     total = _total([(column, chosen) for column, chosen, _ in parts], [of_context for *_, of_context in parts])
-    context, keys = np.divmod(total.keys, CONTEXT_KEYS)
-    whole = SparseCounts(keys, total.counts, total.key_bits)
-    bounds = np.searchsorted(context, np.arange(size + 1)).tolist()
-    return [whole.select(np.arange(start, end)) for start, end in pairwise(bounds)]
+    return split_by_context(total, CONTEXT_KEYS, size)
 
 
 def _sums_by_context(parts: Sequence[tuple[Integers, Int64Array]], size: int) -> Int64Array:

@@ -349,3 +349,29 @@ def test_marginals_unite_the_bits_of_their_pairs():
     first, second = marginals(pair, SIZES[1])
     assert first.units.tolist() == [1, 1]
     assert second.units.tolist() == [1, 2]
+
+
+@given(batch=batches(), seed=st.integers(0, 9), keyed=st.booleans())
+def test_each_context_is_counted_as_its_records_alone(batch, seed, keyed):
+    generator = np.random.default_rng(seed)
+    context, slots = generator.integers(0, 3, batch.size) * 7, generator.integers(0, 65, batch.size)
+    whole = replace(batch, slots=slots if keyed else None)
+    sizes = SIZES[: len(batch.columns)]
+    found = count_batch(replace(whole, context=context), sizes)
+    assert found.contexts.keys() == set(context.tolist())
+    for number, own in found.contexts.items():
+        assert entries_of(own) == entries_of(count_batch(whole.select(context == number), sizes))
+    assert entries_of(replace(found, contexts={})) == entries_of(count_batch(whole, sizes))
+
+
+def entries_of(counts):
+    def entries(column):
+        return (
+            column.keys.tolist(),
+            column.counts.tolist(),
+            None if column.key_bits is None else column.key_bits.tolist(),
+        )
+
+    columns = [list(map(entries, counts.values)), {pair: entries(c) for pair, c in counts.pairs.items()}]
+    lengths = {j: entries(c) for j, c in counts.lengths.items()}
+    return counts.records, counts.given, counts.unknown, columns, lengths, dict(counts.contexts)

@@ -24,19 +24,23 @@ BYTES_OF_A_BLOCK = 400
 """The bound on the memory of a block of one record with two attributes. Before segments it took 9 kB."""
 
 
-def counts(rng: np.random.Generator, records: int, *, keyed: bool, array: bool, numbers: bool = False) -> Counts:
+def counts(
+    rng: np.random.Generator, records: int, *, keyed: bool, array: bool, numbers: bool = False, contexts: bool = False
+) -> Counts:
     offsets = np.arange(records + 1) if array else None
     columns = tuple(Column(rng.integers(-1, CONCEPTS, records).astype(np.int32), offsets) for _ in SIZES[1:])
     scalar = Column(rng.integers(0, CONCEPTS, records).astype(np.int32))
     slots = rng.integers(0, 64, records) if keyed else None
     numeric = rng.normal(size=(records, 2)) if numbers else None
-    return count_batch(Batch(records, (scalar, *columns), numeric=numeric, slots=slots), SIZES, (1, 2), (0, 1))
+    context = rng.integers(0, 400, records) if contexts else None
+    batch = Batch(records, (scalar, *columns), numeric=numeric, slots=slots, context=context)
+    return count_batch(batch, SIZES, (1, 2), (0, 1))
 
 
 def block(
     rng: np.random.Generator, offset: int, records: int = 1, *, styles: bool = True, numbers: bool = False, **kind: bool
 ) -> Block:
-    keyed, array = kind.get("keyed", True), kind.get("array", False)
+    keyed, array, contexts = kind.get("keyed", True), kind.get("array", False), kind.get("contexts", False)
     one = StyleCounts(*rng.integers(0, 9, 9).tolist())
     return Block(
         topic="".join(["discharges"]),
@@ -45,7 +49,7 @@ def block(
         last_offset=offset + records,
         timestamp=10**12 + offset,
         statistics_version=1,
-        original=counts(rng, records, keyed=keyed, array=array, numbers=numbers),
+        original=counts(rng, records, keyed=keyed, array=array, numbers=numbers, contexts=contexts),
         masked=counts(rng, records, keyed=False, array=array, numbers=numbers),
         distortions=tuple(Distortion(records, *rng.random(2).tolist(), 1, 0, 1) for _ in SIZES),
         rejected={},
@@ -71,9 +75,23 @@ def check_counts(found: Counts, expected: Counts) -> None:
     assert (found.numeric is None) == (expected.numeric is None)
     if found.numeric is not None and expected.numeric is not None:
         assert found.numeric.to_dict() == expected.numeric.to_dict()
+    assert found.contexts.keys() == expected.contexts.keys()
+    for context, own in expected.contexts.items():
+        check_counts(found.contexts[context], own)
 
 
-@pytest.mark.parametrize("kind", [{}, {"keyed": False}, {"array": True}, {"styles": False}, {"numbers": True}])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        {},
+        {"keyed": False},
+        {"array": True},
+        {"styles": False},
+        {"numbers": True},
+        {"contexts": True},
+        {"contexts": True, "array": True, "keyed": False},
+    ],
+)
 def test_sums_of_chosen_blocks_are_those_of_the_blocks(kind: dict[str, bool]) -> None:
     rng = np.random.default_rng(1)
     blocks = [block(rng, i, int(rng.integers(0, 3)) if i % 50 else 4_000, **kind) for i in range(700)]
@@ -120,18 +138,18 @@ def reachable(root: object) -> tuple[int, int]:
     return len(seen), size
 
 
-def fill(log: WindowLog, offsets: range, stratum: Stratum | None = None, records: int = 1) -> None:
+def fill(log: WindowLog, offsets: range, stratum: Stratum | None = None, records: int = 1, **kind: bool) -> None:
     rng = np.random.default_rng(3)
     for offset in offsets:
-        log.on_block(offset, 10**13, replace(block(rng, offset, records), stratum=stratum))
+        log.on_block(offset, 10**13, replace(block(rng, offset, records, **kind), stratum=stratum))
 
 
-@pytest.mark.parametrize("stratum", [None, Stratum(0, 0)])
-def test_a_block_of_one_record_takes_few_objects(stratum: Stratum | None) -> None:
+@pytest.mark.parametrize(("stratum", "contexts"), [(None, False), (Stratum(0, 0), False), (None, True)])
+def test_a_block_of_one_record_takes_few_objects(stratum: Stratum | None, contexts: bool) -> None:
     log = WindowLog(CalibrationSettings(window_records=20_000, every_records=10**9))
-    fill(log, range(1_000), stratum)
+    fill(log, range(1_000), stratum, contexts=contexts)
     first = reachable(log)
-    fill(log, range(1_000, 3_000), stratum)
+    fill(log, range(1_000, 3_000), stratum, contexts=contexts)
     second = reachable(log)
     objects, size = ((b - a) / 2_000 for a, b in zip(first, second, strict=True))
     assert objects < 8

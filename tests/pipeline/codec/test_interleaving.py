@@ -27,7 +27,7 @@ def decoded(indices: list[int], arrays: list[list[int]], *, alphas: bool) -> Dec
     alpha = np.array(indices, np.float64) if alphas else None
     return DecodedBatch(
         indices=np.array(indices, np.int64),
-        batch=Batch(len(indices), columns, alpha, numbers),
+        batch=Batch(len(indices), columns, alpha, numbers, context=np.array(indices, np.int64)),
         keys=[b"%d" % index for index in indices],
         rejected={},
         undecided=np.array([], np.int64),
@@ -60,6 +60,7 @@ def test_batches_are_joined_in_the_order_of_the_records_and_split_again(
         assert found.codes.dtype == np.int32
         assert same(found, wanted)
     assert joined.batch.numeric.tolist() == expected.batch.numeric.tolist()
+    assert joined.batch.context.tolist() == present
     if alphas:
         known = [k if who[k] == "second" else np.nan for k in present]
         assert np.array_equal(joined.batch.alpha, np.array(known, np.float64), equal_nan=True)

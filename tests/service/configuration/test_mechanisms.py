@@ -18,11 +18,7 @@ from stream_masker.service.configuration.display import redacted_yaml
 from stream_masker.service.configuration.mechanisms import MechanismSection, MechanismSettings
 from stream_masker.service.configuration.mutable_settings import mutable_settings, with_settings
 
-OF_RECORDS = {"context", "context_least"}
-"""Parameters of the library alone: a configuration does not have them yet."""
-
 FROM_ELSEWHERE = {
-    *OF_RECORDS,
     "taxonomies",
     "numeric",
     "alpha",
@@ -82,6 +78,18 @@ def test_message_schemas_list_every_mechanism():
 
 def test_each_mechanism_has_its_own_hash(parse):
     assert len({parse(mechanism={"name": name}).hash for name in SECTIONS}) == len(SECTIONS)
+
+
+def test_hash_covers_the_context_and_its_order(parse):
+    def hash_of(**given: object) -> str:
+        fields = {"fields": {"keep": ["sex", "age"]}}
+        return parse(mechanism={"name": "semantic_transport", **given}, **fields).hash
+
+    kinds = {"sex": ["F", "M"], "age": [18, 65]}
+    given = [{}, {"context": kinds}, {"context": dict(reversed(kinds.items()))}, {"context": {"sex": ["F", "M"]}}]
+    given.append({"context": kinds, "context_least": 300})
+    assert len({hash_of(**each) for each in given}) == len(given)
+    assert hash_of(context_least=200) == hash_of()
 
 
 def test_hash_covers_groups_of_group_mechanisms(parse):

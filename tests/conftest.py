@@ -15,7 +15,7 @@ from stream_masker.core.cache_folder import cache_folder
 if TYPE_CHECKING:
     from support.prepared import Prepared
 
-settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, max_examples=25)
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None, max_examples=15)
 settings.load_profile("repeatable")
 """The same few examples in every run, so that a failure belongs to a change.
 

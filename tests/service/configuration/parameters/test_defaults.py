@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.service.configuration import load_configuration, parse_configuration
@@ -170,7 +170,6 @@ ATTRIBUTES = st.lists(
 )
 
 
-@settings(max_examples=25)
 @given(attributes=ATTRIBUTES, seed=st.integers(0, 1000))
 def test_the_default_masks_records_of_any_attributes(attributes, seed):
     given = [{"path": f"p{i}{'[*]' if array else ''}", "ontology": o} for i, (o, array) in enumerate(attributes)]

@@ -30,7 +30,7 @@ from stream_masker.evaluation.downstream import AncestorFeatures, NaiveBayes, an
 
 NAMES = ("principal", "secondary")
 KINDS = {"sex": ["F", "M"], "age": list(range(10, 100, 10)), "readmitted": ["NO", ">30", "<30"]}
-CONTEXTS = ((), ("sex",), ("sex", "age"), ("sex", "age", "readmitted"))
+CONTEXTS = ((), ("sex",), ("sex", "age"), ("sex", "age", "readmitted"), ("readmitted", "sex"))
 HEAD = (
     "context",
     "other sex",

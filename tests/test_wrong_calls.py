@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, UnknownConceptError
 from stream_masker.mechanisms import Pram
 from stream_masker.ontologies import ConceptMap
 from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
@@ -195,3 +195,11 @@ def test_a_masker_checks_its_arguments_when_it_is_created():
         FrameMasker(["a"], keep=[], seed=SEED)
     with pytest.raises(ParameterError, match=r"^minimum=5 is not below maximum=1$"):
         Numeric(minimum=5, maximum=1)
+
+
+@pytest.mark.parametrize(("concept", "kind"), [("Z9", "str"), (None, "NoneType")])
+def test_an_unknown_concept_is_not_shown(concept, kind):
+    allowed = rf"^the concept, a {kind} that is not shown, is not below 'root': use one of 22 ids, such as '\w+'$"
+    for call in (lambda: D(concept, "A1"), lambda: TAU.depth_of(concept)):
+        with pytest.raises(UnknownConceptError, match=allowed):
+            call()

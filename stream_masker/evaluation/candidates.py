@@ -22,6 +22,14 @@ NOISE_METHODS: Mapping[str, Mapping[str, Any]] = {
 }
 """The methods of 2017, as parameters of semantic noise."""
 
+PLAIN_NAMES: Mapping[str, str] = {
+    "Uncorrelated-Algorithm1": "Semantic noise, uncorrelated",
+    "Correlated-Algorithm1": "Semantic noise, correlated, from the mean",
+    "Correlated-Algorithm2": "Semantic noise, correlated, from the pair",
+    "Correlated-Algorithm3": "Semantic noise, correlated, from the root",
+}
+"""What the methods of 2017 are called where all methods are compared: by their parameters."""
+
 ROUNDINGS_COMPARED = ("ceil", "calibrated")
 SWAPPING_VARIANTS: Mapping[str, Mapping[str, Any]] = {
     "Algorithm 1": {"intervals": "fixed"},
@@ -54,8 +62,9 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """The method and its setting."""
-        return f"{self.method}, {self.setting}" if self.setting else self.method
+        """The method, without the names that only 2017 has, and its setting."""
+        method = PLAIN_NAMES.get(self.method, self.method)
+        return f"{method}, {self.setting}" if self.setting else method
 
     def is_noise(self, method: str, rounding: str) -> bool:
         """Return whether this is a method of 2017 with a rounding, at any noise level."""

@@ -191,14 +191,14 @@ class TestCompile:
     def test_usage_errors(self, source, tmp_path, cache):
         compiled = str(tmp_path / "x.ontology")
         lines(run("compile", source, "-o", compiled))
-        for arguments, message in [
-            ([source, "-o", str(tmp_path / "x.bin")], r"must end in .ontology"),
-            ([compiled], "is compiled already"),
-            ([source, "-o", str(tmp_path / "none" / "x.ontology")], "cannot be written"),
-            ([str(tmp_path)], "lacks files of a SNOMED CT RF2 snapshot"),
+        for arguments, code, message in [
+            ([source, "-o", str(tmp_path / "x.bin")], 2, r"must end in .ontology"),
+            ([compiled], 2, "is compiled already"),
+            ([source, "-o", str(tmp_path / "none" / "x.ontology")], 1, "none does not exist"),
+            ([str(tmp_path)], 2, "lacks files of a SNOMED CT RF2 snapshot"),
         ]:
             result = run("compile", *arguments)
-            assert (result.exit_code, result.stdout) == (2, "")
+            assert (result.exit_code, result.stdout) == (code, "")
             assert message in result.stderr
 
     def test_damaged_file_is_an_error(self, source, tmp_path, cache):

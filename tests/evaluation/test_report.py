@@ -77,7 +77,11 @@ def test_pictures_have_a_title_and_a_description(page):
 
 
 def test_the_tables_of_2017_hold_the_measures(evaluation, page):
-    one = next(m for m in evaluation.measurements if m.candidate.label == "Correlated-Algorithm2, ceil, α = 0.3")
+    one = next(
+        m
+        for m in evaluation.measurements
+        if m.candidate.label == "Semantic noise, correlated, from the pair, ceil, α = 0.3"
+    )
     a, pair = one.utility.attributes["a"], one.utility.pairs["a", "b"]
     title = "Correlated-Algorithm2, ceil (2017: Table 4)"
     assert cell(page, title, "RMSE(a) actual, target", "α = 0.3") == f"{a.rmse_actual:.3f}, {a.rmse_target:.3f}"
@@ -116,7 +120,7 @@ def test_the_picture_has_a_point_for_each_setting(evaluation, page):
 def test_the_sections_of_2012_numbers_and_models(page, evaluation):
     entropies = evaluation.co_occurrence.entropies
     assert cell(page, "Average entropy", "k1 = 5, k2 = 20", "record: VICUS") == f"{entropies[2].record:.4f}"
-    assert cell(page, "Numbers", "Correlated-Algorithm1, ceil, α = 1", "stay: variance")
+    assert cell(page, "Numbers", "Semantic noise, correlated, from the mean, ceil, α = 1", "stay: variance")
     accuracy = evaluation.measurements[0].predictions[0]
     assert cell(page, "Accuracy", "original records", "a → chapter of b") == f"{accuracy.original:.3f}"
 

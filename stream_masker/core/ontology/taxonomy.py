@@ -188,7 +188,8 @@ class Taxonomy:
         """Return the position of a concept. Raises UnknownConceptError."""
         found = self._lookup.find(concept)
         if found < 0:
-            raise UnknownConceptError("the taxonomy holds no such concept")
+            given = f"the concept, a {type(concept).__name__} that is not shown, is not below {self.root!r}"
+            raise UnknownConceptError(f"{given}: use one of {len(self):,} ids, such as {self.ids[len(self) - 1]!r}")
         return found
 
     def encode(self, values: Iterable[str]) -> Int32Array:

@@ -61,6 +61,11 @@ class Observations:
     def outcomes(self) -> int:
         return self.masked + self.rejected.total()
 
+    @property
+    def progress(self) -> int:
+        """A number that grows with every event, outcome and statistics version."""
+        return self.produced + self.outcomes + (self.statistics.version if self.statistics else 0)
+
     def keep_halfway(self) -> None:
         """Remember the statistics in force now as those from before the drift, unless there are some."""
         self.halfway = self.halfway or self.statistics

@@ -6,6 +6,7 @@ import re
 import socket
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from kafka_broker import free_ports
@@ -14,6 +15,7 @@ from sealed_topics import PLAIN
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
 from stream_masker.service.configuration import parse_configuration
+from stream_masker.service.demo import run
 from stream_masker.service.demo.environment import demo_configuration, free_port
 from stream_masker.service.demo.feed import MAX_LEAD, EventFeed
 from stream_masker.service.demo.options import DemoOptions
@@ -117,6 +119,40 @@ def test_the_second_half_waits_for_statistics_of_the_first():
     assert [events._is_due(number) for number in (49, 50)] == [True, False]
     events.open_second_half()
     assert events._is_due(50)
+
+
+def watched(monkeypatch, *states):
+    """Watch a run of 100 events whose (outcomes, covered records, version) are ``states``, 100 s after each other."""
+    clock, opened = [0.0], []
+    seen = SimpleNamespace(produced=100, outcomes=0, covered=0, progress=0, keep_halfway=lambda: None)
+    script = iter(states)
+
+    def poll():
+        clock[0] += 100.0
+        seen.outcomes, seen.covered, version = next(script)
+        seen.progress = seen.produced + seen.outcomes + version
+
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    quiet = SimpleNamespace(check=lambda: None, update=lambda _: None, last_words=lambda: "worker: at work")
+    events = SimpleNamespace(check=lambda: None, open_second_half=lambda: opened.append(clock[0]))
+    run._watch_until_done(SimpleNamespace(poll=poll, observations=seen), quiet, events, quiet, 100)
+    return clock[0], opened
+
+
+def test_a_busy_machine_has_time_for_statistics_of_both_halves(monkeypatch):
+    states = [(50, 0, 0), (50, 0, 1), (50, 10, 2), (50, 50, 3), (100, 50, 3), (100, 80, 4), (100, 100, 5)]
+    end, opened = watched(monkeypatch, *states)
+    assert (end, opened[0]) == (700.0, 400.0)
+
+
+def test_a_calibrator_that_publishes_nothing_more_is_not_waited_for(monkeypatch):
+    end, opened = watched(monkeypatch, *[(50, 0, 1)] * 3, *[(100, 0, 1)] * 3)
+    assert (end, opened[0]) == (600.0, 300.0)
+
+
+def test_a_run_without_progress_fails_with_the_last_words(monkeypatch):
+    with pytest.raises(ServiceError, match=r"^no progress for 300 s; 50 of 100 .* worker: at work$"):
+        watched(monkeypatch, *[(50, 0, 1)] * 6)
 
 
 def test_events_that_cannot_be_published_end_the_demonstration():

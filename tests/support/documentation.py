@@ -21,7 +21,8 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 SPAN = re.compile(r"`([^`\n]+)`")
 KAFKA = re.compile(
-    r"stream-masker (topics|worker|calibrator|produce|audit|show)|simulate (?!.*--out)|--publish|kafka-[a-z-]+\.sh|curl "
+    r"stream-masker (topics|worker|calibrator|produce|audit|show)|simulate (?!.*--out)|--publish|"
+    r"kafka-[a-z-]+\.sh|curl "
 )
 ELSEWHERE = re.compile(
     r"^(pip|python|git|mkdocs|docker|helm|kubectl|pre-commit|pytest|STREAM_MASKER_FAULTS|\.ci/)|stream-masker demo",

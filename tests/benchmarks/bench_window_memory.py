@@ -2,7 +2,7 @@
 
 ``python tests/benchmarks/bench_window_memory.py [--rates RATE ...] [--records N]``. Each case has a process of its own.
 It masks synthetic nested events with ICD-10-CM and the patient as noise key, in the blocks of a worker of four
-partitions with the default delay, and adds the blocks, encoded and decoded, to the window. A stream of more than
+partitions, and adds the blocks, encoded and decoded, to the window. A stream of more than
 ``window_records`` a day becomes a sample, whose blocks have one record each; the window then also holds the blocks of
 one level below its own.
 
@@ -44,8 +44,8 @@ from stream_masker.service.masking import Masking
 
 RATES = (1, 20, 300, 30_000)
 RECORDS = 100_000
-DELAY = 0.5
-"""The default of ``worker.batch_delay``, in seconds."""
+DELAY = 0.05
+"""The time of a commit, in seconds, during which a worker collects its next batch at a low load."""
 LARGEST = 10_000
 """The default of ``worker.batch_records``."""
 DISTINCT = 10_000

@@ -99,7 +99,7 @@ def test_the_log_names_what_a_worker_may_not_write(secured_kafka: SecuredKafka, 
         secured_kafka.allow([described(line) if here.topics["rejected"] in line else line for line in allowed])
         path = configured(here, "stream-masker-worker", secured_kafka.scram("stream-masker-worker"))
         processes.start("worker", "worker", "--config", path)
-        processes.wait(lambda: "recovery: abort" in processes.log("worker"), "the failure of a transaction", 120)
+        processes.wait(lambda: "recovery: abort" in processes.log("worker"), "the failure of a transaction")
         log = processes.log("worker")
     assert f'Failed to add partition "{here.topics["rejected"]}" [0] to transaction' in log
     assert "`stream-masker topics --acls` prints the access that each user needs), recovery: abort" in log

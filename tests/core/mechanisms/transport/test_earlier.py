@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 
 from stream_masker import Ontology, SemanticTransport
+from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT
 
-RECORDED = json.loads(gzip.decompress((Path(__file__).parents[3] / "data/transport-format-4.json.gz").read_bytes()))
+ROOT = Path(__file__).parents[4]
+RECORDED = json.loads(gzip.decompress((ROOT / "tests/data/transport-format-4.json.gz").read_bytes()))
 TAU = Ontology.from_edges([tuple(edge) for edge in RECORDED["edges"]]).taxonomy()
 NAMES = {"single": ("first",), "pair": ("first", "second")}
 
@@ -74,6 +77,19 @@ def test_what_cannot_be_masked_with_is_refused(changes: dict[str, Any], paramete
     given["statistics"]["model"] |= changes
     with pytest.raises(StatisticsError, match=text):
         mechanism.restore(given)
+
+
+def test_every_format_is_named_in_the_changelog_and_among_the_failure_modes() -> None:
+    kinds = set(MECHANISMS.values())
+    others = {kind.snapshot_format for kind in kinds if kind is not SemanticTransport}
+    assert (len(kinds) > 5, others, MESSAGE_FORMAT) == (True, {1}, 1)
+    current, [earlier] = SemanticTransport.snapshot_format, SemanticTransport.earlier_formats
+    changes, page = (
+        " ".join((ROOT / name).read_text().split()) for name in ("CHANGELOG.md", "docs/kafka/failure-modes.md")
+    )
+    assert f"model of transport has format {current}" in changes
+    assert f"format {earlier} of semantic transport" in changes
+    assert f"| {current} | semantic transport | {earlier}," in page
 
 
 def test_no_format_before_it_is_read() -> None:

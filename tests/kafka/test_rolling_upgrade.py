@@ -1,4 +1,4 @@
-"""An upgrade and a rollback between releases whose statistics have different formats, while records flow.
+"""Upgrades and rollbacks between releases whose statistics have different formats, while records flow.
 
 A release reads the format before its own, too. So in an upgrade all new processes read what is in force. In a rollback
 those of the earlier release mask with the newest version that they can read.
@@ -7,22 +7,29 @@ those of the earlier release mask with the newest version that they can read.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from earlier_build import FORMAT, earlier_build
 from fault_checker import VERSION, Audit
 from fault_stream import Stream, running_stream
 from kafka_broker import Cluster
 from next_release import NEXT, next_format
 from processes import PROGRAM
 
-from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
 from stream_masker.pipeline.wire.statistics import decode_statistics, encode_statistics
 
+RATE = 100
+"""Records per second."""
 
-class EachFormatAudit(Audit):
+TRANSPORT = {"name": "semantic_transport", "target": {"alpha": 0.3}, "least": 1}
+"""A mechanism of both builds, with all that the earlier one had as a default."""
+
+
+class NextFormatAudit(Audit):
     """An audit that also masks again under the versions of the next release."""
 
     def version(self, version: int) -> bytes:
@@ -34,25 +41,44 @@ class EachFormatAudit(Audit):
 @pytest.fixture
 def stream(one_broker: Cluster, tmp_path: Path) -> Iterator[Stream]:
     """A stream whose processes are of this release. The topic holds few versions of a release that is gone."""
-    with running_stream(one_broker, tmp_path, rate=100, keep_versions=1) as running:
-        running.audit = EachFormatAudit(running.checker, running.load.kinds)
+    with running_stream(one_broker, tmp_path, rate=RATE, keep_versions=1) as running:
+        running.audit = NextFormatAudit(running.checker, running.load.kinds)
         yield running
 
 
 def test_an_upgrade_and_a_rollback_lose_and_repeat_nothing(stream: Stream) -> None:
     """Workers that could not read the newest version masked with older ones, or waited for the calibrator."""
-    upgrade(stream)
-    roll_back(stream)
+    upgrade(stream, NEXT)
+    roll_back(stream, PROGRAM)
+    assert used_formats(stream) == {SemanticNoise.snapshot_format, next_format()}
+
+
+@pytest.mark.scheduled
+@pytest.mark.timeout(3600)
+def test_an_earlier_build_is_upgraded_and_rolled_back(one_broker: Cluster, tmp_path: Path) -> None:
+    """Both builds mask alike, to the byte, under the versions of the earlier one.
+
+    It is a build of the repository's history, whose kernels are compiled first, which takes a minute.
+    """
+    build = earlier_build(tmp_path)
+    settings = {"rate": RATE, "mechanism": TRANSPORT, "keep_versions": 1}
+    with running_stream(one_broker, tmp_path, program=build, **settings) as stream:
+        upgrade(stream, PROGRAM)
+        roll_back(stream, build)
+        assert used_formats(stream) == {FORMAT, SemanticTransport.snapshot_format}
+
+
+def used_formats(stream: Stream) -> set[int]:
+    """Return the formats of the versions that records are masked under."""
     seen = stream.checker.seen
     used = {int(record.headers[VERSION]) for record in seen.masked.values()}
-    formats = {decode_statistics(seen.published[version]).snapshot["format"] for version in used}
-    assert formats == {SemanticNoise.snapshot_format, next_format()}
+    return {decode_statistics(seen.published[version]).snapshot["format"] for version in used}
 
 
-def upgrade(stream: Stream) -> None:
+def upgrade(stream: Stream, program: Sequence[str]) -> None:
     """Replace all processes by those of the next release: an additional worker, the calibrator, then the workers."""
     fleet = stream.fleet
-    fleet.processes.program = NEXT
+    fleet.processes.program = tuple(program)
     fleet.worker("three")
     stream.wait_for_masking("three")
     assert not has_refused(stream, "three"), "it does not read the format before its own"
@@ -61,10 +87,10 @@ def upgrade(stream: Stream) -> None:
     roll_workers(stream, "three")
 
 
-def roll_back(stream: Stream) -> None:
-    """The same with this release, whose processes cannot read the newest version."""
+def roll_back(stream: Stream, program: Sequence[str]) -> None:
+    """The same with the earlier release, whose processes cannot read the newest version."""
     fleet = stream.fleet
-    fleet.processes.program = PROGRAM
+    fleet.processes.program = tuple(program)
     fleet.worker("four")
     stream.wait(lambda: has_refused(stream, "four"), "refused version of the additional worker")
     stream.wait_for_progress()

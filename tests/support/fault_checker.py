@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -58,13 +58,17 @@ class CommittedRecords:
 
 
 class Checker:
-    """Reads the committed records of the topics of ``configuration`` on a thread, and collects violations."""
+    """Reads the committed records of the topics of ``configuration`` on a thread, and collects violations.
 
-    def __init__(self, configuration: Configuration, partitions: int) -> None:
+    ``hashes``: of the configuration in other releases.
+    """
+
+    def __init__(self, configuration: Configuration, partitions: int, hashes: Collection[bytes] = ()) -> None:
         self.configuration = configuration
         self.partitions = partitions
         self.seen = CommittedRecords()
         self.violations: list[str] = []
+        self.hashes = {configuration.hash.encode(), *hashes}
         self._buffer = VersionBuffer(statistics_opener(configuration))
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="checker", daemon=True)
@@ -114,7 +118,7 @@ class Checker:
         number = int(record.headers["n"])
         self._settle(number, record.topic, record.partition)
         self.seen.masked[number] = record
-        for wrong in masking_errors(record, self.configuration.hash):
+        for wrong in masking_errors(record, self.hashes):
             self.violations.append(f"record {number}: {wrong}")
 
     def _handle_rejected(self, record: Record) -> None:
@@ -152,9 +156,9 @@ class Checker:
             self.violations.append(f"statistics versions {other} and {published.version} end with one block")
 
 
-def masking_errors(record: Record, configuration: str) -> Iterable[str]:
-    """Yield the signs that a record is not completely masked."""
-    if record.headers.get("stream-masker-configuration") != configuration.encode() or VERSION not in record.headers:
+def masking_errors(record: Record, hashes: Collection[bytes]) -> Iterable[str]:
+    """Yield the signs that a record is not completely masked; ``hashes``: of the configurations that may mask it."""
+    if record.headers.get("stream-masker-configuration") not in hashes or VERSION not in record.headers:
         yield "its headers do not state the masking"
     if record.key is None or len(record.key) < 8:
         yield "its key is not masked"
@@ -256,7 +260,7 @@ class Audit:
         configuration = self.checker.configuration
         bootstrap, topics = configuration.kafka.bootstrap_servers, configuration.topics
         for record in read_all(bootstrap, topics.output, isolation="read_uncommitted"):
-            assert not list(masking_errors(record, configuration.hash))
+            assert not list(masking_errors(record, self.checker.hashes))
         for record in read_all(bootstrap, topics.rejected, isolation="read_uncommitted"):
             assert not PATIENT.search(record.value or b"")
         blocks = read_all(bootstrap, topics.calibration, isolation="read_uncommitted")

@@ -11,7 +11,7 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
 from pathlib import Path
@@ -342,23 +342,33 @@ def stream_setting(cluster: Cluster, folder: Path) -> Setting:
 
 @contextmanager
 def running_stream(
-    cluster: Cluster, folder: Path, *, program: tuple[str, ...] = PROGRAM, rate: float = RATE, **calibration: Any
+    cluster: Cluster,
+    folder: Path,
+    *,
+    program: tuple[str, ...] = PROGRAM,
+    rate: float = RATE,
+    mechanism: Mapping[str, Any] | None = None,
+    **calibration: Any,
 ) -> Iterator[Stream]:
     """Run a stream with two workers and a calibrator, of the release ``program``; at the end their logs must be clean.
 
-    ``rate``: records published per second. ``calibration``: further settings of this section.
+    ``rate``: records published per second. ``mechanism``, ``calibration``: settings of these sections.
 
-    The kernels are compiled before the start, so that workers are not killed while they compile.
+    The kernels are compiled before the start, so that workers are not killed while they compile. The first version is
+    published before it, unless the processes are of another release.
     """
     here = stream_setting(cluster, folder)
     here.data["calibration"] |= calibration
+    here.data["mechanism"] = here.data["mechanism"] if mechanism is None else dict(mechanism)
     configuration = here.configuration()
     prepare_topics(configuration, partitions=PARTITIONS)
-    here.publish(1)
+    if program == PROGRAM:
+        here.publish(1)
     with ExitStack() as stack:
         fleet = Fleet(here, stack.enter_context(Processes(folder, program)))
-        fleet.processes.run("prepare", "--config", str(here.path))
-        checker = stack.enter_context(Checker(configuration, PARTITIONS))
+        fleet.processes.told("prepare", "--config", str(here.path))
+        hashes = [] if program == PROGRAM else [hash_of(fleet.processes, here)]
+        checker = stack.enter_context(Checker(configuration, PARTITIONS, hashes))
         load = stack.enter_context(Load(here.bootstrap, here.topics["input"], rate))
         stream = Stream(cluster, here, fleet, load, checker)
         fleet.start("calibrator", "calibrator")
@@ -368,6 +378,13 @@ def running_stream(
         yield stream
         for name, log in fleet.every_log():
             check_log(name, log)
+
+
+def hash_of(processes: Processes, here: Setting) -> bytes:
+    """Return the hash of the configuration in the release of the processes."""
+    told = processes.told("config", "check", "--config", str(here.path))
+    [found] = re.findall(r"\(hash ([0-9a-f]{16})\)", told)
+    return str(found).encode()
 
 
 def check_log(name: str, log: str) -> None:

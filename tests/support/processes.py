@@ -51,6 +51,11 @@ class Processes:
         assert done.exit_code == code, f"{' '.join(arguments)}: exit {done.exit_code}\n{done.output}"
         return done
 
+    def told(self, *arguments: str, timeout: float = 600.0) -> str:
+        """Run a command of ``program`` as a process; return what it prints."""
+        command = [sys.executable, *self.program, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=True).stdout
+
     def log(self, name: str) -> str:
         return (self.folder / f"{name}.log").read_text(errors="replace")
 

@@ -85,7 +85,7 @@ class BlockQueue:
         self._age = age
         self._entries: deque[Entry] = deque()
         self._counting: dict[BlockKey, Entry] = {}
-        self._latest = NO_TIME
+        self._maxima: deque[Entry] = deque()
         self._empty = 0
 
     def push(self, entry: Entry) -> None:
@@ -97,7 +97,7 @@ class BlockQueue:
         self._counting[entry.key] = entry
         self._entries.append(entry)
         self._empty += not entry.records
-        self._latest = max(self._latest, entry.time)
+        self._note_time(entry)
         while len(self._entries) > 1 and self._is_outside(self._entries[0]):
             self._drop_first()
 
@@ -133,8 +133,19 @@ class BlockQueue:
         if self._counts(dropped):
             del self._counting[dropped.key]
             self._count(dropped, -dropped.records)
-        if dropped.time == self._latest:
-            self._latest = max(entry.time for entry in self._entries)
+        if dropped is self._maxima[0]:
+            self._maxima.popleft()
+
+    @property
+    def _latest(self) -> int:
+        """The latest time of the blocks."""
+        return self._maxima[0].time if self._maxima else NO_TIME
+
+    def _note_time(self, entry: Entry) -> None:
+        """Keep the blocks that are later than all blocks after them: the latest one first, whatever the times are."""
+        while self._maxima and self._maxima[-1].time <= entry.time:
+            self._maxima.pop()
+        self._maxima.append(entry)
 
 
 class SampledQueue(BlockQueue):
@@ -205,5 +216,7 @@ class SampledQueue(BlockQueue):
                 self._count(entry, -entry.records)
         self._entries = deque(entry for entry in self._entries if entry.level >= level)
         self._empty = sum(not entry.records for entry in self._entries)
-        self._latest = max((entry.time for entry in self._entries), default=NO_TIME)
+        self._maxima.clear()
+        for entry in self._entries:
+            self._note_time(entry)
         self._require(position, level)

@@ -247,7 +247,7 @@ class FrameMasker:
         taxonomies = {name: found.taxonomy for name, found in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
-        chosen = self._mechanism or default_mechanism(options, arrays=arrays, numeric=list(numeric or ())).name
+        chosen = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
         kind = mechanism_type(chosen)
         completed = _completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], chosen)

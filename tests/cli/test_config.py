@@ -79,8 +79,7 @@ class TestCheck:
         assert attributes == [
             "principal: p.code masked within 3 concepts",
             "secondary: s[*].code masked within 3 concepts",
-            "mechanism: semantic_noise (correlated, reference pair, candidates all, alpha 0.3 of principal, 0.3 of "
-            "secondary); the default, because calibrating semantic_transport takes long with arrays: secondary",
+            "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default",
         ]
         assert last.startswith("stream-masker.yaml: the configuration is valid (hash ")
 

@@ -99,7 +99,8 @@ def test_kernels_are_compiled_for_the_processor_that_the_final_stage_names() -> 
     pattern = r"NUMBA_CPU_NAME=\$\{CPU\} NUMBA_CPU_FEATURES= STREAM_MASKER_CACHE=(\S+)"
     assert re.findall(pattern, STAGES[3]) == re.findall(pattern, STAGES[-1]) == ["/opt/application/cache"]
     prepared = re.findall(r"stream-masker prepare --config /opt/application/prepare/(\S+)", STAGES[3])
-    assert prepared == ["image.yaml", "image-flat.yaml"]
+    assert prepared == ["image.yaml", "image.yaml", "image-flat.yaml"]
+    assert "STREAM_MASKER__MECHANISM__NAME=semantic_noise" in STAGES[3]
 
 
 def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -> None:
@@ -110,7 +111,9 @@ def test_the_configuration_of_the_image_is_that_of_the_example(tmp_path: Path) -
     image, other = (load_configuration(tmp_path / name, {}) for name in ("image.yaml", "example.yaml"))
     assert image.masking_sections() == other.masking_sections()
     flat = load_configuration(ROOT / "deploy" / "image-flat.yaml", {})
-    assert [image.mechanism.name, flat.mechanism.name] == ["semantic_noise", "semantic_transport"]
+    noise = load_configuration(ROOT / "deploy" / "image.yaml", {"STREAM_MASKER__MECHANISM__NAME": "semantic_noise"})
+    names = [each.mechanism.name for each in (image, noise, flat)]
+    assert names == ["semantic_transport", "semantic_noise", "semantic_transport"]
 
 
 def test_all_files_that_are_copied_are_in_the_context() -> None:

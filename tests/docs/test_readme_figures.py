@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
+
+import numpy as np
 import orjson
 import pytest
 import yaml
 from click.testing import CliRunner
 from support.documentation import ROOT, blocks
 
+from stream_masker import Ontology
 from stream_masker.cli import main
+from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics.counts import count_batch
 
 RECORDS = 5_000
+TAU = Ontology.load("icd10cm").taxonomy()
 
 
 @pytest.fixture(scope="module")
@@ -21,8 +31,12 @@ def folder(tmp_path_factory):
     (path / "secret").write_bytes(b"a secret of the tests for README")
     (path / "secret").chmod(0o600)
     (path / "stream-masker.yaml").write_text(shown.text)
-    rounded = yaml.safe_load(shown.text) | {"mechanism": {"name": "semantic_noise", "rounding": "calibrated"}}
-    (path / "calibrated.yaml").write_text(yaml.safe_dump(rounded))
+    noise = (
+        {"mechanism": {"name": "semantic_noise"}},
+        {"mechanism": {"name": "semantic_noise", "rounding": "calibrated"}},
+    )
+    for name, section in zip(("noise", "calibrated"), noise, strict=True):
+        (path / f"{name}.yaml").write_text(yaml.safe_dump(yaml.safe_load(shown.text) | section))
     command(path, "simulate", "--records", str(RECORDS), "--seed", "1", "--out", "events.jsonl")
     return path
 
@@ -36,34 +50,70 @@ def command(folder, *arguments):
     return done.stderr
 
 
-def codes(line):
-    diagnoses = orjson.loads(line)["diagnoses"]
-    return [diagnoses["principal"]["code"], *(each["code"] for each in diagnoses["secondary"])]
-
-
-def unchanged(folder, configuration):
-    """Return what the command says, and the share of codes that stay."""
+def masked(folder, configuration):
+    """Return what the command says, and the events before and after masking."""
     said = command(folder, "mask", "--config", configuration, "events.jsonl", "masked.jsonl")
-    lines = [(folder / name).read_bytes().splitlines() for name in ("events.jsonl", "masked.jsonl")]
-    events = zip(*lines, strict=True)
-    pairs = [pair for before, after in events for pair in zip(codes(before), codes(after), strict=True)]
-    return said, sum(before == after for before, after in pairs) / len(pairs)
+    return said, *(events(folder / name) for name in ("events.jsonl", "masked.jsonl"))
+
+
+def events(path):
+    """Return the codes of a file's events: the principal ones, and the secondary ones as an array."""
+    diagnoses = [orjson.loads(line)["diagnoses"] for line in path.read_bytes().splitlines()]
+    lengths = np.array([len(each["secondary"]) for each in diagnoses])
+    principal = TAU.encode([each["principal"]["code"] for each in diagnoses])
+    secondary = TAU.encode([one["code"] for each in diagnoses for one in each["secondary"]])
+    return Batch(lengths.size, (Column(principal), Column(secondary, offsets_from_lengths(lengths))))
+
+
+def unchanged(before, after):
+    pairs = zip(before.columns, after.columns, strict=True)
+    return np.mean(np.concatenate([one.codes == other.codes for one, other in pairs]))
+
+
+def statistics(batch):
+    """Return sdCor and √sVar of both attributes."""
+    counts = count_batch(batch, [len(TAU)] * 2)
+    result = compute_statistics(counts, ("principal", "secondary"), [WuPalmer(TAU)] * 2, version=1)
+    return result.correlation[0, 1], np.sqrt(np.diag(result.covariance))
+
+
+def row(text, name):
+    """Return the cells of the table's last row with that name."""
+    return [line for line in text.splitlines() if line.startswith(f"| {name}")][-1].split("|")[2:4]
 
 
 @pytest.mark.exhaustive
-def test_every_code_of_the_configuration_changes(folder):
-    said, share = unchanged(folder, "stream-masker.yaml")
-    assert "mechanism: semantic_noise" in said
-    assert share == 0.0
-    assert "| codes that stay as they are | none (`rounding: ceil`) |" in (ROOT / "README.md").read_text()
+def test_the_table_is_of_the_configuration_below_it(folder):
+    text, cells = (ROOT / "README.md").read_text(), {}
+    for place, configuration in enumerate(("noise.yaml", "stream-masker.yaml")):
+        said, before, after = masked(folder, configuration)
+        assert ("at most 50% sure of a code" in said) == (configuration == "stream-masker.yaml")
+        guessed = re.search(r"right in (\d+)% of the cases for principal \(2% without", said)
+        distances = [
+            np.sqrt((WuPalmer(TAU).pairs(one.codes, other.codes) ** 2).mean())
+            for one, other in zip(before.columns, after.columns, strict=True)
+        ]
+        correlation, dispersion = statistics(after)
+        cells[place] = {
+            "codes that stay": f"{100 * unchanged(before, after):.0f} %".replace("0 %", "none", place == 0),
+            "the same right guesses": f"{guessed[1]} %",
+            "RMSE of the": "{:.2f}, {:.2f}".format(*distances),
+            "correlation": f"{correlation:.3f}",
+            "dispersion": "{:.3f}, {:.3f}".format(*dispersion),
+        }
+    correlation, dispersion = statistics(before)
+    assert f"| correlation (sdCor), {correlation:.3f} before |" in text
+    assert "| dispersion (√sVar), {:.3f} and {:.3f} before |".format(*dispersion) in text
+    for place, found in cells.items():
+        assert {name: row(text, name)[place].strip() for name in found} == found
 
 
 @pytest.mark.exhaustive
 def test_most_codes_stay_with_the_calibrated_rounding(folder):
-    _, share = unchanged(folder, "calibrated.yaml")
+    _, before, after = masked(folder, "calibrated.yaml")
     text = " ".join((ROOT / "docs" / "choosing-a-method.md").read_text().split())
     assert "82 % of the codes of the generated events" in text
-    assert share == pytest.approx(0.82, abs=0.02)
+    assert unchanged(before, after) == pytest.approx(0.82, abs=0.02)
 
 
 def test_the_table_of_the_python_page_changes_as_it_says():

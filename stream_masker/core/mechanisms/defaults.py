@@ -33,25 +33,20 @@ class DefaultMechanism:
 def default_mechanism(
     parameters: Collection[str],
     *,
-    arrays: Collection[str] = (),
     numeric: Collection[str] = (),
     record_alpha: bool = False,
 ) -> DefaultMechanism:
     """Return the mechanism for these parameters and attributes.
 
     * ``parameters``: the names of the given parameters of the mechanism.
-    * ``arrays``: the attributes that are arrays. Transport can mask them, but its calibration then takes seconds.
     * ``numeric``: the numeric attributes.
     * ``record_alpha``: whether records have their own noise levels.
     """
     of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
-    of_transport = set(parameters) & (_parameters(SemanticTransport) - _parameters(SemanticNoise))
     if numeric:
         reason = f"semantic_transport masks no numbers, and {', '.join(numeric)} has them"
     elif record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
-    elif arrays and not of_transport:
-        reason = f"calibrating semantic_transport takes long with arrays: {', '.join(arrays)}"
     elif of_noise:
         reason = f"only semantic_noise has {', '.join(of_noise)}"
     else:

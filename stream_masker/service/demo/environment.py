@@ -55,13 +55,11 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
                 "path": "diagnoses.principal.code",
                 "label": "diagnoses.principal.display",
                 "ontology": "icd",
-                "alpha": 0.3,
             },
             "secondary": {
                 "path": "diagnoses.secondary[*].code",
                 "label": "diagnoses.secondary[*].display",
                 "ontology": "icd",
-                "alpha": 0.3,
             },
         },
         "fields": {

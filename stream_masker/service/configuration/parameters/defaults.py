@@ -29,7 +29,6 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
     if "name" not in section:
         chosen = default_mechanism(
             section,
-            arrays=_arrays(attributes),
             numeric=_numeric(attributes),
             record_alpha=_record_alpha(attributes),
         )

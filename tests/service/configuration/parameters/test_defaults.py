@@ -50,19 +50,15 @@ def parse(*attributes, **sections):
         [SCALAR, ANOTHER],
         [SCALAR, THIRD],
         [SCALAR, ANOTHER, THIRD],
+        [SCALAR, ARRAY, SECOND_ARRAY],
     ],
 )
 @pytest.mark.parametrize("section", [{}, {"mechanism": {}}, {"mechanism": {"distance": "log_taxonomic"}}])
-def test_nominal_scalars_get_semantic_transport(attributes, section):
+def test_nominal_attributes_get_semantic_transport(attributes, section):
     configuration = parse(*attributes, **section)
     assert configuration.mechanism.name == "semantic_transport"
     assert configuration.default_reason == ""
     assert build_mechanism(configuration, SECRET).name == "semantic_transport"
-
-
-def test_a_parameter_of_transport_chooses_it_for_arrays_too():
-    configuration = parse(SCALAR, ARRAY, mechanism={"target": {"rmse": 0.2}})
-    assert (configuration.mechanism.name, configuration.default_reason) == ("semantic_transport", "")
 
 
 @pytest.mark.parametrize(
@@ -74,7 +70,6 @@ def test_a_parameter_of_transport_chooses_it_for_arrays_too():
             {},
             "records bring their own alpha, and semantic_transport has one noise level for all",
         ),
-        ([SCALAR, ARRAY], {}, "calibrating semantic_transport takes long with arrays: a1"),
         ([SCALAR], {"rounding": "ceil", "correlated": True}, "only semantic_noise has correlated, rounding"),
     ],
 )

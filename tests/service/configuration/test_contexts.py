@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import orjson
 import pytest
 
 from stream_masker.core.context import MAX_CONTEXTS
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.transforms import NumberBands
+from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 
@@ -34,6 +37,25 @@ def test_plan_and_mechanism_have_the_same_context(parse):
 def test_a_context_chooses_transport_for_arrays_too(parse):
     chosen = parse(mechanism={"context": {"sex": ["F", "M"]}}, fields={"keep": ["sex"]}).mechanism
     assert (chosen.name, dict(chosen.context)) == ("semantic_transport", {"sex": ("F", "M")})
+
+
+def test_a_context_of_fhir_is_read_in_bundles_and_missing_in_others():
+    condition = {"resourceType": "Condition", "code": {"coding": [{"system": "s", "code": "a"}]}}
+    patients = [{"resourceType": "Patient", "gender": gender} for gender in ("male", "female")]
+    bundles = [{"resourceType": "Bundle", "entry": [{"resource": r} for r in (one, condition)]} for one in patients]
+    configuration = parse_configuration(
+        {
+            "ontologies": {"flat": {"values": ["a", "b"]}},
+            "records": "fhir",
+            "attributes": {"code": {"path": "Condition.code.coding[?system=s].code", "ontology": "flat"}},
+            "fields": {"keep": ["Patient.gender"], "unlisted": "drop"},
+            "mechanism": {"name": "semantic_transport", "context": {"Patient.gender": ["male", "female"]}},
+            "noise_key": "position",
+        }
+    )
+    masker = RecordMasker(build_plan(configuration), build_mechanism(configuration, bytes(16)), bytes(16))
+    (batch,) = masker.encode(map(orjson.dumps, [*bundles, condition]))
+    assert batch.context.tolist() == [0, 1, 2]
 
 
 @pytest.mark.parametrize(

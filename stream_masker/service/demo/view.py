@@ -14,12 +14,13 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.calibration.publication import Publication, PublicationSettings
 from stream_masker.service.configuration import Configuration
+from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.demo.watch import Observations, ObservedEvent
+from stream_masker.summary import three_sentences
 
 PLAIN_SECONDS = 1.0
 SHOWN_SECONDARIES = 2
@@ -172,8 +173,8 @@ def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) 
 
 def promise_line(configuration: Configuration) -> str:
     """Return the promise of the mechanism, in one line."""
-    name = configuration.mechanism.name
-    return f"promise of {name}: {MECHANISMS[name].method_card.guarantee}"
+    target = mechanism_parameters(configuration).get("target", {})
+    return f"promise: {three_sentences(None, promise=target.get('certainty'))[0]}"
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:

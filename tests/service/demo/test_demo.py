@@ -49,7 +49,7 @@ def test_demo_masks_all_events_recalibrates_and_prints_a_summary():
     drift = re.search(r"drift of principal: sMean .* -> sMean .*, Jensen-Shannon (0\.\d+)", output)
     assert drift is not None
     assert float(drift.group(1)) > 0.05
-    assert "promise of " in output
+    assert "promise: An attacker who knows everything but the secret can be at most 50% sure of a code" in output
     assert "synthetic event enc-" in output
     assert "\x1b" not in output
 

@@ -31,7 +31,7 @@ def test_any_plan_gives_the_same_results(bench, caplog):
         scanned.append(check_equal(on_bench, values))
 
     check()
-    assert sum(scanned) > 20
+    assert sum(scanned) > len(scanned)
 
 
 def compiled_bench(bench: Any, attributes: dict[str, Any], more: dict[str, Any]) -> Any | None:

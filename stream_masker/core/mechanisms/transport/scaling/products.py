@@ -43,6 +43,29 @@ def transposed(matrix: Float64Matrix) -> Float64Matrix:
     return result
 
 
+@kernel
+def row_products(matrix: FloatMatrix, rows: Int64Array, vector: Float64Array) -> Float64Array:
+    """Return (n,) float64: some rows of a matrix times a vector.
+
+    The order of each sum is fixed. That of a BLAS depends on the processor and its number of threads, and the rounds of
+    a scaling make such differences great enough to change masks.
+    """
+    result = np.empty(rows.size)
+    whole = vector.size - vector.size % 4
+    for i in range(rows.size):
+        row = matrix[rows[i]]
+        first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+        for k in range(0, whole, 4):
+            first += np.float64(row[k]) * vector[k]
+            second += np.float64(row[k + 1]) * vector[k + 1]
+            third += np.float64(row[k + 2]) * vector[k + 2]
+            fourth += np.float64(row[k + 3]) * vector[k + 3]
+        for k in range(whole, vector.size):
+            first += np.float64(row[k]) * vector[k]
+        result[i] = (first + second) + (third + fourth)
+    return result
+
+
 @part
 def fill_strip(
     offsets: Int64Array,

@@ -26,16 +26,15 @@ class Entries:
     def product(self, weights: Float64Array, left: FloatMatrix, right: FloatMatrix) -> Float64Array:
         """Return (m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries.
 
-        It is computed in the precision of the matrices.
+        It is computed in the precision of the matrices; with a single column, in double precision.
         """
         width, precision = right.shape[1], left.dtype
         result = np.zeros(weights.size, precision)
         if width == 1:
             filled = np.flatnonzero(np.diff(self.offsets))
-            column = np.zeros(left.shape[1], precision)
-            with np.errstate(over="ignore"):  # Infinite sums end the rounds of a scaling.
-                column[filled] = weights * right[0, 0]
-            return np.asarray((left @ column)[filled], np.float64)
+            column = np.zeros(left.shape[1])
+            column[filled] = weights * right[0, 0]
+            return np.asarray(products.row_products(left, filled, column))
         rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
         entry_products(self.offsets, self.columns, weights.astype(precision), left, right, rows, strip, result)
         return result.astype(np.float64)

@@ -10,9 +10,10 @@ import click
 
 from stream_masker.cli.options import information, tell_if_waiting
 from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.window import joined
 from stream_masker.errors import ServiceError
 from stream_masker.evaluation.candidates import Candidate
-from stream_masker.evaluation.dataset import DataSet, joined, sampled
+from stream_masker.evaluation.dataset import DataSet, sampled
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import (

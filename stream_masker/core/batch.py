@@ -6,7 +6,6 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,12 +39,14 @@ class Column:
         """Return (m,) bool: which values are those of the chosen records; ``chosen``: (n,) bool."""
         return chosen if self.offsets is None else np.repeat(chosen, np.diff(self.offsets))
 
-    def select(self, chosen: NDArray[np.bool_]) -> Column:
-        """Return the values of some records; ``chosen``: (n,) bool. The offsets start with 0."""
+    def take(self, rows: NDArray[np.int64]) -> Column:
+        """Return the values of the records with these indices, in their order. The offsets start with 0."""
         if self.offsets is None:
-            return Column(self.codes[chosen])
-        codes = self.codes[self.offsets[0] : self.offsets[-1]]
-        return Column(codes[self.of_records(chosen)], offsets_from_lengths(np.diff(self.offsets)[chosen]))
+            return Column(self.codes[rows])
+        lengths = np.diff(self.offsets)[rows]
+        offsets = offsets_from_lengths(lengths)
+        elements = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
+        return Column(self.codes[elements], offsets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +78,15 @@ class Batch:
 
     def select(self, chosen: NDArray[np.bool_]) -> Batch:
         """Return some of the records, without their own alpha and units; ``chosen``: (n,) bool."""
-        numbers = None if self.numeric is None else self.numeric[chosen]
-        slots = None if self.slots is None else self.slots[chosen]
-        context = None if self.context is None else self.context[chosen]
-        columns = tuple(column.select(chosen) for column in self.columns)
-        return Batch(int(chosen.sum()), columns, numeric=numbers, slots=slots, context=context)
+        return self.take(np.flatnonzero(chosen))
+
+    def take(self, rows: NDArray[np.int64]) -> Batch:
+        """Return the records with these indices, in their order, without their own alpha and units."""
+        numbers = None if self.numeric is None else self.numeric[rows]
+        slots = None if self.slots is None else self.slots[rows]
+        context = None if self.context is None else self.context[rows]
+        columns = tuple(column.take(rows) for column in self.columns)
+        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +137,6 @@ def unchanged_records(batch: Batch, masked: MaskedBatch) -> NDArray[np.bool_]:
         changed += (there & (batch.numeric != masked.numeric)).sum(axis=1)
     result: NDArray[np.bool_] = (present > 0) & (changed == 0)
     return result
-
-
-def joined_contexts(batches: Sequence[Batch]) -> NDArray[np.int64] | None:
-    """Return the contexts of the records of several batches; None if no record has one."""
-    if all(batch.context is None for batch in batches):
-        return None
-    return np.concatenate([batch.context for batch in batches if batch.context is not None])
 
 
 def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> NDArray[np.int64]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch, Column, joined_contexts
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.units import joined_slots
@@ -69,7 +69,7 @@ class SlidingWindow:
 
     def _forget(self) -> NDArray[np.bool_]:
         """Remove the records that have left the window. Return whether each of the others is counted, (n,) bool."""
-        batch, times = _concatenate(self._batches), np.concatenate(self._times)
+        batch, times = joined(self._batches), np.concatenate(self._times)
         last, live = _last(times, self._records, self._age)
         kept = live if self._records is None else last
         self._batches, self._times = [batch.select(kept)], [times[kept]]
@@ -105,15 +105,17 @@ def _last(
     return last, live
 
 
-def _concatenate(batches: Sequence[Batch]) -> Batch:
+def joined(batches: Sequence[Batch]) -> Batch:
+    """Return the records of several batches as one, without their own alpha and units."""
     columns = zip(*(batch.columns for batch in batches), strict=True)
     numbers = [batch.numeric for batch in batches if batch.numeric is not None]
+    contexts = [batch.context for batch in batches if batch.context is not None]
     return Batch(
         sum(batch.size for batch in batches),
         tuple(_concatenate_columns(parts) for parts in columns),
         numeric=np.concatenate(numbers) if numbers else None,
         slots=joined_slots(batches),
-        context=joined_contexts(batches),
+        context=np.concatenate(contexts) if contexts else None,
     )
 
 

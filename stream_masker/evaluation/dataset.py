@@ -9,15 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, joined_contexts
+from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distance_by_name
-from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
-from stream_masker.core.statistics.units import joined_slots
+from stream_masker.core.window import joined
 
 EVALUATION_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""
@@ -113,32 +112,6 @@ class DataSet:
         return merge(count_batch(batch, [len(tau) for tau in self.taxonomies.values()]) for batch in batches)
 
 
-def joined(batches: Sequence[Batch]) -> Batch:
-    """Return the records of several batches as one; their own noise levels are left out."""
-    columns = tuple(_joined_column(columns) for columns in zip(*(batch.columns for batch in batches), strict=True))
-    numbers = [batch.numeric for batch in batches if batch.numeric is not None]
-    size, numeric = sum(batch.size for batch in batches), np.concatenate(numbers) if numbers else None
-    return Batch(size, columns, numeric=numeric, slots=joined_slots(batches), context=joined_contexts(batches))
-
-
-def selected(batch: Batch, rows: Int64Array) -> Batch:
-    """Return the records of a batch with these indices; their own noise levels are left out."""
-    numbers = None if batch.numeric is None else batch.numeric[rows]
-    slots = None if batch.slots is None else batch.slots[rows]
-    context = None if batch.context is None else batch.context[rows]
-    columns = tuple(_selected_column(column, rows) for column in batch.columns)
-    return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
-
-
-def _selected_column(column: Column, rows: Int64Array) -> Column:
-    if column.offsets is None:
-        return Column(column.codes[rows])
-    lengths = np.diff(column.offsets)[rows]
-    offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
-    within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], lengths)
-    return Column(column.codes[np.repeat(column.offsets[:-1][rows], lengths) + within], offsets)
-
-
 def sampled(batch: Batch, records: int, group_records: int) -> tuple[Batch, ...]:
     """Return a random sample of the records, always the same, in groups of about equal size of at least
     ``group_records``.
@@ -147,15 +120,7 @@ def sampled(batch: Batch, records: int, group_records: int) -> tuple[Batch, ...]
     """
     size = min(records or batch.size, batch.size)
     rows = np.sort(np.random.default_rng(EVALUATION_SEED).permutation(batch.size)[:size])
-    return tuple(selected(batch, part) for part in np.array_split(rows, max(1, size // group_records)))
-
-
-def _joined_column(columns: Sequence[Column]) -> Column:
-    codes = np.concatenate([column.codes for column in columns])
-    lengths = [np.diff(column.offsets) for column in columns if column.offsets is not None]
-    return Column(
-        codes, np.concatenate(([0], np.cumsum(np.concatenate(lengths)))).astype(np.int64) if lengths else None
-    )
+    return tuple(batch.take(part) for part in np.array_split(rows, max(1, size // group_records)))
 
 
 def keys_of(secret: bytes, start: int, size: int) -> PositionKeys:

@@ -12,9 +12,10 @@ from stream_masker.core.batch import Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.core.utility import utility
+from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
-from stream_masker.evaluation.dataset import joined, sampled
+from stream_masker.evaluation.dataset import sampled
 from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
 from stream_masker.evaluation.measurement import measure
 

@@ -8,14 +8,14 @@ lower rate leaves out the strata of lower levels: what remains is exactly the sa
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import astuple, dataclass, field, replace
 from typing import Final
 
 import numpy as np
 
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.batch import Distortion, MaskedBatch
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random.sampling import MAX_LEVEL
 from stream_masker.pipeline.calibration.blocks import CountedRecords
 from stream_masker.pipeline.records import Rejected, Stratum
@@ -81,20 +81,16 @@ def chosen_records(counted: CountedRecords, rows: Int64Array, rejected: Mapping[
     ``rejected``: the rejections that are counted with them.
     """
     share = _Share(len(rows), counted.batch.size, counted.indices[rows])
-    batch = Batch(
-        len(rows),
-        _rows_of(counted.batch.columns, rows),
-        numeric=_numbers(counted.batch.numeric, rows),
-        context=None if counted.batch.context is None else counted.batch.context[rows],
-    )
-    columns = _rows_of(counted.masked.columns, rows)
+    batch, numbers = counted.batch.take(rows), counted.masked.numeric
     lost = [share.integer(number) for number in counted.lost]
     given = [int(np.count_nonzero(c.codes >= 0)) + more for c, more in zip(batch.columns, lost, strict=True)]
     return replace(
         counted,
         batch=batch,
         masked=MaskedBatch(
-            columns, tuple(map(share.distortion, counted.masked.distortions)), _numbers(counted.masked.numeric, rows)
+            tuple(column.take(rows) for column in counted.masked.columns),
+            tuple(map(share.distortion, counted.masked.distortions)),
+            None if numbers is None else numbers[rows],
         ),
         indices=counted.indices[rows],
         rejected=rejected,
@@ -127,20 +123,3 @@ class _Share:
             unsigned=min(values, round(one.unsigned * share)),
             unchanged=min(values, round(one.unchanged * share)),
         )
-
-
-def _rows_of(columns: Sequence[Column], rows: Int64Array) -> tuple[Column, ...]:
-    return tuple(_chosen_rows(column, rows) for column in columns)
-
-
-def _chosen_rows(column: Column, rows: Int64Array) -> Column:
-    if column.offsets is None:
-        return Column(column.codes[rows])
-    starts, lengths = column.offsets[rows], np.diff(column.offsets)[rows]
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    elements = np.arange(offsets[-1]) + np.repeat(starts - offsets[:-1], lengths)
-    return Column(column.codes[elements], offsets)
-
-
-def _numbers(values: Float64Array | None, rows: Int64Array) -> Float64Array | None:
-    return None if values is None else values[rows]

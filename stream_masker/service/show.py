@@ -34,6 +34,7 @@ from stream_masker.service.kafka.topic_reader import (
     read_to_end,
     require_topics_of,
 )
+from stream_masker.service.statistics_lines import statistics_lines
 
 MARKERS = 20
 """Offsets that are read for each record: those of transactions' markers hold no record."""
@@ -174,19 +175,5 @@ def _unknown(number: int) -> str:
 
 
 def _version_lines(shown: ShownVersion) -> Iterator[str]:
-    own = shown.statistics
-    measures = shown.utility or {"attributes": {}, "pairs": []}
-    yield f"statistics version {shown.version} ({shown.source}, {own.records:,} records)"
-    for name in own.attributes:
-        yield f"  {name}: sMean {shown.mean[name] or 'of too few records to be shown'}, sVar {own.variance[name]:.4f}"
-        if masked := measures["attributes"].get(name):
-            yield (
-                f"    masked: sVar {masked['variance']:.4f}, RMSE actual {masked['rmse_actual']:.4f}, "
-                f"target {masked['rmse_target']:.4f}"
-            )
-    masked_pairs = {tuple(pair["attributes"]): pair["correlation"] for pair in measures["pairs"]}
-    for i, first in enumerate(own.attributes):
-        for j, second in enumerate(own.attributes[i + 1 :], start=i + 1):
-            after = masked_pairs.get((first, second))
-            masked_text = "" if after is None else f", masked {after:.4f}"
-            yield f"  sdCor({first}, {second}): original {own.correlation[i][j]:.4f}{masked_text}"
+    means = {name: f"sMean {label or 'of too few records to be shown'}" for name, label in shown.mean.items()}
+    return statistics_lines(shown.version, shown.source, shown.statistics, means, shown.utility)

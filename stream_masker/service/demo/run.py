@@ -22,7 +22,7 @@ from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
 from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.demo.view import DemoView, drift_lines, print_plain, promise_line, statistics_lines
+from stream_masker.service.demo.view import DemoView, drift_lines, print_plain, promise_line, version_lines
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.observability.progress import step_progress
@@ -175,7 +175,7 @@ def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: Ex
     with feed, DemoView(console, options.records, taxonomies) as view:
         _watch_until_done(watcher, children, feed, view, options.records)
     _print_summary(observations, time.monotonic() - start, console)
-    print_plain(console, "\n".join(statistics_lines(observations, taxonomies)))
+    print_plain(console, "\n".join(version_lines(observations, taxonomies)))
     print_plain(console, "\n".join(drift_lines(observations, taxonomies)) or NO_DRIFT)
     print_plain(console, promise_line(environment.configuration))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import partial
 
 from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
@@ -20,14 +20,13 @@ from stream_masker.pipeline.calibration.publication import Publication, Publicat
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.demo.watch import Observations, ObservedEvent
+from stream_masker.service.statistics_lines import ReportedMeasures, statistics_lines
 from stream_masker.summary import three_sentences
 
 PLAIN_SECONDS = 1.0
 SHOWN_SECONDARIES = 2
 ROLLUP_DEPTH = 2
 """The depth of the roll-up in the demonstration's configuration, which is the default."""
-
-ReportedMeasures = Mapping[str, Any]
 
 
 def print_plain(console: Console, text: str) -> None:
@@ -75,7 +74,7 @@ class DemoView:
         version = 0 if observations.drift is None else observations.drift.version
         if version > self._printed_version:
             self._printed_version = version
-            print_plain(self._console, "\n".join(statistics_lines(observations, self._taxonomies)))
+            print_plain(self._console, "\n".join(version_lines(observations, self._taxonomies)))
         if observations.pair is not None and not self._printed_pair:
             self._printed_pair = True
             print_plain(self._console, "\n".join(pair_lines(*observations.pair)))
@@ -92,24 +91,31 @@ class DemoView:
         )
         bar = ProgressBar(total=self._records, completed=min(observations.outcomes, self._records))
         parts: list[RenderableType] = [Panel(Group(progress, bar), title="stream-masker demo")]
-        lines = [*statistics_lines(observations, self._taxonomies), *drift_lines(observations, self._taxonomies)]
+        lines = [*version_lines(observations, self._taxonomies), *drift_lines(observations, self._taxonomies)]
         parts.append(Panel(Text("\n".join(lines)), title="calibration window"))
         if observations.pair is not None:
             parts.append(Panel(Columns([Text("\n".join(pair_lines(*observations.pair)))]), title="one synthetic event"))
         return Group(*parts)
 
 
-def statistics_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
+def version_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:
     """Return the lines for the version, sMean with labels, sVar, sdCor, RMSE and drift."""
-    if observations.statistics is None:
+    message, report = observations.statistics, observations.drift
+    if message is None:
         return ["no statistics yet: the worker holds all records until the first version is published"]
-    message, statistics = observations.statistics, observations.statistics.statistics
-    lines = [f"statistics version {message.version} ({message.source}, {statistics.records:,} records)"]
-    utility, drift = (_measures(observations, part) for part in ("utility", "baseline"))
-    for name in statistics.attributes:
-        lines.append(f"  {name}: {_mean_of(statistics, name, taxonomies)}, sVar {statistics.variance[name]:.4f}")
-        lines += [f"    {text}" for text in (*_utility_of(utility, name), *_drift_of(drift, name))]
-    return lines + list(_correlations(statistics.attributes, statistics.correlation, utility))
+    utility, drift = (None, None) if report is None else (report.utility, report.baseline)
+    means = {name: _mean_of(message.statistics, name, taxonomies) for name in message.statistics.attributes}
+    return list(
+        statistics_lines(
+            message.version,
+            message.source,
+            message.statistics,
+            means,
+            utility,
+            more=partial(_drift_of, drift),
+            unknown=", masked not known yet",
+        )
+    )
 
 
 def _mean_of(statistics: Statistics, name: str, taxonomies: Mapping[str, Taxonomy]) -> str:
@@ -129,34 +135,12 @@ def _labelled(concept: str, taxonomy: Taxonomy) -> str:
     return f"sMean {concept} {taxonomy.label(concept)}"
 
 
-def _measures(observations: Observations, part: str) -> ReportedMeasures:
-    measures = None if observations.drift is None else getattr(observations.drift, part)
-    return measures or {"attributes": {}, "pairs": []}
-
-
-def _utility_of(utility: ReportedMeasures, name: str) -> Iterator[str]:
-    if figures := utility["attributes"].get(name):
-        yield (
-            f"masked: sVar {figures['variance']:.4f}, "
-            f"RMSE actual {figures['rmse_actual']:.4f}, target {figures['rmse_target']:.4f}"
-        )
-
-
-def _drift_of(drift: ReportedMeasures, name: str) -> Iterator[str]:
-    if figures := drift["attributes"].get(name):
+def _drift_of(drift: ReportedMeasures | None, name: str) -> Iterator[str]:
+    if figures := drift and drift["attributes"].get(name):
         yield (
             f"drift from the baseline: sMean {figures['mean']:.3f}, sVar {figures['variance']:.4f}, "
             f"Jensen-Shannon {figures['divergence']:.3f}, never seen before {figures['novel']:.1%}"
         )
-
-
-def _correlations(names: tuple[str, ...], correlation: Any, utility: ReportedMeasures) -> Iterator[str]:
-    masked = {tuple(pair["attributes"]): pair["correlation"] for pair in utility["pairs"]}
-    for i, first in enumerate(names):
-        for j in range(i + 1, len(names)):
-            after = masked.get((first, names[j]))
-            masked_text = "not known yet" if after is None else f"{after:.4f}"
-            yield f"  sdCor({first}, {names[j]}): original {correlation[i][j]:.4f}, masked {masked_text}"
 
 
 def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:

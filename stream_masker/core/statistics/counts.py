@@ -147,16 +147,33 @@ def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
         j: _lengths_by_context(column, own, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
     }
     given = [_present_by_context(column, own, numbers.size) for column in batch.columns]
+    records, none = np.bincount(own), np.zeros((numbers.size, p), np.int64)
+    return counts_by_context(numbers, (records, np.stack(given, axis=1), none), values, pairs, lengths)
+
+
+def counts_by_context(
+    numbers: Int64Array,
+    sums: tuple[Int64Array, Int64Array, Int64Array],
+    values: Sequence[Sequence[SparseCounts]],
+    pairs: Mapping[tuple[int, int], Sequence[SparseCounts]],
+    lengths: Mapping[int, Sequence[SparseCounts]],
+) -> dict[int, Counts]:
+    """Return ``Counts.contexts`` of c contexts.
+
+    * ``numbers``: (c,) the contexts. ``sums``: (c,) records, (c, p) ``given`` and (c, p) ``unknown``.
+    * ``values``, ``pairs``, ``lengths``: of each attribute or pair, the counts of all contexts.
+    """
+    records, given, unknown = (each.tolist() for each in sums)
     return {
         number: Counts(
-            records=records,
+            records=records[k],
             values=tuple(column[k] for column in values),
             pairs={pair: column[k] for pair, column in pairs.items()},
-            given=tuple(column[k] for column in given),
-            unknown=(0,) * p,
+            given=tuple(given[k]),
+            unknown=tuple(unknown[k]),
             lengths={j: column[k] for j, column in lengths.items()},
         )
-        for k, (number, records) in enumerate(zip(numbers.tolist(), np.bincount(own).tolist(), strict=True))
+        for k, number in enumerate(numbers.tolist())
     }
 
 
@@ -174,10 +191,10 @@ def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[Spar
     return split_by_context(count_keys(own * width + elements), width, size)
 
 
-def _present_by_context(column: Column, own: Int64Array, size: int) -> list[int]:
-    """Return the number of present values of an attribute in each context."""
+def _present_by_context(column: Column, own: Int64Array, size: int) -> Int64Array:
+    """Return (size,) int64: the number of present values of an attribute in each context."""
     codes, of_value = (_elements(column), own[_owners(column)]) if column.is_array else (column.codes, own)
-    return [int(n) for n in np.bincount(of_value[codes >= 0], minlength=size)]
+    return np.bincount(of_value[codes >= 0], minlength=size)
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:

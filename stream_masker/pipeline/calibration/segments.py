@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.counts import Counts, SparseCounts, split_by_context, sum_by_key
+from stream_masker.core.statistics.counts import Counts, SparseCounts, counts_by_context, split_by_context, sum_by_key
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
@@ -278,17 +278,7 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
         _sums_by_context([(getattr(one, name)[chosen], of_context) for one, chosen, of_context in each], size)
         for name in ("records", "given", "unknown")
     )
-    return {
-        number: Counts(
-            records=int(records[k]),
-            values=tuple(column[k] for column in values),
-            pairs={pair: column[k] for pair, column in pairs.items()},
-            given=tuple(given[k].tolist()),
-            unknown=tuple(unknown[k].tolist()),
-            lengths={j: column[k] for j, column in lengths.items()},
-        )
-        for k, number in enumerate(numbers.tolist())
-    }
+    return counts_by_context(numbers, (records, given, unknown), values, pairs, lengths)
 
 
 def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], size: int) -> list[SparseCounts]:

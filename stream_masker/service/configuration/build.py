@@ -53,21 +53,21 @@ def build_plan(configuration: Configuration) -> Plan:
     a concept, and a label if the ontology has no labels.
     """
     ontologies = load_ontologies(configuration)
-    taxonomies = build_taxonomies(configuration)
+    taxonomies, policy = build_taxonomies(configuration), field_policy(configuration)
     return Plan(
         attributes=tuple(
             _attribute_plan(configuration, name, ontologies[a.ontology], taxonomies[name])
             for name, a in configuration.nominal.items()
         ),
         numeric=tuple(_numeric_plan(configuration, name) for name in configuration.numeric),
-        fields=field_policy(configuration),
+        fields=policy,
         configuration=configuration.hash,
         message=MessagePolicy(key=configuration.message.key, headers=configuration.message.headers),
         noise_key=None if configuration.noise_key == POSITION else key_path(configuration, configuration.noise_key),
         alpha=_alpha_source(configuration),
         unit=None if configuration.groups.unit is None else key_path(configuration, configuration.groups.unit),
         fhir=fhir_types(configuration),
-        context=tuple(context_fields(configuration).values()),
+        context=context_fields(configuration, policy),
         limits=RecordLimits(record_bytes=configuration.limits.record_bytes, depth=configuration.limits.depth),
     )
 

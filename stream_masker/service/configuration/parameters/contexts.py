@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from stream_masker.core.context import Context, ContextAttribute
+from stream_masker.core.context import Context
 from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline.contexts import ContextField, context_field
 from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import FieldPolicy
 from stream_masker.service.configuration.field_paths import LocatedProblem
 from stream_masker.service.configuration.fields.policy import field_policy
 from stream_masker.service.configuration.fields.reading import code_places, field_path, key_path
@@ -25,14 +26,10 @@ def configured_context(configuration: Configuration) -> Context:
     return Context.of(given or {})
 
 
-def context_fields(configuration: Configuration) -> dict[str, ContextField]:
-    """Return the fields of the context by their configured paths, in order. Raises ConfigurationError."""
-    return {one.name: _field(configuration, one) for one in configured_context(configuration).attributes}
-
-
-def _field(configuration: Configuration, attribute: ContextAttribute) -> ContextField:
-    path = key_path(configuration, attribute.name)
-    return context_field(path, attribute, field_policy(configuration), _masked(configuration))
+def context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
+    """Return the fields of the context, in order; ``policy``: that of the configuration. Raises ConfigurationError."""
+    attributes, masked = configured_context(configuration).attributes, list(_masked(configuration))
+    return tuple(context_field(key_path(configuration, one.name), one, policy, masked) for one in attributes)
 
 
 def _masked(configuration: Configuration) -> Iterator[Path]:

@@ -66,10 +66,12 @@ def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64
         return np.zeros(v, np.int64)
     key = (hashlib.blake2b(similarity.tobytes()).digest(), search)
     found = _DIVIDED.pop(key, None)
-    _DIVIDED[key] = _searched(similarity, search) if found is None else found
+    if found is None:
+        found = _searched(similarity, search)
+    _DIVIDED[key] = found
     while len(_DIVIDED) > REMEMBERED:
         _DIVIDED.pop(next(iter(_DIVIDED)))
-    return _DIVIDED[key].copy()
+    return found.copy()
 
 
 REMEMBERED = 16

@@ -29,13 +29,13 @@ class Entries:
         It is computed in the precision of the matrices; with a single column, in double precision.
         """
         width, precision = right.shape[1], left.dtype
-        result = np.zeros(weights.size, precision)
         if width == 1:
             filled = np.flatnonzero(np.diff(self.offsets))
             column = np.zeros(left.shape[1])
             column[filled] = weights * right[0, 0]
             return np.asarray(products.row_products(left, filled, column))
         rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
+        result = np.zeros(weights.size, precision)
         entry_products(self.offsets, self.columns, weights.astype(precision), left, right, rows, strip, result)
         return result.astype(np.float64)
 

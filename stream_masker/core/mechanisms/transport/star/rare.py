@@ -85,8 +85,8 @@ def _groups(rare: CountedPairs, roots: Values) -> Int64Array:
     A concept needs ``LEAST_EXCHANGED`` patients, of whom no value has more than half.
     """
     people = np.minimum(np.bincount(rare.table.rows, rare.counts, minlength=len(roots)).astype(np.int64), roots.units)
-    groups, lines = np.full(people.size, -1), _lines(roots)
-    for concepts in lines.T[::-1]:
+    groups = np.full(people.size, -1)
+    for concepts in _lines(roots)[::-1]:
         open_ = np.flatnonzero((groups < 0) & (concepts >= 0) & (people > 0))
         own, which = np.unique(concepts[open_], return_inverse=True)
         total, greatest = np.bincount(which, people[open_], own.size), np.zeros(own.size, np.int64)
@@ -97,16 +97,12 @@ def _groups(rare: CountedPairs, roots: Values) -> Int64Array:
 
 
 def _lines(roots: Values) -> Int64Array:
-    """Return (k, depth) int64: the concepts above each value, from the root to itself, −1 below it."""
+    """Return (depth, k) int64: the concepts above each value, from the root down to itself, then −1."""
     taxonomy = roots.distance.taxonomy
     parents = first_parents_of(taxonomy.parent_offsets, taxonomy.parents)
     upwards = [roots.positions.astype(np.int64)]
     while upwards[-1].any():
         upwards.append(parents[upwards[-1]].astype(np.int64))
-    result = np.full((len(roots), len(upwards)), -1, np.int64)
-    from_top = np.array(upwards)[::-1].T
-    for value, line in enumerate(from_top):
-        top = np.flatnonzero(line > 0)
-        start = top[0] - 1 if top.size else line.size - 1
-        result[value, : line.size - start] = line[start:]
-    return result
+    above = np.array(upwards)
+    steps = np.count_nonzero(above, axis=0) - np.arange(len(above))[:, None]
+    return np.where(steps >= 0, np.take_along_axis(above, np.maximum(steps, 0), axis=0), -1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -119,15 +119,7 @@ def test_records_with_a_context_are_masked_reproducibly(topics: Setting) -> None
     topics.data["fields"]["keep"].append("group")
     mechanism = {"name": "semantic_transport", "context": {"group": GROUPS}}
     configuration = topics.configuration(mechanism=mechanism, calibration=CALIBRATION)
-    warm_up(configuration)
-    produce_groups(topics, range(FIRST))
-    with calibrating(configuration), running(configuration) as worker:
-        worker.reaches(FIRST)
-        worker.wait(lambda: any(message.blocks for message in versions(topics).values()), "statistics of blocks")
-        newest = max(versions(topics))
-        worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
-        produce_groups(topics, range(FIRST, FIRST + SECOND))
-        worker.reaches(FIRST + SECOND)
+    mask_under_two_versions(topics, configuration, produce_groups)
     check_messages(topics, configuration)
     masked = topics.read("output")
     assert len(masked) == FIRST + SECOND
@@ -140,20 +132,27 @@ def test_records_with_a_context_are_masked_reproducibly(topics: Setting) -> None
 
 def check_mechanism(topics: Setting, configuration: Configuration) -> None:
     """Run a calibrator and a worker, and reproduce every outcome from what they published."""
-    warm_up(configuration)
-    produce(topics, range(FIRST))
-    with calibrating(configuration), running(configuration) as worker:
-        worker.reaches(FIRST)
-        worker.wait(lambda: any(message.blocks for message in versions(topics).values()), "statistics of blocks")
-        newest = max(versions(topics))
-        worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
-        produce(topics, range(FIRST, FIRST + SECOND))
-        worker.reaches(FIRST + SECOND)
+    mask_under_two_versions(topics, configuration, produce)
     check_messages(topics, configuration)
     originals, masked, rejected = topics.read("input"), topics.read("output"), topics.read("rejected")
     check_all_accounted_for(originals, masked, rejected)
     check_masked(configuration, originals, masked)
     check_reproducible(configuration, originals, masked, versions(topics))
+
+
+def mask_under_two_versions(
+    topics: Setting, configuration: Configuration, publish: Callable[[Setting, range], None]
+) -> None:
+    """Mask the first records under the statistics of a sample, and the second ones under those of blocks."""
+    warm_up(configuration)
+    publish(topics, range(FIRST))
+    with calibrating(configuration), running(configuration) as worker:
+        worker.reaches(FIRST)
+        worker.wait(lambda: any(message.blocks for message in versions(topics).values()), "statistics of blocks")
+        newest = max(versions(topics))
+        worker.wait(lambda: worker.metric("statistics_version") >= newest, "new statistics in the worker")
+        publish(topics, range(FIRST, FIRST + SECOND))
+        worker.reaches(FIRST + SECOND)
 
 
 def check_messages(topics: Setting, configuration: Configuration) -> None:

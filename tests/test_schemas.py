@@ -27,6 +27,7 @@ from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.envelope import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
+from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
@@ -159,6 +160,7 @@ def messages() -> dict[str, list[bytes]]:
             encode_block(replace(block, styles=()), TAXONOMIES, configuration=HASH),
             encode_block(with_numbers(block), TAXONOMIES, configuration=HASH, numeric=NUMBERS),
             encode_block(with_contexts(block), TAXONOMIES, configuration=HASH, context="0123456789abcdef"),
+            encode_block(with_fields(block), TAXONOMIES, configuration=HASH),
         ],
         "statistics": [
             version(None, "bootstrap"),
@@ -186,6 +188,11 @@ SETTINGS = {
 }
 
 
+def with_fields(block: Block) -> Block:
+    original = replace(block.original, rolled={"0f a.b": block.original.values[0]})
+    return replace(block, original=original, fields={"0f a.b": TAU})
+
+
 def version(blocks, source, settings=None, numeric=False) -> bytes:
     return encode_statistics(
         StatisticsMessage(
@@ -200,6 +207,7 @@ def version(blocks, source, settings=None, numeric=False) -> bytes:
             snapshot=SemanticNoise(TAXONOMIES, seed=bytes(16)).snapshot_of(statistics(2, numeric)),
             settings=settings,
             styles={} if settings is None else {"one": Style(dot="remove"), "two": Style(text="label")},
+            shared={} if settings is None else {"a.b": SharedConcepts("0f 20", ("b", "f"))},
         )
     )
 

@@ -244,7 +244,9 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
 def _publish(configuration: Configuration, message: StatisticsMessage) -> int:
     from stream_masker.service.calibrator.bootstrap import publish_snapshot
 
-    version = publish_snapshot(configuration, message.snapshot, source="file", styles=message.styles)
+    version = publish_snapshot(
+        configuration, message.snapshot, source="file", styles=message.styles, shared=message.shared
+    )
     tell(f"published as statistics version {version} on {configuration.topics.statistics}")
     return version
 

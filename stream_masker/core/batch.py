@@ -6,7 +6,8 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +62,8 @@ class Batch:
     slots: (n,) int64, the slot of each record's noise key (``statistics.units``), by which counts tell how many
     different noise keys a value has; None if no noise key is known.
     context: (n,) int64, the number of each record's context (``core.context``); None if there is no context.
+    rolled: (n,) int64 for each field that is generalized by the counts of the window, by its key: each record's
+    concept, ``ABSENT`` if it has none.
     """
 
     size: int
@@ -70,6 +73,7 @@ class Batch:
     units: NDArray[np.int64] | None = None
     slots: NDArray[np.int64] | None = None
     context: NDArray[np.int64] | None = None
+    rolled: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def unit_count(self) -> int:
@@ -85,8 +89,9 @@ class Batch:
         numbers = None if self.numeric is None else self.numeric[rows]
         slots = None if self.slots is None else self.slots[rows]
         context = None if self.context is None else self.context[rows]
+        rolled = {key: concepts[rows] for key, concepts in self.rolled.items()}
         columns = tuple(column.take(rows) for column in self.columns)
-        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context)
+        return Batch(rows.size, columns, numeric=numbers, slots=slots, context=context, rolled=rolled)
 
 
 @dataclass(frozen=True, slots=True)

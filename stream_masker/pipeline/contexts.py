@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from stream_masker.core.context import ContextAttribute
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import EachStep, FilterStep, JsonValue, NameStep, Path, Step
+from stream_masker.pipeline.rollups import LevelAncestor
 from stream_masker.pipeline.transforms import (
     DateUnit,
     FieldTransform,
@@ -24,7 +25,7 @@ from stream_masker.pipeline.transforms import (
 if TYPE_CHECKING:
     from stream_masker.pipeline.plan import FieldPolicy
 
-GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters)
+GENERALIZING: Final = (NumberBands, DateUnit, LeadingCharacters, LevelAncestor)
 """The transforms of fields that can be a context: their results are functions of the value alone."""
 
 _UNKEYED: Final = TransformContext(lambda _: "", lambda _: b"")
@@ -78,7 +79,8 @@ def context_field(
     if beside or key != "keep":
         where = f"fields.{beside[0] if beside else key}" if beside or around else "fields.unlisted"
         raise ConfigurationError(
-            f"{path.text!r} does not stay in the record ({where}): a context is of fields that are kept or generalized"
+            f"{path.text!r} does not stay in the record ({where}): a context is of fields that are kept, or "
+            "generalized by nothing but their value"
         )
     return ContextField(path, attribute)
 

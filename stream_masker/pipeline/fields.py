@@ -7,7 +7,6 @@ its treated form. ``codec.scanner.policy_states`` expresses the same policy as s
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
@@ -41,12 +40,13 @@ PolicyNodes: TypeAlias = tuple[PolicyTrie, ...]
 
 
 def field_treatment(
-    plan: Plan, pseudonyms: Pseudonyms, emptied: Counter[str] | None = None
+    plan: Plan, pseudonyms: Pseudonyms, context: TransformContext | None = None
 ) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function from a decoded record with masked attributes to the record to write. It may modify its
     argument.
 
-    ``emptied``: counts, by configured path, the values that a transform cannot treat, which are dropped.
+    ``context``: that of the transforms, which counts the values that a transform cannot treat and drops; by default one
+    of ``pseudonyms``.
 
     The longest path that selects a value, or a value around it, decides; among paths of equal length the greatest
     ``Action``. If a value has another shape than the paths require (an object where a path continues into a list, or a
@@ -58,9 +58,7 @@ def field_treatment(
     """
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
     trie = policy_trie(plan)
-    context = TransformContext(
-        pseudonyms.of_bytes, pseudonyms.offset_hash, emptied=Counter() if emptied is None else emptied
-    )
+    context = context or TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
     transforms = {path: transform.prepared() for path, transform in plan.fields.transformed.items()}
     treat = _Compiler(pseudonyms, trie, transforms, context).treat_object((trie,), inherited, _drop)
     keys = {key: noise_key_reader(key) for transform in transforms.values() if (key := transform.key) is not None}

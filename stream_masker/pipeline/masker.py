@@ -40,6 +40,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
+from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.runs import Run, run_spans, split_values
 from stream_masker.pipeline.style import Style
 
@@ -100,8 +101,10 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights())
+        fields = {one.counts_key: one.concepts.taxonomy for one in plan.rolled.values()}
+        self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights(), fields)
         self.set_styles({})
+        self.set_shared({})
 
     def _formatted(self, codec: RecordCodec[Any]) -> RecordCodec[Any]:
         return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
@@ -116,6 +119,13 @@ class RecordMasker:
         An attribute without a configured or learned style is written as its ontology's ids.
         """
         self._codec.set_styles(self._plan.styles(learned))
+
+    def set_shared(self, shared: Mapping[str, SharedConcepts]) -> None:
+        """Set the concepts of a statistics version that enough records share, by the path of their field.
+
+        At first there are none, and the values of these fields are dropped.
+        """
+        self._codec.set_shared({path: one.ancestors(shared.get(path)) for path, one in self._plan.rolled.items()})
 
     def set_identities(self, identities: Mapping[str, str]) -> None:
         """Set what distinguishes each topic or file from an earlier one of the same name; at first there is nothing.

@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Protocol
 
+import numpy as np
+
+from stream_masker.core.batch import ABSENT
 from stream_masker.core.context import Context
+from stream_masker.core.dtypes import Int64Array, Int64Matrix
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import FilterStep, Path
+from stream_masker.pipeline.rollups import SharedAncestor
 from stream_masker.pipeline.style import CANONICAL, Style
 
 if TYPE_CHECKING:
@@ -31,6 +36,18 @@ OWN_HEADERS: Final = "stream-masker-"
 Keeping = Literal["keep", "drop"]
 Treatment = Literal["keep", "drop", "pseudonymize"]
 Missing = Literal["reject", "keep"]
+
+
+class CountedField(Protocol):
+    """A field of which each value has a kind, a number from 0 on; ``other``: the kind of a record without the field."""
+
+    @property
+    def path(self) -> Path: ...
+
+    @property
+    def other(self) -> int: ...
+
+    def kind_of(self, value: object) -> int: ...
 
 
 class Place(NamedTuple):
@@ -256,6 +273,26 @@ class Plan:
         """Every path whose value masking replaces, with the name of its attribute."""
         yield from ((attribute.name, path) for attribute in self.attributes for path in attribute.written)
         yield from ((number.name, number.path) for number in self.numeric)
+
+    @property
+    def rolled(self) -> dict[str, SharedAncestor]:
+        """The fields that are generalized until enough records of the window share the result, by path."""
+        transforms = self.fields.transformed.values()
+        return {one.path.text: one for one in transforms if isinstance(one, SharedAncestor)}
+
+    @property
+    def counted(self) -> tuple[CountedField, ...]:
+        """The fields whose kinds are counted: those of the context, then those of ``rolled``."""
+        return (*self.context, *self.rolled.values())
+
+    def contexts_of(self, kinds: Int64Matrix) -> Int64Array | None:
+        """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``counted``."""
+        return self.contexts.numbers_of(kinds[:, : len(self.context)]) if self.context else None
+
+    def rolled_of(self, kinds: Int64Matrix) -> dict[str, Int64Array]:
+        """Return ``Batch.rolled`` of records; ``kinds``: (n, fields), those of ``counted``."""
+        columns = zip(self.rolled.values(), kinds.T[len(self.context) :], strict=True)
+        return {one.counts_key: np.where(own == one.other, ABSENT, own) for one, own in columns}
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:
         """Return each attribute's style: the configured one, else the learned one, else that of the ontology."""

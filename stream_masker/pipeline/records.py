@@ -12,6 +12,7 @@ from itertools import accumulate, chain
 from typing import NamedTuple, TypeAlias, TypeVar
 
 from stream_masker.core.batch import Distortion
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.distinct import Sketch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.style import StyleCounts
@@ -140,7 +141,8 @@ class Block:
     rejected records by reason; timestamp: of the latest record, in milliseconds since the epoch; styles: those of the
     original codes of each attribute, empty if they were not counted; stratum: the counted sample of the records, None
     if all are counted; keys: of the noise keys of the counted records, None if their noise is by position; unchanged:
-    the number of counted records that have a value, none of which masking changed; secret_id: of the masking secret.
+    the number of counted records that have a value, none of which masking changed; secret_id: of the masking secret;
+    fields: the taxonomies of the fields that are generalized by the counts of the window, by key.
     """
 
     topic: str
@@ -158,6 +160,7 @@ class Block:
     keys: Sketch | None = None
     unchanged: int = 0
     secret_id: str | None = None
+    fields: Mapping[str, Taxonomy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

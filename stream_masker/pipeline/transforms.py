@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import orjson
 
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.encryption import FieldCipher
@@ -31,13 +32,15 @@ KeyedHash: TypeAlias = Callable[[bytes], bytes]
 class TransformContext:
     """What transforms know besides the value: keyed hashes, and the keys of the record by their paths.
 
-    emptied: the number of values that no transform could treat, by configured path.
+    emptied: the number of values that no transform could treat, by configured path; shared: by path, what each concept
+    of a field becomes that is generalized by the counts of the window (``pipeline.rollups``).
     """
 
     pseudonym: Callable[[bytes], str]
     offset_hash: KeyedHash
     keys: Mapping[Path, bytes | None] = field(default_factory=dict)
     emptied: Counter[str] = field(default_factory=Counter)
+    shared: Mapping[str, Int32Array] = field(default_factory=dict)
 
 
 class FieldTransform(ABC):

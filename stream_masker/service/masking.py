@@ -12,6 +12,7 @@ from stream_masker.pipeline.calibration.weights import KeyWeights
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
@@ -45,6 +46,7 @@ class Masking:
         self._maskers: dict[str, RecordMasker] = {}
         self._identities: dict[str, str] = {}
         self._styles: Mapping[str, Style] = {}
+        self._shared: Mapping[str, SharedConcepts] = {}
         self._level: int | None = None
         for topic in configuration.topics.names:
             self.masker_of(topic)
@@ -75,6 +77,7 @@ class Masking:
             count_secret=read_secret(configuration) if configuration.topics.several else None,
         )
         masker.set_styles(self._styles)
+        masker.set_shared(self._shared)
         masker.sample_from(self._level)
         masker.set_identities(self._identities)
         return masker
@@ -113,10 +116,11 @@ class Masking:
         """
         check_variance(message.statistics, self._own.risk.min_variance)
         self.mechanism.restore(message.snapshot)
-        self._styles = message.styles
+        self._styles, self._shared = message.styles, message.shared
         self._level = None if message.sampling is None else message.sampling.level
         for masker in self._maskers.values():
             masker.set_styles(self._styles)
+            masker.set_shared(self._shared)
             masker.sample_from(self._level)
 
     def under(self, settings: Mapping[str, Any] | None, *, allow_looser: bool = False) -> Masking:

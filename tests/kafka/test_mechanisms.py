@@ -130,6 +130,26 @@ def test_records_with_a_context_are_masked_reproducibly(topics: Setting) -> None
     assert {tuple(law["kinds"]) for law in laws} >= {(0,), (1,)}
 
 
+def test_a_field_is_generalized_by_the_counts_of_the_window(topics: Setting) -> None:
+    """No code is written that fewer records of the window share, also after new statistics."""
+    topics.data["fields"]["generalize"] = {"third": {"ontology": "small", "records": 25}}
+    configuration = configured(topics, "semantic_transport")
+    mask_under_two_versions(topics, configuration, produce_rare_codes)
+    check_messages(topics, configuration)
+    masked, published = topics.read("output"), versions(topics)
+    assert len(masked) == FIRST + SECOND
+    window = Counter(rare_code(number) for number in range(FIRST))
+    for record in masked:
+        code, result = rare_code(record.json["id"]), record.json["third"]
+        shared = published[int(record.headers["stream-masker-version"] or 0)].shared["third"].concepts
+        assert result == next(one for one in (code, code[:2], "root") if one in shared)
+    bootstrapped, *_, newest = sorted(published.values(), key=lambda message: message.version)
+    assert bootstrapped.shared["third"].concepts
+    assert set(newest.shared["third"].concepts) > {one for one, count in window.items() if count > 60}
+    assert {len(record.json["third"]) for record in masked} >= {2, 3}
+    check_reproducible(configuration, topics.read("input"), masked, published)
+
+
 def check_mechanism(topics: Setting, configuration: Configuration) -> None:
     """Run a calibrator and a worker, and reproduce every outcome from what they published."""
     mask_under_two_versions(topics, configuration, produce)
@@ -212,7 +232,7 @@ def check_reproducible(
     locations = {record.json["id"]: (record.partition, record.offset) for record in originals}
     for (version, partition), records in by_version(masked).items():
         snapshot = published[version].snapshot
-        masking.mechanism.restore(orjson.loads(orjson.dumps(snapshot)))
+        masking.restore(decode_statistics(encode_statistics(published[version])))
         assert masking.mechanism.snapshot() == snapshot
         offsets = {locations[record.json["id"]][1]: record for record in records}
         runs = {group_of(record) for record in records} if masking.mechanism.needs_group else {tuple(sorted(offsets))}
@@ -248,6 +268,18 @@ def produce_groups(topics: Setting, numbers: range) -> None:
     """Write records whose group follows from the first code."""
     made = [event(i) for i in numbers]
     values = [orjson.dumps({**one, "group": GROUPS[CODES.index(one["first"]) % len(GROUPS)]}) for one in made]
+    records = ({"value": v, "partition": i % PARTITIONS, "timestamp": START + i} for i, v in enumerate(values))
+    write(topics.bootstrap, topics.topics["input"], records)
+
+
+def rare_code(number: int) -> str:
+    """The first code of a branch is frequent, and the others are rare."""
+    chosen = number * 7919 % 1_000
+    return CODES[chosen % 9 * 9] if chosen < 800 else CODES[chosen % len(CODES)]
+
+
+def produce_rare_codes(topics: Setting, numbers: range) -> None:
+    values = [orjson.dumps({**event(i), "third": rare_code(i)}) for i in numbers]
     records = ({"value": v, "partition": i % PARTITIONS, "timestamp": START + i} for i, v in enumerate(values))
     write(topics.bootstrap, topics.topics["input"], records)
 

@@ -83,6 +83,7 @@ class Counts:
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included. An event that was counted without lengths, by an older release, is in none of them.
     * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
+    * ``rolled[f]``: the events with each concept of field f, of those that are generalized by the counts of the window.
     """
 
     records: int
@@ -93,6 +94,7 @@ class Counts:
     numeric: Moments | None = None
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
     contexts: Mapping[int, Counts] = field(default_factory=dict)
+    rolled: Mapping[str, SparseCounts] = field(default_factory=dict)
 
 
 def count_batch(
@@ -120,7 +122,8 @@ def count_batch(
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
     lengths, contexts = count_lengths(batch), count_contexts(batch, sizes)
-    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, lengths, contexts)
+    rolled = {key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()}
+    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, lengths, contexts, rolled)
 
 
 def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
@@ -315,6 +318,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
     _same_attributes(blocks)
     first = blocks[0]
     arrays = sorted({j for block in blocks for j in block.lengths})
+    fields = sorted({f for block in blocks for f in block.rolled})
     return Counts(
         records=sum(block.records for block in blocks),
         values=tuple(combine(column) for column in zip(*(block.values for block in blocks), strict=True)),
@@ -324,6 +328,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
         numeric=merge_moments([block.numeric for block in blocks]),
         lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
         contexts=_merged_contexts(blocks),
+        rolled={f: combine([block.rolled[f] for block in blocks if f in block.rolled]) for f in fields},
     )
 
 
@@ -375,7 +380,7 @@ def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Int64
     return a[both].astype(np.int64) * size_b + b[both]
 
 
-def _count_values(codes: NDArray[np.int32], slots: Int64Array | None) -> SparseCounts:
+def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:
     present = codes >= 0
     return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
 

@@ -1,12 +1,15 @@
-"""The distribution of an attribute's values over the concepts of one depth, on which drift is measured."""
+"""Values aggregated at ancestors: at one depth, on which drift is measured, or where enough records share the result."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.ontology.ancestors import NO_POSITION, levels_upwards, line_parents
 from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.statistics.units import units_of
 
 
 def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, float]:
@@ -23,6 +26,31 @@ def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, f
     mass = counts.counts / np.bincount(owner, minlength=len(counts.keys)) / max(counts.rows, 1)
     shares = np.bincount(concept, mass[owner], minlength=len(taxonomy))
     return {taxonomy.ids[c]: float(shares[c]) for c in np.flatnonzero(shares)}
+
+
+def shared_concepts(counts: SparseCounts, taxonomy: Taxonomy, least: int) -> BoolArray:
+    """Return (m,) bool: the concepts that at least ``least`` records each share, if every record is generalized to the
+    nearest of them (``ontology.ancestors``).
+
+    From the deepest level up, a concept whose records have fewer than ``least`` different noise keys, or are fewer if
+    no noise keys are known, leaves them to its parent. Records that are too few even at the root have no concept. A
+    root that is no value is none either.
+    """
+    parents, size = line_parents(taxonomy), len(taxonomy)
+    records, bits = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    records[counts.keys] = counts.counts
+    if counts.key_bits is not None:
+        bits[counts.keys] = counts.key_bits
+    known = None if counts.key_bits is None else bits
+    for level in levels_upwards(taxonomy):
+        enough = units_of(records[level], None if known is None else known[level]) >= least
+        few = level[~enough & (parents[level] != NO_POSITION)]
+        np.add.at(records, parents[few], records[few])
+        np.bitwise_or.at(bits, parents[few], bits[few])
+        records[few], bits[few] = 0, 0
+    chosen: BoolArray = units_of(records, known) >= least
+    chosen[0] &= taxonomy.root_is_value
+    return chosen
 
 
 def _subsumers(positions: NDArray[np.int64], taxonomy: Taxonomy) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -72,7 +72,8 @@ def slice_batch(batch: Batch, start: int, end: int) -> Batch:
     alpha = None if batch.alpha is None else batch.alpha[start:end]
     columns, numbers = _slice_columns(batch.columns, start, end), _slice_numbers(batch, start, end)
     context = None if batch.context is None else batch.context[start:end]
-    return Batch(end - start, columns, alpha, numbers, context=context)
+    rolled = {key: concepts[start:end] for key, concepts in batch.rolled.items()}
+    return Batch(end - start, columns, alpha, numbers, context=context, rolled=rolled)
 
 
 def split_into_blocks(counted: CountedRecords, size: int) -> Iterator[tuple[int, int, CountedRecords]]:
@@ -95,7 +96,8 @@ def _number_of_blocks(counted: CountedRecords) -> int:
     row = VALUE_BYTES * attributes + PAIR_BYTES * attributes * (attributes - 1) // 2
     row = row if counted.batch.context is None else row * 3 // 2
     rows = max((len(column.codes) for column in counted.batch.columns), default=0)
-    return -(-rows * row // MAX_BLOCK_BYTES)
+    fields = VALUE_BYTES * len(counted.batch.rolled) * counted.batch.size
+    return -(-(rows * row + fields) // MAX_BLOCK_BYTES)
 
 
 def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecords:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
@@ -29,12 +30,18 @@ class BlockCounter:
     The state is the sampled level, which a statistics version sets, and the weights of the noise keys counted so far.
     """
 
-    def __init__(self, secret: bytes, sizes: Sequence[int], weights: KeyWeights) -> None:
-        """sizes: the number of concepts of each attribute's taxonomy. Raises ParameterError if the secret is empty."""
+    def __init__(
+        self, secret: bytes, sizes: Sequence[int], weights: KeyWeights, fields: Mapping[str, Taxonomy]
+    ) -> None:
+        """sizes: the number of concepts of each attribute's taxonomy; fields: as of ``Block``.
+
+        Raises ParameterError if the secret is empty.
+        """
         self._sampler = PositionSampler(secret)
         self._hasher = KeyHasher(secret)
         self._sizes = sizes
         self._weights = weights
+        self._fields = fields
         self._level: int | None = None
 
     def sample_from(self, level: int | None) -> None:
@@ -92,6 +99,7 @@ class BlockCounter:
                 styles=tuple(part.styles),
                 stratum=stratum,
                 keys=None if part.keys is None else sketch(part.keys),
+                fields=self._fields,
             )
             for stratum, chosen in self._strata(counted, levels)
             for start, end, part in split_into_blocks(chosen, len(records))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
+from stream_masker.pipeline.rollups import SharedAncestor
 from stream_masker.pipeline.wire.blocks import Taxonomies
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, StatisticsSource
@@ -40,7 +41,8 @@ class Subject:
     All mappings have the same attributes in the same order. configuration: the hash in published versions; settings:
     the mutable part of that configuration, None if it is not published and each worker keeps its own; numeric: the
     names of the numeric attributes; secret_id: of the masking secret that workers must have, None if the calibrator
-    does not know it; context: that of the records.
+    does not know it; context: that of the records; rolled: the fields that are generalized by the counts of the window,
+    by path.
     """
 
     mechanism: str
@@ -52,10 +54,16 @@ class Subject:
     numeric: tuple[str, ...] = ()
     secret_id: str | None = None
     context: Context = NO_CONTEXT
+    rolled: Mapping[str, SharedAncestor] = field(default_factory=dict)
 
     @property
     def attributes(self) -> tuple[str, ...]:
         return tuple(self.taxonomies)
+
+    @property
+    def fields(self) -> Taxonomies:
+        """The taxonomies of the fields that are generalized by the counts of the window, by key."""
+        return {one.counts_key: one.concepts.taxonomy for one in self.rolled.values()}
 
 
 @dataclass

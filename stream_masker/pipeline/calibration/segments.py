@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ DISTANCE_FIELDS: Final = [1, 2]
 
 NUMBER_FIELDS: Final = [0, 3, 4, 5]
 """The fields of ``Distortion`` that are numbers of values."""
+
+K = TypeVar("K", int, str)
 
 Integers = NDArray[np.integer[Any]]
 """Integers of the smallest unsigned type that holds them."""
@@ -99,12 +101,14 @@ class CountColumns:
     unknown: Integers
     moments: Moments | None
     lengths: Mapping[int, SparseColumn]
+    rolled: Mapping[str, SparseColumn]
     contexts: ContextColumns | None = None
 
     @classmethod
     def of(cls, counts: Sequence[Counts]) -> CountColumns:
         """Return the columns of n blocks. Raises StatisticsError if they are of different numeric attributes."""
         arrays = sorted({j for one in counts for j in one.lengths})
+        fields = sorted({f for one in counts for f in one.rolled})
         return cls(
             _smallest(np.array([one.records for one in counts])),
             tuple(SparseColumn.of(column) for column in zip(*(one.values for one in counts), strict=True)),
@@ -113,6 +117,7 @@ class CountColumns:
             _smallest(np.array([one.unknown for one in counts])),
             _stacked([one.numeric for one in counts]),
             {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
+            {f: SparseColumn.of([one.rolled.get(f) for one in counts]) for f in fields},
             ContextColumns.of(counts),
         )
 
@@ -224,17 +229,25 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
     if len({(len(one.values), frozenset(one.pairs)) for one in columns}) > 1:
         raise StatisticsError("only counts of the same attributes can be merged")
 
-    arrays = sorted(
-        {j for one, chosen in parts for j, column in one.lengths.items() if (column.present & chosen).any()}
-    )
     return Counts(
         records=sum(int(_sum(one.records[chosen])) for one, chosen in parts),
         values=tuple(_total([(one.values[j], chosen) for one, chosen in parts]) for j in range(len(columns[0].values))),
         pairs={pair: _total([(one.pairs[pair], chosen) for one, chosen in parts]) for pair in columns[0].pairs},
         given=tuple(np.sum([_sum(one.given[chosen]) for one, chosen in parts], axis=0).tolist()),
         unknown=tuple(np.sum([_sum(one.unknown[chosen]) for one, chosen in parts], axis=0).tolist()),
-        lengths={j: _total([(one.lengths[j], chosen) for one, chosen in parts if j in one.lengths]) for j in arrays},
+        lengths=_totals([(one.lengths, chosen) for one, chosen in parts]),
+        rolled=_totals([(one.rolled, chosen) for one, chosen in parts]),
     )
+
+
+def _totals(parts: Sequence[tuple[Mapping[K, SparseColumn], BoolArray]]) -> dict[K, SparseCounts]:
+    """Return the sums of the columns that any of some blocks has, by their keys."""
+    found: dict[K, list[tuple[SparseColumn, BoolArray]]] = {}
+    for columns, chosen in parts:
+        for key, column in columns.items():
+            if (column.present & chosen).any():
+                found.setdefault(key, []).append((column, chosen))
+    return {key: _total(found[key]) for key in sorted(found)}
 
 
 def _total(parts: Sequence[tuple[SparseColumn, BoolArray]], groups: Sequence[Int64Array] | None = None) -> SparseCounts:
@@ -321,8 +334,8 @@ def _distortion(
 
 
 def _entries(counts: Counts) -> int:
-    """Return the number of counted values and pairs, those of contexts included."""
-    own = sum(part.keys.size for part in chain(counts.values, counts.pairs.values()))
+    """Return the number of counted values and pairs, those of contexts and of fields included."""
+    own = sum(part.keys.size for part in chain(counts.values, counts.pairs.values(), counts.rolled.values()))
     return own + sum(map(_entries, counts.contexts.values()))
 
 

@@ -21,6 +21,7 @@ from stream_masker.pipeline.calibration.publication import LabelledConcept, Publ
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
 from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.window import CalibrationSettings, MaskingEffect, Window
+from stream_masker.pipeline.rollups import SharedConcepts, shared_of
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles
 from stream_masker.pipeline.wire.chunks import Chunk
 from stream_masker.pipeline.wire.reports import DriftReport
@@ -117,7 +118,15 @@ class VersionPlanner:
         styles = self._learned(window.styles)
         sampling = self._sampling(window, original)
         publish = self._publish(
-            original, now, "blocks", styles, blocks=window.range, kept=kept, masked=masked, sampling=sampling
+            original,
+            now,
+            "blocks",
+            styles,
+            shared=shared_of(self.subject.rolled, window.original),
+            blocks=window.range,
+            kept=kept,
+            masked=masked,
+            sampling=sampling,
         )
         effect = self._publication.effect(window.effect(self.subject.attributes), window.records)
         return self._assessed(replace(publish, effect=effect), original, window.original, window.masked)
@@ -125,7 +134,10 @@ class VersionPlanner:
     def on_sample(self, counts: Counts, now: int, styles: Sequence[StyleCounts] = ()) -> Publish:
         """Return the first version, from a sample of the input. Raises StatisticsError as ``on_window`` does."""
         statistics = self._compute(counts)
-        publish = self._publish(statistics, now, "bootstrap", self._learned(styles), sampling=self._last_sampling)
+        shared = shared_of(self.subject.rolled, counts)
+        publish = self._publish(
+            statistics, now, "bootstrap", self._learned(styles), shared=shared, sampling=self._last_sampling
+        )
         return self._assessed(publish, statistics, counts)
 
     def on_snapshot(
@@ -134,14 +146,15 @@ class VersionPlanner:
         now: int,
         source: StatisticsSource = "file",
         styles: Mapping[str, Style] | None = None,
+        shared: Mapping[str, SharedConcepts] | None = None,
     ) -> Publish:
-        """Return the next version, from a mechanism's snapshot and its styles.
+        """Return the next version, from a mechanism's snapshot, its styles and its shared concepts.
 
         Raises StatisticsError for another mechanism's snapshot.
         """
         self._mechanism.restore(snapshot)
         statistics = self._mechanism.statistics.with_version(self.history.newest + 1)
-        return self._publish(statistics, now, source, styles or {}, sampling=self._last_sampling)
+        return self._publish(statistics, now, source, styles or {}, shared=shared or {}, sampling=self._last_sampling)
 
     @property
     def settings_differ(self) -> bool:
@@ -162,7 +175,13 @@ class VersionPlanner:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
         statistics = latest.statistics.with_version(self.history.newest + 1)
         publish = self._publish(
-            statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=latest.sampling
+            statistics,
+            now,
+            latest.source,
+            latest.styles,
+            shared=shared_of(self.subject.rolled, self._counts) or latest.shared,
+            blocks=latest.blocks,
+            sampling=latest.sampling,
         )
         return self._assessed(publish, statistics, self._counts, self._masked_counts)
 
@@ -180,7 +199,15 @@ class VersionPlanner:
     def _again(self, latest: StatisticsMessage, now: int, sampling: Sampling | None) -> Publish:
         """Return the latest statistics as the next version, with their settings."""
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        publish = self._publish(statistics, now, latest.source, latest.styles, blocks=latest.blocks, sampling=sampling)
+        publish = self._publish(
+            statistics,
+            now,
+            latest.source,
+            latest.styles,
+            shared=latest.shared,
+            blocks=latest.blocks,
+            sampling=sampling,
+        )
         kept = replace(publish.message, configuration=latest.configuration, settings=latest.settings)
         return replace(publish, message=kept)
 
@@ -326,12 +353,13 @@ class VersionPlanner:
         source: StatisticsSource,
         styles: Mapping[str, Style],
         *,
+        shared: Mapping[str, SharedConcepts],
         blocks: BlockRange | None = None,
         kept: Utility | None = None,
         masked: Statistics | None = None,
         sampling: Sampling | None,
     ) -> Publish:
-        message = replace(self._message(statistics, now, source, styles, blocks), sampling=sampling)
+        message = replace(self._message(statistics, now, source, styles, blocks), sampling=sampling, shared=shared)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
 from stream_masker.core.batch import MaskedBatch
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.style import Style
@@ -24,6 +25,9 @@ class RecordCodec(ABC, Generic[TemplatesT]):
 
         Before the first call, it is the ontology's own style.
         """
+
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        """Set what each concept of a field becomes that is generalized by the counts of the window, by its path."""
 
     @abstractmethod
     def read(self, records: Inputs) -> DecodedBatch[TemplatesT]:

@@ -77,8 +77,9 @@ def _join(first: Batch, second: Batch, places: Int64Array) -> Batch:
     context = None
     if first.context is not None and second.context is not None:
         context = np.insert(first.context, places, second.context)
+    rolled = {key: np.insert(concepts, places, second.rolled[key]) for key, concepts in first.rolled.items()}
     alphas = _join_alphas(first, second, places)
-    return Batch(first.size + second.size, tuple(columns), alphas, numeric, context=context)
+    return Batch(first.size + second.size, tuple(columns), alphas, numeric, context=context, rolled=rolled)
 
 
 def _join_alphas(first: Batch, second: Batch, places: Int64Array) -> Float64Array | None:

@@ -12,6 +12,7 @@ from typing import Any, Final, Protocol, TypeAlias, TypeVar
 import orjson
 
 from stream_masker.core.batch import MaskedBatch
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.errors import StreamMaskerError
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch
@@ -144,6 +145,9 @@ class FormattedCodec(RecordCodec[FormattedTemplates]):
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         self._inner.set_styles(styles)
+
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        self._inner.set_shared(shared)
 
     def read(self, records: Inputs) -> DecodedBatch[FormattedTemplates]:
         documents: list[bytes | None] = [None] * len(records)

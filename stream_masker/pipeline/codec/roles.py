@@ -1,4 +1,4 @@
-"""The roles of the paths that a codec reads: codes, copies, labels, numbers, noise key, alpha and context."""
+"""The roles of the paths that a codec reads: codes, copies, labels, numbers, noise key, alpha and counted fields."""
 
 from __future__ import annotations
 
@@ -16,18 +16,19 @@ LABEL_ROLE: Final = 2
 NUMBER_ROLE: Final = 3
 NOISE_KEY_ROLE: Final = 4
 ALPHA_ROLE: Final = 5
-CONTEXT_ROLE: Final = 6
-"""The kinds of roles. Masking replaces the values of the first four."""
+COUNTED_ROLE: Final = 6
+"""The kinds of roles. Masking replaces the values of the first four. A counted field has one of a number of kinds: it
+is of the context, or generalized by the counts of the window."""
 
 NO_ATTRIBUTE: Final = -1
-"""The attribute of the noise key, of the alpha and of the context."""
+"""The attribute of the noise key, of the alpha and of counted fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class Role:
     """What a path is read for: a kind, and the number of the attribute. Numeric attributes follow the nominal ones.
 
-    place: the number of the attribute's place that the path belongs to, or of the field of the context.
+    place: the number of the attribute's place that the path belongs to, or of the counted field.
     """
 
     path: Path
@@ -61,7 +62,7 @@ def _control_roles(plan: Plan, alpha: bool) -> Iterator[Role]:
         yield Role(plan.noise_key, NOISE_KEY_ROLE)
     if alpha and plan.alpha is not None and plan.alpha.path is not None:
         yield Role(plan.alpha.path, ALPHA_ROLE)
-    yield from (Role(one.path, CONTEXT_ROLE, place=number) for number, one in enumerate(plan.context))
+    yield from (Role(one.path, COUNTED_ROLE, place=number) for number, one in enumerate(plan.counted))
 
 
 def role_trie(roles: Sequence[Role]) -> PathTrie[int]:

@@ -32,6 +32,9 @@ from stream_masker.pipeline.wire.sampling import read_stratum, stratum_section
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 
+NO_FIELDS: Taxonomies = {}
+"""No fields that are generalized by the counts of the window."""
+
 
 JsonObject: TypeAlias = dict[str, Any]
 
@@ -49,7 +52,12 @@ def block_key(block: Block) -> bytes:
 
 
 def encode_block(
-    block: Block, taxonomies: Taxonomies, *, configuration: str, numeric: Sequence[str] = (), context: str = ""
+    block: Block,
+    taxonomies: Taxonomies,
+    *,
+    configuration: str,
+    numeric: Sequence[str] = (),
+    context: str = "",
 ) -> bytes:
     """Return a calibration block as JSON.
 
@@ -78,6 +86,7 @@ def encode_block(
         "pairs": [_pair(block, i, j, taxonomies) for i, j in combinations(range(len(taxonomies)), 2)],
         **_numeric(block, numeric),
         **_contexts(block.original, taxonomies, context),
+        **_fields(block),
         **stratum_section(block.stratum),
         **({} if block.keys is None else {"keys": block.keys}),
         **({} if block.secret_id is None else {"secret_id": block.secret_id}),
@@ -97,6 +106,11 @@ def _contexts(counts: Counts, taxonomies: Taxonomies, fingerprint: str) -> JsonO
         return {}
     each = [_context(number, own, taxonomies) for number, own in counts.contexts.items()]
     return {"contexts": {"of": fingerprint, "counts": each}}
+
+
+def _fields(block: Block) -> JsonObject:
+    each = {key: _concepts(block.original.rolled[key], taxonomy) for key, taxonomy in block.fields.items()}
+    return {"fields": each} if each else {}
 
 
 def _context(number: int, counts: Counts, taxonomies: Taxonomies) -> JsonObject:
@@ -174,19 +188,27 @@ NO_COUNTS = SparseCounts(np.empty(0, dtype=np.int64), np.empty(0, dtype=np.int64
 
 
 def decode_block(
-    raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str] = (), context: Context = NO_CONTEXT
+    raw: bytes,
+    taxonomies: Taxonomies,
+    numeric: Sequence[str] = (),
+    context: Context = NO_CONTEXT,
+    fields: Taxonomies = NO_FIELDS,
 ) -> Block:
     """Decode what ``encode_block`` returns; ``context``: that of the records. Without one, contexts are not read.
+
+    ``fields``: those of ``Block``. Counts of other fields are not read, and a block may lack those of a field.
 
     Raises StatisticsError, with the name of the field, unless the message is a block of this format over these
     attributes, all its concepts are in their taxonomies, and records can have its counts (``wire.consistency``).
     """
-    block = _read_block(raw, taxonomies, numeric, context)
+    block = _read_block(raw, taxonomies, numeric, context, fields)
     check_block(block, tuple(map(len, taxonomies.values())))
     return block
 
 
-def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str], context: Context) -> Block:
+def _read_block(
+    raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str], context: Context, fields: Taxonomies
+) -> Block:
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
     lengths = _read_lengths(attributes)
@@ -194,7 +216,9 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str], cont
         replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric), lengths=lengths)
         for side in SIDES
     )
-    original = replace(original, contexts=_read_contexts(reader, taxonomies, context))
+    original = replace(
+        original, contexts=_read_contexts(reader, taxonomies, context), rolled=_read_fields(reader, fields)
+    )
     return Block(
         topic=reader.text("topic"),
         partition=reader.integer("partition"),
@@ -211,6 +235,7 @@ def _read_block(raw: bytes, taxonomies: Taxonomies, numeric: Sequence[str], cont
         stratum=read_stratum(reader),
         keys=_sketch(reader),
         secret_id=reader.optional_text("secret_id"),
+        fields={key: fields[key] for key in original.rolled},
     )
 
 
@@ -257,6 +282,15 @@ def _read_contexts(reader: MessageReader, taxonomies: Taxonomies, context: Conte
     if len(found) < len(children) or max(found, default=0) >= context.size:
         section.fail("counts", "counts of distinct contexts")
     return found
+
+
+def _read_fields(reader: MessageReader, fields: Taxonomies) -> dict[str, SparseCounts]:
+    section = reader.optional("fields")
+    sides = {} if section is None else {key: section.child(key) for key in fields if key in section.data}
+    return {
+        key: _sorted(side, _positions(side, fields[key]), side.integers("counts", least=1))
+        for key, side in sides.items()
+    }
 
 
 def _read_context(child: MessageReader, taxonomies: Taxonomies) -> Counts:

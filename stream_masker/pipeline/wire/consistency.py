@@ -36,7 +36,10 @@ def check_block(block: Block, sizes: tuple[int, ...]) -> None:
 
     ``sizes``: the number of concepts of each attribute's taxonomy.
     """
-    for field, allowed in chain(_contradictions(block, sizes), _wrong_contexts(block.original, sizes)):
+    original = block.original
+    for field, allowed in chain(
+        _contradictions(block, sizes), _wrong_contexts(original, sizes), _wrong_fields(original)
+    ):
         raise StatisticsError(f"block: {field} is missing or not {allowed}")
 
 
@@ -95,6 +98,15 @@ def _wrong_lengths(counts: Counts) -> Iterator[tuple[str, str]]:
             yield "lengths", "one for each record"
         if sum(map(mul, elements, records)) != counts.values[j].rows:
             yield "lengths", "counts of as many elements as the array has values"
+
+
+def _wrong_fields(counts: Counts) -> Iterator[tuple[str, str]]:
+    """Each record has at most one value of a field that is generalized by the counts of the window."""
+    for column in counts.rolled.values():
+        if float(column.counts.sum(dtype=np.float64)) > counts.records:
+            yield "fields counts", "at most one for each record"
+        if holds_too_many_bits(column.counts, column.key_bits):
+            yield "fields slots", "at most one for each row"
 
 
 def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[str, str]]:

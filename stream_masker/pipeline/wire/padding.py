@@ -65,7 +65,11 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
         _NUMBER_BYTES + len(name) for name in numeric
     )
     contexts = _contexts_bytes(block, taxonomies)
-    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments + contexts)
+    fields = sum(
+        _CONTEXT_BYTES + len(key) + records * (tau.id_bytes + len('"",1,') + _SLOT_BYTES)
+        for key, tau in block.fields.items()
+    )
+    return min(MAX_PADDED_BYTES, fixed + attributes + pairs + keys + lengths + moments + contexts + fields)
 
 
 def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:

@@ -11,6 +11,7 @@ import orjson
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.sampling import Sampling
+from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import STYLE_CHOICES, Style
 from stream_masker.pipeline.wire.blocks import Taxonomies
 from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
@@ -42,7 +43,8 @@ class StatisticsMessage:
     ``configuration``, valid from this version on, None if each reader keeps its own; styles: the learned styles of
     attributes, from which a reader's configured ones may differ; sampling: which records are counted from now on, and
     the errors of this version, None if all records are counted; secret_id: of the masking secret that workers
-    must have, None if it is not known yet, or for a file.
+    must have, None if it is not known yet, or for a file; shared: of each field that is generalized by the counts of
+    the window, by path, the concepts that enough records share.
     """
 
     version: int
@@ -58,6 +60,7 @@ class StatisticsMessage:
     styles: Mapping[str, Style] = field(default_factory=dict)
     sampling: Sampling | None = None
     secret_id: str | None = None
+    shared: Mapping[str, SharedConcepts] = field(default_factory=dict)
 
     @property
     def key(self) -> bytes:
@@ -100,6 +103,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
         **sampling_section(message.sampling),
         **({} if message.secret_id is None else {"secret_id": message.secret_id}),
+        **({"fields": {path: asdict(one) for path, one in message.shared.items()}} if message.shared else {}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -108,6 +112,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
     """Decode what ``encode_statistics`` returns. Raises StatisticsError with the name of an invalid field."""
     reader = MessageReader.of(raw, "statistics")
     blocks, settings, styles = reader.optional("blocks"), reader.optional("settings"), reader.optional("styles")
+    fields = reader.optional("fields")
     return StatisticsMessage(
         version=reader.integer("version", least=1),
         mechanism=reader.text("mechanism"),
@@ -122,11 +127,16 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         styles={} if styles is None else {name: _style(styles.child(name)) for name in styles.data},
         sampling=read_sampling(reader),
         secret_id=reader.optional_text("secret_id"),
+        shared={} if fields is None else {path: _shared(fields.child(path)) for path in fields.data},
     )
 
 
 def _source(reader: MessageReader) -> StatisticsSource:
     return cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource)))
+
+
+def _shared(reader: MessageReader) -> SharedConcepts:
+    return SharedConcepts(reader.text("basis"), tuple(reader.texts("concepts")))
 
 
 def _style(reader: MessageReader) -> Style:

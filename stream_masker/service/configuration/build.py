@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import read_mapping
-from stream_masker.core.ontology.sources import NAMED
-from stream_masker.errors import ConfigurationError, StreamMaskerError, UnknownConceptError
+from stream_masker.errors import ConfigurationError, UnknownConceptError
 from stream_masker.pipeline.plan import (
     AlphaSource,
     AttributePlan,
@@ -26,7 +22,6 @@ from stream_masker.service.configuration.attributes import (
     AlphaFromHeader,
     AlphaFromPath,
     AttributeSection,
-    OntologyValues,
     configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import POSITION
@@ -39,6 +34,7 @@ from stream_masker.service.configuration.mechanisms import (
     takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
 from stream_masker.service.configuration.parameters.contexts import context_fields
 from stream_masker.service.configuration.parameters.pairing import configured_pairs
 
@@ -85,7 +81,7 @@ def build_mechanism(configuration: Configuration, secret: bytes | None = None) -
     taxonomies = build_taxonomies(configuration)
     if needs_group(configuration.mechanism):
         arguments["group_records"] = configuration.groups.records
-    with _errors_at("mechanism"):
+    with errors_at("mechanism"):
         built = mechanism_type(
             taxonomies,
             **arguments,
@@ -111,7 +107,7 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
 
     Raises ConfigurationError for an invalid numeric range.
     """
-    with _errors_at("mechanism"):
+    with errors_at("mechanism"):
         found = configuration.mechanism.parameters(configuration.resolve)
     if "pairs" in found:
         found["pairs"] = configured_pairs(configuration)
@@ -138,38 +134,6 @@ def variance_growth(configuration: Configuration) -> dict[str, float]:
     if takes_record_alpha(configuration.mechanism):
         return noise_levels(configuration)
     return dict.fromkeys(configuration.attributes, 0.0)
-
-
-def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
-    """Load every configured ontology; each source is loaded once per process."""
-    found = {}
-    for name, ontology in configuration.ontologies.items():
-        if isinstance(ontology, OntologyValues):
-            found[name] = _flat_ontology(name, ontology.values)
-        else:
-            with _errors_at(f"ontologies.{name}.source"):
-                found[name] = _load_ontology(ontology_source(configuration, ontology.source))
-    return found
-
-
-@cache
-def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
-    """Return an ontology with all values directly below a root whose name is none of them."""
-    root = f"any {name}"
-    while root in values:
-        root += "*"
-    with _errors_at(f"ontologies.{name}.values"):
-        return Ontology.from_values(values, root=root)
-
-
-def ontology_source(configuration: Configuration, source: str) -> str:
-    """Return the argument of ``Ontology.load``: a built-in name, or a file relative to the configuration's folder."""
-    return source if source in NAMED else str(configuration.resolve(source).absolute())
-
-
-@cache
-def _load_ontology(source: str) -> Ontology:
-    return Ontology.load(source)
 
 
 def build_taxonomies(configuration: Configuration) -> dict[str, Taxonomy]:
@@ -221,13 +185,13 @@ def _numeric_plan(configuration: Configuration, name: str) -> NumericPlan:
 
 def numeric_range(configuration: Configuration, name: str) -> Numeric:
     """Return the range of a numeric attribute. Raises ConfigurationError for an invalid range."""
-    with _errors_at(f"attributes.{name}.numeric"):
+    with errors_at(f"attributes.{name}.numeric"):
         return Numeric(**configuration.numeric[name].numeric.model_dump())
 
 
 def _concept_map(configuration: Configuration, name: str, ontology: Ontology, taxonomy: Taxonomy) -> ConceptMap:
     attribute = configuration.nominal[name]
-    with _errors_at(f"attributes.{name}.mapping"):
+    with errors_at(f"attributes.{name}.mapping"):
         mapping = None if attribute.mapping is None else read_mapping(configuration.resolve(attribute.mapping))
         return ConceptMap(taxonomy, unknown=attribute.unknown, mapping=mapping, ontology=ontology)
 
@@ -241,12 +205,3 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
         case AlphaFromHeader(header=header):
             return AlphaSource(header=header, least=least)
     return None
-
-
-@contextmanager
-def _errors_at(key: str) -> Iterator[None]:
-    """Prefix errors with the configuration key that causes them."""
-    try:
-        yield
-    except StreamMaskerError as error:
-        raise ConfigurationError(f"{key}: {error}") from None

@@ -14,6 +14,7 @@ from stream_masker.service.configuration.attributes import (
     configured_alpha,
 )
 from stream_masker.service.configuration.field_paths import path_problems
+from stream_masker.service.configuration.fields.sections import LevelSection, SharedSection
 from stream_masker.service.configuration.fields.transforms import transform_problems
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
@@ -67,13 +68,19 @@ def static_member_instance(configuration: Configuration) -> Problems:
 
 
 def defined_ontologies(configuration: Configuration) -> Problems:
-    """Each attribute's ontology is defined in ``ontologies``."""
+    """The ontology of each attribute, and of each generalized field that has one, is defined in ``ontologies``."""
     known = list(configuration.ontologies)
-    for name, attribute in configuration.nominal.items():
-        if (given := attribute.ontology) not in known:
+    used: dict[ConfigurationLocation, str] = {
+        ("attributes", name): attribute.ontology for name, attribute in configuration.nominal.items()
+    }
+    for path, section in configuration.fields.generalize.items():
+        if isinstance(section, LevelSection | SharedSection):
+            used["fields", "generalize", path] = section.ontology
+    for place, name in used.items():
+        if name not in known:
             yield (
-                ("attributes", name, "ontology"),
-                f"{given!r} is not in ontologies: use {join_options(known)}{did_you_mean(given, known)}",
+                (*place, "ontology"),
+                f"{name!r} is not in ontologies: use {join_options(known)}{did_you_mean(name, known)}",
             )
 
 

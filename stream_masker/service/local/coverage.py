@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
+import numpy as np
 import orjson
 
 from stream_masker.pipeline.codec.formatted import RecordFormat
@@ -21,6 +22,7 @@ from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError, causes_text
+from stream_masker.pipeline.transforms import TransformContext
 
 _WORDS = {
     Action.KEEP: "kept",
@@ -160,7 +162,7 @@ def emptied_text(path: str, count: int) -> str:
     """Say that a treatment does not fit some of the values at a path."""
     return (
         f"{count:,} values of {path} were removed, because its treatment does not fit them: for dates that are not in "
-        "ISO 8601, give their formats"
+        "ISO 8601, give their formats; codes must be in the ontology of their field"
     )
 
 
@@ -174,7 +176,10 @@ def coverage_report(
     Rejections because of a record's alpha are not among them.
     """
     coverage, values, emptied = Coverage(plan), [], Counter[str]()
-    treat = field_treatment(_coarse(plan), Pseudonyms(secrets.token_bytes(32)), emptied)
+    pseudonyms = Pseudonyms(secrets.token_bytes(32))
+    itself = {path: np.arange(len(one.concepts.taxonomy), dtype=np.int32) for path, one in plan.rolled.items()}
+    context = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash, emptied=emptied, shared=itself)
+    treat = field_treatment(_coarse(plan), pseudonyms, context)
     for line in lines:
         values.append(line)
         try:

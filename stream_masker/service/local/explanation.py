@@ -5,7 +5,7 @@ It is for the owner of the data: unlike logs and rejections, it shows values.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -28,6 +28,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
+from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style
 from stream_masker.service.files.lines import NumberedLine
 
@@ -54,13 +55,17 @@ class RecordingMechanism:
 
 @dataclass(frozen=True, slots=True)
 class Explainer:
-    """Explains masks under the statistics in force. counts: those of the window, None if they are not known;
-    record_format: that of the events, None for JSON."""
+    """Explains masks under the statistics in force.
+
+    styles, shared: of their version; counts: those of the window, None if they are not known; record_format: that of
+    the events, None for JSON.
+    """
 
     plan: Plan
     mechanism: WindowedMechanism[Any]
     secret: bytes
     styles: dict[str, Style]
+    shared: Mapping[str, SharedConcepts]
     counts: Counts | None
     record_format: RecordFormat | None = None
 
@@ -75,6 +80,7 @@ class Explainer:
         recorder = RecordingMechanism(self.mechanism)
         masker = RecordMasker(self.plan, cast(Mechanism, recorder), self.secret, record_format=self.record_format)
         masker.set_styles(self.styles)
+        masker.set_shared(self.shared)
         masker.set_identities({source: run_id})
         result = masker.mask(source, 0, [InputRecord(number, value)], statistics_version=version)
         yield f"{source}, event {number}: {self.mechanism.name}, statistics version {version}"

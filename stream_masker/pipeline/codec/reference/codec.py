@@ -11,15 +11,14 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.context import Context
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.pipeline.codec.alphas import alpha_column
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT, AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.columns import ExtractedColumn, masked_positions
 from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.numbers import NULL_JSON
-from stream_masker.pipeline.codec.reference.controls import alpha_reader, context_reader, read_noise_key
+from stream_masker.pipeline.codec.reference.controls import alpha_reader, kind_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for, places_of
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matcher
@@ -27,7 +26,7 @@ from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matr
 from stream_masker.pipeline.codec.reference.template import fill_template, split_template
 from stream_masker.pipeline.codec.roles import (
     ALPHA_ROLE,
-    CONTEXT_ROLE,
+    COUNTED_ROLE,
     NOISE_KEY_ROLE,
     NUMBER_ROLE,
     role_trie,
@@ -40,6 +39,7 @@ from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import Style
+from stream_masker.pipeline.transforms import TransformContext
 
 
 def placeholder_texts(
@@ -93,12 +93,12 @@ class DecodeAccumulator:
     extractors: list[AttributeExtractor]
     placeholders: list[int]
     numbers: list[list[float]]
-    context: Context
+    plan: Plan
     indices: list[int] = field(default_factory=list)
     pieces: list[list[bytes]] = field(default_factory=list)
     keys: list[bytes] = field(default_factory=list)
     alphas: list[float] = field(default_factory=list)
-    contexts: list[list[int]] = field(default_factory=list)
+    kinds: list[list[int]] = field(default_factory=list)
     rejected: dict[int, Rejected] = field(default_factory=dict)
 
     @property
@@ -123,13 +123,14 @@ class DecodeAccumulator:
 
     def _batch(self, columns: Sequence[ExtractedColumn]) -> Batch:
         alphas = alpha_column(self.alphas) if self.alphas else None
-        numbers = self.context.numbers_of(np.array(self.contexts, np.int64)) if self.context else None
+        kinds = np.array(self.kinds, np.int64).reshape(self.size, len(self.plan.counted))
         return Batch(
             self.size,
             tuple(extracted.column for extracted in columns),
             alphas,
             as_matrix(self.numbers),
-            context=numbers,
+            context=self.plan.contexts_of(kinds),
+            rolled=self.plan.rolled_of(kinds),
         )
 
     def _rejected_for_unknown_codes(self) -> list[int]:
@@ -146,7 +147,7 @@ class DecodeAccumulator:
         del self.placeholders[placeholders:]
         del self.keys[self.size :]
         del self.alphas[self.size :]
-        del self.contexts[self.size :]
+        del self.kinds[self.size :]
         for extractor in self.extractors:
             extractor.truncate(self.size)
         for column in self.numbers:
@@ -165,8 +166,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self.writes: Final = writes
         self.attributes: Final = tuple(AttributeCodec(p, number, total) for number, p in enumerate(plan.attributes))
         self._decode = decoder(plan.limits)
-        self._emptied: Counter[str] = Counter()
-        self._treat = field_treatment(plan, pseudonyms, self._emptied) if writes else _nothing
+        self._transforms = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
+        self._treat = field_treatment(plan, pseudonyms, self._transforms) if writes else _nothing
         roles = roles_of(plan, alpha=writes)
         self._match = matcher(role_trie(roles))
         self._paths = [places_of(attribute, roles) for attribute in self.attributes]
@@ -179,17 +180,20 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         self._noise_key = next(((n, role.path) for n, role in enumerate(roles) if role.kind == NOISE_KEY_ROLE), None)
         alpha = next((number for number, role in enumerate(roles) if role.kind == ALPHA_ROLE), None)
         self._alpha = alpha_reader(plan.alpha, alpha) if writes and plan.alpha is not None else None
-        contexts = [number for number, role in enumerate(roles) if role.kind == CONTEXT_ROLE]
-        self._kinds = context_reader(plan.context, contexts) if contexts else None
-        self._context = plan.contexts
+        counted = [number for number, role in enumerate(roles) if role.kind == COUNTED_ROLE]
+        self._kinds = kind_reader(plan.counted, counted) if counted else None
+        self._plan = plan
 
     def set_styles(self, styles: Sequence[Style]) -> None:
         for attribute, style in zip(self.attributes, styles, strict=True):
             attribute.set_style(style)
 
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        self._transforms.shared = shared
+
     def read(self, records: Inputs) -> DecodedBatch[ReferenceTemplates]:
         accumulator = self._accumulator()
-        self._emptied.clear()
+        self._transforms.emptied.clear()
         for index, value in enumerate(records.values):
             if value is None:
                 continue
@@ -206,7 +210,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             else:
                 accumulator.indices.append(index)
                 accumulator.pieces.append(pieces)
-        return replace(accumulator.decoded(), emptied=dict(self._emptied))
+        return replace(accumulator.decoded(), emptied=dict(self._transforms.emptied))
 
     def render(self, decoded: DecodedBatch[ReferenceTemplates], masked: MaskedBatch) -> list[bytes]:
         templates = decoded.templates
@@ -220,7 +224,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
             extractor_for(attribute, paths, placeholders)
             for attribute, paths in zip(self.attributes, self._paths, strict=True)
         ]
-        return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric], self._context)
+        return DecodeAccumulator(extractors, placeholders, [[] for _ in self._numeric], self._plan)
 
     def _read(self, accumulator: DecodeAccumulator, records: Inputs, index: int, value: bytes) -> list[bytes]:
         """Decode a record, extract its values, and split the record to write at its placeholders."""
@@ -233,7 +237,7 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         if self._alpha is not None:
             accumulator.alphas.append(self._alpha(matches, records.record(index)))
         if self._kinds is not None:
-            accumulator.contexts.append(self._kinds(matches))
+            accumulator.kinds.append(self._kinds(matches))
         for extractor in accumulator.extractors:
             extractor.extract(matches)
         for numeric, column in zip(self._numeric, accumulator.numbers, strict=True):

@@ -1,4 +1,4 @@
-"""The fields of a decoded record that control its own masking: the noise key, the alpha and the context."""
+"""The fields of a decoded record that control masking: the noise key, the alpha and the counted fields."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ import orjson
 from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import Matches, matcher
-from stream_masker.pipeline.contexts import ContextField
 from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import JsonValue, Path
-from stream_masker.pipeline.plan import AlphaSource, RecordLimits
+from stream_masker.pipeline.plan import AlphaSource, CountedField, RecordLimits
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord
 
@@ -79,8 +78,8 @@ def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, 
     return read
 
 
-def context_reader(fields: Sequence[ContextField], numbers: Sequence[int]) -> Callable[[Matches], list[int]]:
-    """Return a function from a record to the kind of each field of its context; never a rejection.
+def kind_reader(fields: Sequence[CountedField], numbers: Sequence[int]) -> Callable[[Matches], list[int]]:
+    """Return a function from a record to the kind of each counted field; never a rejection.
 
     numbers: those of the fields' paths among the matches. A field that is absent is of the other kind, as is one that
     has another shape than its path requires.

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Matrix, Int64Array, Int64Matrix, UInt8Array, UInt64Array
-from stream_masker.pipeline.codec.roles import CONTEXT_ROLE
+from stream_masker.pipeline.codec.roles import COUNTED_ROLE
 from stream_masker.pipeline.codec.scanner.program import NULLS_DROPPED, Program
 
 DECODED, UNDECIDED, NO_ROOM = 1, 2, 3
@@ -45,7 +45,7 @@ NULL_GROWTH: Final = 3
 SLACK: Final = 64
 
 NO_KIND: Final = -1
-"""In place of the kind of a field of the context that a record does not have."""
+"""In place of the kind of a counted field that a record does not have."""
 
 REWRITTEN_USE: Final = -(1 << 60)
 """``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes in another
@@ -62,7 +62,7 @@ class ScanBuffers(NamedTuple):
 
     Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
     and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;
-    ``contexts``, by field of the context, its kind, NO_KIND for a field that is not there;
+    ``kinds``, by counted field, its kind, NO_KIND for a field that is not there;
     ``lengths``, the number of values of each nominal attribute; ``numbers``, by numeric attribute, NaN for none.
     ``values``: of each nominal attribute.
 
@@ -86,7 +86,7 @@ class ScanBuffers(NamedTuple):
     key_starts: Int64Array
     key_sizes: Int64Array
     alphas: Int64Array
-    contexts: Int64Matrix
+    kinds: Int64Matrix
     lengths: Int64Matrix
     values: Int64Matrix
     numbers: Float64Matrix
@@ -127,7 +127,7 @@ def buffers_for(program: Program, records: int, size: int, largest: int, depth: 
         out=np.empty(growth_of(program) * size + SLACK, np.uint8),
         **longs,
         **each,
-        contexts=np.empty((int((program.role_kinds == CONTEXT_ROLE).sum()), records), np.int64),
+        kinds=np.empty((int((program.role_kinds == COUNTED_ROLE).sum()), records), np.int64),
         ends=np.zeros((records + 1, 2), np.int64),
         lengths=np.zeros((nominal, records), np.int64),
         values=np.empty((nominal, room), np.int64),

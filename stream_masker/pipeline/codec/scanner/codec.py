@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int8Array, Int64Array, UInt8Array
+from stream_masker.core.dtypes import Float64Array, Int8Array, Int64Array, Int64Matrix, UInt8Array
 from stream_masker.pipeline.codec.alphas import alpha_column, default_alpha, header_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
@@ -90,7 +90,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._attributes = attributes
         self._pseudonyms = pseudonyms
         least_alpha = MIN_RECORD_ALPHA if plan.alpha is None else plan.alpha.least
-        self._interned = InternTable(attributes, least_alpha, plan.context)
+        self._interned = InternTable(attributes, least_alpha, plan.counted)
         self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
         self._alpha = plan.alpha if writes else None
@@ -108,7 +108,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         header_alphas = self._header_alphas(records, outcomes)
         scan = self._scan(data, bounds, outcomes)
         indices = np.flatnonzero(scan.outcomes == DECODED)
-        columns = self._columns(scan.buffers)
+        columns, kinds = self._columns(scan.buffers), self._kinds(scan.buffers)
         alphas = self._alphas(scan.buffers, header_alphas, indices)
         return DecodedBatch(
             indices=indices,
@@ -117,7 +117,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 tuple(one.column for one in columns),
                 alphas,
                 _numbers(scan.buffers),
-                context=self._contexts(scan.buffers),
+                context=self._plan.contexts_of(kinds),
+                rolled=self._plan.rolled_of(kinds),
             ),
             keys=self._keys(scan),
             rejected={},
@@ -222,12 +223,11 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         own = buffers.alphas[: len(indices)].view(np.float64)
         return alpha_column(np.where(own == 0, default_alpha(self._alpha), own))
 
-    def _contexts(self, buffers: ScanBuffers) -> Int64Array | None:
-        if not self._plan.context:
-            return None
-        kinds = buffers.contexts[:, : buffers.decoded]
-        others = np.array([[field.other] for field in self._plan.context])
-        return self._plan.contexts.numbers_of(np.where(kinds == NO_KIND, others, kinds).T)
+    def _kinds(self, buffers: ScanBuffers) -> Int64Matrix:
+        """Return (n, fields): the kinds of the counted fields."""
+        kinds = buffers.kinds[:, : buffers.decoded].T
+        others = np.array([field.other for field in self._plan.counted], np.int64)
+        return np.where(kinds == NO_KIND, others, kinds)
 
     def _keys(self, scan: _Scan) -> list[bytes]:
         if not self._has_noise_key:

@@ -1,4 +1,4 @@
-"""Extraction of the values that roles select: codes, labels, copies, numbers, noise keys, alphas and contexts."""
+"""Extraction of the values that roles select: codes, labels, copies, numbers, noise keys, alphas and counted fields."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from stream_masker.pipeline.codec.scanner.buffers import (
 from stream_masker.pipeline.codec.scanner.lookups import REFUSED, TABLE_FULL, InternArrays, interned_value
 from stream_masker.pipeline.codec.scanner.program import (
     ALPHA_FLAG,
-    CONTEXT_SHIFT,
+    COUNTED_SHIFT,
     ENTERED_COUNT,
     FIRST_ENTERED,
     NOISE_KEY_FLAG,
@@ -46,7 +46,7 @@ from stream_masker.pipeline.codec.scanner.tokens import number_value
 def alphas_owner(program: Program) -> int:
     """Return the owner of alphas that are numbers in the intern table. The next owner is that of alphas that are texts.
 
-    The owner of an attribute's codes is the attribute's number. After the alphas come, for each field of the context,
+    The owner of an attribute's codes is the attribute's number. After the alphas come, for each counted field,
     its numbers and its texts.
     """
     return program.is_array.size
@@ -103,20 +103,20 @@ def read_control(
     size: int,
     is_text: bool,
 ) -> int:
-    """Read a noise key, an alpha or a field of the context, or several in one. Return DECODED, UNDECIDED or NO_ROOM."""
+    """Read a noise key, an alpha or a counted field, or several in one. Return DECODED, UNDECIDED or NO_ROOM."""
     record = buffers.counters[DECODED_COUNT]
     if flags & NOISE_KEY_FLAG:
         if buffers.key_starts[record] >= 0 or (is_text and may_be_blank(data, start, size)):
             return UNDECIDED
         buffers.key_starts[record], buffers.key_sizes[record] = start, size
-    field = (flags >> CONTEXT_SHIFT) - 1
+    field = (flags >> COUNTED_SHIFT) - 1
     if field >= 0:
-        if buffers.contexts[field, record] != NO_KIND:
+        if buffers.kinds[field, record] != NO_KIND:
             return UNDECIDED
         kind = interned_value(interned, alphas_owner(program) + 2 * field + (3 if is_text else 2), data, start, size)
         if kind == TABLE_FULL or kind == REFUSED:
             return NO_ROOM if kind == TABLE_FULL else UNDECIDED
-        buffers.contexts[field, record] = kind
+        buffers.kinds[field, record] = kind
     if flags & ALPHA_FLAG:
         if buffers.alphas[record]:
             return UNDECIDED
@@ -224,8 +224,8 @@ def start_record(program: Program, buffers: ScanBuffers) -> None:
     """Reset the data that the buffers hold of a single record, before the next one is scanned."""
     record = buffers.counters[DECODED_COUNT]
     buffers.key_starts[record], buffers.key_sizes[record], buffers.alphas[record] = -1, 0, 0
-    for field in range(buffers.contexts.shape[0]):
-        buffers.contexts[field, record] = NO_KIND
+    for field in range(buffers.kinds.shape[0]):
+        buffers.kinds[field, record] = NO_KIND
     for attribute in range(program.keeps_missing.size):
         for row in range(5):
             buffers.progress[row, attribute] = 0

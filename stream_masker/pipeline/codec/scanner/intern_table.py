@@ -28,8 +28,7 @@ from stream_masker.pipeline.codec.scanner.lookups import (
     no_texts,
 )
 from stream_masker.pipeline.codec.scanner.text_hash import random_key
-from stream_masker.pipeline.contexts import ContextField
-from stream_masker.pipeline.plan import MIN_RECORD_ALPHA
+from stream_masker.pipeline.plan import MIN_RECORD_ALPHA, CountedField
 from stream_masker.pipeline.reasons import RecordRejectedError
 
 INTERN_FIRST_SLOTS: Final = 1 << 12
@@ -42,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class InternTable:
-    """The values of texts that have occurred before: codes, alphas and fields of the context.
+    """The values of texts that have occurred before: codes, alphas and counted fields.
 
     An owner is what a text is read for (``scanner.extraction``). The table is bounded: when it is full, it is emptied.
     """
@@ -51,15 +50,15 @@ class InternTable:
         self,
         attributes: Sequence[AttributeCodec],
         least_alpha: float = MIN_RECORD_ALPHA,
-        context: Sequence[ContextField] = (),
+        counted: Sequence[CountedField] = (),
     ) -> None:
-        """``least_alpha``: the minimum of a record's own alpha; ``context``: the fields of the context."""
+        """``least_alpha``: the minimum of a record's own alpha; ``counted``: the counted fields."""
         self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
             lambda text: _bits(parse_alpha(orjson.loads(text), least=least_alpha)),
             lambda text: _bits(parse_alpha(text, least=least_alpha)),
-            *(read for one in context for read in (_kind_of_number(one), one.kind_of)),
+            *(read for one in counted for read in (_kind_of_number(one), one.kind_of)),
         ]
         self.table = _empty(INTERN_FIRST_SLOTS)
 
@@ -117,7 +116,7 @@ def _empty(slots: int) -> InternArrays:
     return no_texts(slots, slots * INTERN_BYTES_EACH, slots // 2, random_key())
 
 
-def _kind_of_number(field: ContextField) -> Callable[[str], int]:
+def _kind_of_number(field: CountedField) -> Callable[[str], int]:
     return lambda text: field.kind_of(orjson.loads(text))
 
 
@@ -131,7 +130,7 @@ def _fill_in(buffers: ScanBuffers, resolved: Int64Array) -> None:
     for values, count in zip(buffers.values, buffers.value_counts, strict=True):
         _replace(values[:count], resolved)
     _replace(buffers.alphas[: buffers.decoded], resolved)
-    for kinds in buffers.contexts:
+    for kinds in buffers.kinds:
         _replace(kinds[: buffers.decoded], resolved)
 
 

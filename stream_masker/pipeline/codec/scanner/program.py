@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from stream_masker.core.dtypes import Float64Matrix, Int64Array, Int64Matrix, UInt8Array, UInt64Array
 from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.codec.roles import ALPHA_ROLE, CONTEXT_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
+from stream_masker.pipeline.codec.roles import ALPHA_ROLE, COUNTED_ROLE, NOISE_KEY_ROLE, Role, role_trie, roles_of
 from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, policy_state
 from stream_masker.pipeline.codec.scanner.text_hash import HashKey, hash_of, random_key
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
@@ -33,9 +33,9 @@ KEEP_VALUE, PSEUDONYMIZE_VALUE, DROP_VALUE, UNSUPPORTED = range(4)
 
 NOISE_KEY_FLAG: Final = 1
 ALPHA_FLAG: Final = 2
-CONTEXT_SHIFT: Final = 2
-"""Flags of a state: its value is the noise key, or the record's alpha. Above them, from bit CONTEXT_SHIFT on, stands
-1 + the number of the field of the context that the value is, or 0."""
+COUNTED_SHIFT: Final = 2
+"""Flags of a state: its value is the noise key, or the record's alpha. Above them, from bit COUNTED_SHIFT on, stands
+1 + the number of the counted field that the value is, or 0."""
 
 MAX_STATES: Final = 20_000
 MAX_FILTERS: Final = 6
@@ -245,8 +245,8 @@ def _names(policy: PolicyState, nodes: RoleNodes) -> set[str]:
 
 
 def _control_flag(role: Role) -> int:
-    if role.kind == CONTEXT_ROLE:
-        return role.place + 1 << CONTEXT_SHIFT
+    if role.kind == COUNTED_ROLE:
+        return role.place + 1 << COUNTED_SHIFT
     return NOISE_KEY_FLAG if role.kind == NOISE_KEY_ROLE else ALPHA_FLAG if role.kind == ALPHA_ROLE else 0
 
 

@@ -83,9 +83,9 @@ def action_on(program: Program, state: int, is_null: bool) -> int:
 def extract_scalar(
     data: UInt8Array, item: Item, scalar: Scalar, program: Program, interned: InternArrays, buffers: ScanBuffers
 ) -> int:
-    """Read a scalar as a noise key, an alpha, a field of the context or a value to mask, if it is one.
+    """Read a scalar as a noise key, an alpha, a counted field or a value to mask, if it is one.
 
-    Return DECODED, UNDECIDED or NO_ROOM. A field of the context that is true, false or null counts as not there.
+    Return DECODED, UNDECIDED or NO_ROOM. A counted field that is true, false or null counts as not there.
     """
     is_null, is_escaped = data[item.value] == NULL, scalar.escapes != UNESCAPED
     start, size = text_of(item, scalar)

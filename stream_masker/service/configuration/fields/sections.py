@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field, StrictBool, StrictFloat, StrictInt, StrictStr
 from pydantic.json_schema import SkipJsonSchema
 
-from stream_masker.service.configuration.base import FieldPath, NonEmptyText, PositiveInt, Section
+from stream_masker.service.configuration.base import FieldPath, NameText, NonEmptyText, PositiveInt, Section
 
 FORMATS = (
     'The formats of dates that are not in ISO 8601, such as `["%d.%m.%Y", "%d.%m.%Y %H:%M"]`. With them, whole numbers '
@@ -41,7 +41,29 @@ class CharactersSection(Section):
     characters: PositiveInt = Field(description="The number of characters that are left; at least 1.")
 
 
-GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection
+class LevelSection(Section):
+    """Codes become their ancestors at a level of an ontology, such as chapters; a value that is not a code of the
+    ontology is removed."""
+
+    ontology: NameText = Field(description="The ontology of the codes: one of the names in `ontologies`.")
+    level: Literal["chapter", "block", "category"] | PositiveInt = Field(
+        description="The level: `chapter`, `block` or `category` of ICD, or its depth; 1 is that of the root. A code "
+        "above the level stays."
+    )
+
+
+class SharedSection(Section):
+    """Codes become their nearest ancestors, or stay, so that enough records of the calibration window share the result;
+    a value that is not a code of the ontology is removed."""
+
+    ontology: NameText = Field(description="The ontology of the codes: one of the names in `ontologies`.")
+    records: Annotated[int, Field(ge=2)] = Field(
+        description="The minimum number of records of the window, of as many different noise keys, that share a "
+        "result; at least 2."
+    )
+
+
+GeneralizeSection: TypeAlias = BandSection | DateUnitSection | CharactersSection | LevelSection | SharedSection
 
 
 class ShiftSection(Section):
@@ -98,7 +120,7 @@ class FieldsSection(Section):
     generalize: dict[FieldPath, GeneralizeSection] = Field(
         default_factory=dict,
         description="The paths of fields whose values become coarser: numbers become bands, dates months or years, "
-        "texts their first characters.",
+        "texts their first characters, codes their ancestors in an ontology.",
     )
     shift: dict[FieldPath, ShiftSection] = Field(
         default_factory=dict, description="The paths of dates that are moved by a number of days of their own key."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import date_pattern_problem
@@ -10,6 +11,7 @@ from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.fhir.references import ReferencePseudonym
 from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
 from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor, SharedAncestor
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
@@ -26,8 +28,11 @@ from stream_masker.service.configuration.fields.sections import (
     BandSection,
     DateUnitSection,
     GeneralizeSection,
+    LevelSection,
+    SharedSection,
 )
 from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.configuration.ontologies import codes_of
 from stream_masker.service.configuration.secret import read_encryption_secret
 
 CONTROL_ID_DIGITS = 20
@@ -48,7 +53,7 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     built: dict[str, dict[str, FieldTransform]] = {
         "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {path: _generalized(section) for path, section in fields.generalize.items()},
+        "generalize": {path: _generalized(configuration, path, one) for path, one in fields.generalize.items()},
         "shift": {**shifts},
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
         "encrypt": dict.fromkeys(fields.encrypt, encrypted),
@@ -69,7 +74,19 @@ def _names_control_id(configuration: Configuration) -> bool:
     return any(text.replace("[*]", "").startswith(CONTROL_ID) for text in texts)
 
 
-def _generalized(section: GeneralizeSection) -> FieldTransform:
+def rolled_fields(configuration: Configuration) -> dict[str, SharedAncestor]:
+    """Return the fields that are generalized by the counts of the window, by path. Raises ConfigurationError."""
+    built = build_transforms(configuration).get("generalize", {})
+    return {path.text: one for path, one in built.items() if isinstance(one, SharedAncestor)}
+
+
+def _generalized(configuration: Configuration, text: str, section: GeneralizeSection) -> FieldTransform:
+    if isinstance(section, LevelSection | SharedSection):
+        load = partial(codes_of, configuration, section.ontology)
+        if isinstance(section, SharedSection):
+            return SharedAncestor(key_path(configuration, text), section.ontology, section.records, load)
+        depth = NAMED_LEVELS[section.level] if isinstance(section.level, str) else section.level
+        return LevelAncestor(section.ontology, depth, load)
     if isinstance(section, BandSection):
         return NumberBands(section.width, section.top)
     if isinstance(section, DateUnitSection):
@@ -96,8 +113,15 @@ def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
 
 
 def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
-    """Yield the problems of transforms: a shift without a key, a date format, and encryption without a secret."""
+    """Yield the problems of transforms: a shift without a key, a date format, records of an array, and encryption
+    without a secret."""
     yield from _format_problems(configuration)
+    for path, generalized in configuration.fields.generalize.items():
+        if isinstance(generalized, SharedSection) and "[*" in path:
+            yield (
+                ("fields", "generalize", path, "records"),
+                "is not allowed for a path with [*], of which a record has several values: use level instead",
+            )
     if configuration.records == "hl7v2" and configuration.fields.unlisted == "keep":
         yield ("fields", "unlisted"), "'keep' is not allowed with records: hl7v2: use drop, and list what to keep"
     if configuration.records == "hl7v2" and configuration.format.value != "json":

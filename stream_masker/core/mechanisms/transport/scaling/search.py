@@ -224,10 +224,10 @@ def move_at_least(
             return None
         exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
     while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
-        share = np.log(exact.value) / np.log(exact.value / high.value)
+        share = 0.5 if high.value == -np.inf else np.log(exact.value) / np.log(exact.value / high.value)
         point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
         new = measure(point, exact.solved.start, MARGINAL_ERROR)
-        exact, high = (exact, new) if new.value > 1.0 else (new, high)
+        exact, high = (new, high) if -np.inf < new.value <= 1.0 else (exact, new)
     return exact.solved
 
 

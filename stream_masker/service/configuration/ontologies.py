@@ -1,0 +1,67 @@
+"""The configured ontologies, each of which is loaded once per process."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+from stream_masker.core.ontology import ConceptMap, Ontology
+from stream_masker.core.ontology.sources import NAMED
+from stream_masker.errors import ConfigurationError, StreamMaskerError
+from stream_masker.service.configuration.attributes import OntologyValues
+from stream_masker.service.configuration.model import Configuration
+
+
+def load_ontologies(configuration: Configuration) -> dict[str, Ontology]:
+    """Load every configured ontology; each source is loaded once per process."""
+    return {name: load_ontology(configuration, name) for name in configuration.ontologies}
+
+
+def load_ontology(configuration: Configuration, name: str) -> Ontology:
+    """Load a configured ontology. Raises ConfigurationError if it cannot be read."""
+    ontology = configuration.ontologies[name]
+    if isinstance(ontology, OntologyValues):
+        return _flat_ontology(name, ontology.values)
+    with errors_at(f"ontologies.{name}.source"):
+        return _load_ontology(ontology_source(configuration, ontology.source))
+
+
+def codes_of(configuration: Configuration, name: str) -> ConceptMap:
+    """Return the map of codes to the concepts of a whole ontology, the same object each time; raises like
+    ``load_ontology``."""
+    return _codes(load_ontology(configuration, name))
+
+
+@cache
+def _codes(ontology: Ontology) -> ConceptMap:
+    return ConceptMap(ontology.taxonomy(), unknown="suppress", ontology=ontology)
+
+
+@cache
+def _flat_ontology(name: str, values: tuple[str, ...]) -> Ontology:
+    """Return an ontology with all values directly below a root whose name is none of them."""
+    root = f"any {name}"
+    while root in values:
+        root += "*"
+    with errors_at(f"ontologies.{name}.values"):
+        return Ontology.from_values(values, root=root)
+
+
+def ontology_source(configuration: Configuration, source: str) -> str:
+    """Return the argument of ``Ontology.load``: a built-in name, or a file relative to the configuration's folder."""
+    return source if source in NAMED else str(configuration.resolve(source).absolute())
+
+
+@cache
+def _load_ontology(source: str) -> Ontology:
+    return Ontology.load(source)
+
+
+@contextmanager
+def errors_at(key: str) -> Iterator[None]:
+    """Prefix errors with the configuration key that causes them."""
+    try:
+        yield
+    except StreamMaskerError as error:
+        raise ConfigurationError(f"{key}: {error}") from None

@@ -1,4 +1,4 @@
-"""Values aggregated at ancestors: at one depth, on which drift is measured, or where enough records share the result."""
+"""Values aggregated at ancestors: at one depth, on which drift is measured, or where enough records share one."""
 
 from __future__ import annotations
 

@@ -154,11 +154,21 @@ def of_release(folder: Path) -> Iterator[Row]:
     bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
     compiled = folder / "rf2.ontology"
     compile_ontology(str(source), compiled)
-    opening, parsing = started(OPEN.format(str(compiled))), started(PARSE.format(str(source)))
-    others = against(parsing_the_release=parsing / opening)
-    yield ("opening the compiled ontology", size(SNOMED), f"{opening * 1e3:,.0f} ms", others)
+    yield opening("icd10cm", "icd10cm", "icd10cm")
+    yield opening(SNOMED, str(compiled), str(source))
     for name in ("icd10cm", str(compiled)):
         yield masking(name, folder / "codes.npy")
+
+
+def opening(name: str, compiled: str, source: str) -> Row:
+    """Measure opening a compiled ontology. A name is a source that is compiled already, in the cache or the package."""
+    seconds = started(OPEN.format(compiled))
+    return (
+        "opening the compiled ontology",
+        size(name),
+        f"{seconds * 1e3:,.0f} ms",
+        against(parsing_the_source=started(PARSE.format(source)) / seconds),
+    )
 
 
 def started(code: str) -> float:

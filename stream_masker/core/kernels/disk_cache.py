@@ -36,7 +36,7 @@ from numba import config, types
 from numba.core.compiler import CompileResult
 from numba.core.serialize import dumps
 
-from stream_masker.core.cache_folder import cache_folder
+from stream_masker.core.cache_folder import SHIPPED, cache_folder
 from stream_masker.core.kernels.fingerprint import fingerprint
 from stream_masker.core.kernels.part_library import restored_part
 
@@ -72,8 +72,6 @@ log = logging.getLogger(__name__)
 SUFFIX = ".kernel"
 FOLDER_MODE = 0o755
 """Whatever the umask allows, only the owner can write to the folder."""
-SHIPPED = Path(__file__).parents[2] / "compiled"
-"""The kernels that were compiled when the package was installed; a checkout has none."""
 
 COMPILER = (
     numba.__version__,

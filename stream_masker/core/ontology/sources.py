@@ -152,7 +152,8 @@ def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], On
 
 
 def _icd10cm() -> ResolvedSource:
-    key = f"{cache.package_key(icd10cm.ICD10CM_PACKAGE)}-{icd10cm.READER_VERSION}"
+    package = cache.package_key(icd10cm.ICD10CM_PACKAGE)
+    key = f"{package}-{icd10cm.READER_VERSION}-{_joint_key(icd10cm.data_files())}"
     return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
 

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+from pathlib import Path
+
 from stream_masker.core.ontology.draft import OntologyDraft
 
 ICD10CM_PACKAGE = "simple-icd-10-cm"
 ICD10CM_ROOT = "ICD10CM"
 READER_VERSION = 2
 """Part of the key of the compiled form: increase it when the same package is read as other concepts."""
+
+
+def data_files() -> list[Path]:
+    """Return the files that the package reads, without importing it, because its import parses them."""
+    found = find_spec("simple_icd_10_cm")
+    assert found is not None
+    assert found.origin is not None
+    return [file for file in (Path(found.origin).parent / "data").iterdir() if file.suffix in (".txt", ".xml")]
 
 
 def read_icd10cm() -> OntologyDraft:

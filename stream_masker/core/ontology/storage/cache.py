@@ -1,6 +1,8 @@
 """The cache folder of compiled ontologies.
 
-The first process that loads a source parses it and writes its compiled form here. Later processes map that file.
+The first process that loads a source parses it and writes its compiled form here. Later processes map that file. An
+installation contains the compiled forms of named sources, in the folder ``SHIPPED``, in the same format and under the
+same names. They are read where the cache has none.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from stream_masker.core.cache_folder import cache_folder
+from stream_masker.core.cache_folder import SHIPPED, cache_folder
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.storage import compiled
 from stream_masker.errors import OntologyError
@@ -23,14 +25,15 @@ log = logging.getLogger(__name__)
 
 def cache_path(key: str) -> Path:
     """Return the path of the compiled form of the source with this key."""
-    return cache_folder() / f"{key}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+    return cache_folder() / _file_name(key)
 
 
 def load_cached(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:
     """Open the compiled form of a source, or parse the source and write its compiled form if there is none.
 
-    A compiled form that cannot be read counts as none. If several processes start at once, one parses and the others
-    wait for the file that it writes. If the cache folder is not writable, the parsed ontology is returned as it is.
+    The compiled form is in the cache folder or in the installation. One that cannot be read counts as none. If several
+    processes start at once, one parses and the others wait for the file that it writes. If the cache folder is not
+    writable, the parsed ontology is returned as it is.
 
     ``source``: the name of the source, for log lines and the header of the file. Raises what ``parse`` raises.
     """
@@ -61,12 +64,17 @@ def package_key(package: str) -> str:
     return f"{package}-{importlib.metadata.version(package)}"
 
 
+def _file_name(key: str) -> str:
+    return f"{key}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+
+
 def _open(key: str, source: str) -> OntologyData | None:
-    try:
-        return compiled.read_compiled(cache_path(key))
-    except OntologyError as error:
-        log.debug("%s has no usable compiled form and must be parsed: %s", source, error)
-        return None
+    for path in (cache_path(key), SHIPPED / _file_name(key)):
+        try:
+            return compiled.read_compiled(path)
+        except OntologyError as error:
+            log.debug("no usable compiled form of %s: %s", source, error)
+    return None
 
 
 def _parse(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:

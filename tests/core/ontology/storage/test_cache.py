@@ -1,4 +1,4 @@
-"""The cache folder when several processes load the same source at once."""
+"""The cache folder, when several processes load the same source at once, and the files of an installation."""
 
 import subprocess
 import sys
@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.storage import cache
+from stream_masker.core.ontology.storage import cache, compiled
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 LINKS = [("a", "r"), ("b", "a")]
 DIE_WHILE_PARSING = """
 import os
-from stream_masker.core.ontology.storage import cache
+from stream_masker.core.ontology.storage import cache, compiled
 cache.load_cached("key", "source", lambda: os._exit(3))
 """
 
@@ -63,3 +63,35 @@ def test_an_error_while_parsing_releases_the_lock():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             cache.load_cached("key", "source", lambda: 1 / 0)
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """The compiled form of a source in an installation."""
+    folder = tmp_path / "shipped"
+    folder.mkdir()
+    monkeypatch.setattr(cache, "SHIPPED", folder)
+    path = folder / cache.cache_path("key").name
+    compiled.write_compiled(parse_links(), path, source="source")
+    return path
+
+
+def test_a_source_that_the_installation_contains_is_not_parsed(shipped, own_cache):
+    assert len(cache.load_cached("key", "source", lambda: pytest.fail("parsed")).taxonomy) == 3
+    assert not own_cache.exists()
+
+
+@pytest.mark.parametrize(("key", "format_version"), [("other", compiled.FORMAT_VERSION), ("key", 0)])
+def test_another_source_or_format_is_parsed(shipped, own_cache, monkeypatch, key, format_version):
+    monkeypatch.setattr(compiled, "FORMAT_VERSION", format_version)
+    content = shipped.read_bytes()
+    parsed = Ontology.from_edges([("x", "r")]).data
+    assert list(cache.load_cached(key, "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
+    assert len(list(own_cache.glob("*.ontology"))) == 1
+    assert [path.read_bytes() for path in shipped.parent.iterdir()] == [content]
+
+
+def test_a_damaged_file_of_the_installation_is_parsed(shipped, own_cache):
+    shipped.write_bytes(shipped.read_bytes()[:-1])
+    assert len(cache.load_cached("key", "source", parse_links).taxonomy) == 3
+    assert len(list(own_cache.glob("*.ontology"))) == 1

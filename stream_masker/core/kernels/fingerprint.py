@@ -69,7 +69,7 @@ def _description(kernel: Any) -> tuple[bytes, tuple[Any, ...]]:
     referred = dict(_references(function))
     values = {name: _content(value, function) for name, value in referred.items()}
     code = _code(function.__code__, function.__doc__)
-    options = [(name, _ordered(value)) for name, value in sorted(kernel.targetoptions.items())]
+    options = sorted(kernel.targetoptions.items())
     text = repr((function.__module__, function.__qualname__, options, code, function.__defaults__, values))
     called = tuple(value for value in referred.values() if isinstance(value, Dispatcher))
     return hashlib.sha256(text.encode()).digest(), called

@@ -1,7 +1,9 @@
 """The decorators that compile kernels.
 
 Nothing else in the package compiles functions. All kernels run without the interpreter lock, divide as NumPy does
-(x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``.
+(x / 0 is inf or nan) and are kept in the disk cache of ``core.kernels.disk_cache``. No result depends on the processor:
+the compiler may neither change the order of additions nor fuse them with products. Sums that have to be fast are those
+of ``core.kernels.simd``.
 
 A kernel states its signature. numba ignores the annotations; a test compares them with every type that numba has
 inferred. They are written in one way:
@@ -30,7 +32,7 @@ from stream_masker.core.kernels.claims import claimed
 from stream_masker.core.kernels.disk_cache import KernelCache, readable_file
 from stream_masker.core.kernels.part_library import PartLibrary
 
-OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy"}
+OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy", "fastmath": False}
 PART_OPTIONS = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
@@ -95,14 +97,6 @@ def borrowing(function: F) -> F:
     Like a ``part``, it does not count references to the arrays that it receives, nor do its calls of parts.
     """
     return _compiled(function, KernelDispatcher, _nrt=False)
-
-
-def reduction(function: F) -> F:
-    """Compile a kernel whose sums may be added in any order, so that the compiler can vectorise them.
-
-    The last bits of its results depend on the processor.
-    """
-    return _compiled(function, KernelDispatcher, fastmath={"reassoc", "contract"})
 
 
 def part(function: F) -> F:

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.exhaustive
 KERNELS = '''
 import numpy as np
 
-from stream_masker.core.kernels.jit import kernel, reduction
+from stream_masker.core.kernels.jit import kernel
 
 from tiny.constants import OFFSETS, ROW, STEP, Limits
 from tiny.machine.intrinsics import answer
@@ -199,8 +199,7 @@ def rare(*given: object) -> Any:
         rare("constants", "first: int\n    last: int", "last: int\n    first: int", 134),
         ("machine/answers", "100", "200", 231),
         rare("kernels", "result = bounds.first", "result = 7", 138),
-        ("kernels", "@kernel\n", "@reduction\n", 131),
-        rare("parts", "@part\n", "@inlined\n", 131),
+        ("parts", "@part\n", "@inlined\n", 131),
     ],
 )
 def test_a_semantic_change_in_any_file_recompiles_the_kernel(package, call, name, old, new, result):

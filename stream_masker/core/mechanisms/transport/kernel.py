@@ -21,7 +21,8 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
-from stream_masker.core.kernels.jit import kernel, part, reduction
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.errors import StatisticsError
 
@@ -126,7 +127,7 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
     return Levels(sharpness, rows, levels).rounded()
 
 
-@reduction
+@kernel
 def level(
     law: Float64Array,
     squares: Float64Matrix,
@@ -141,7 +142,7 @@ def level(
     """
     size = law.size
     moved = 0.0
-    phi, sums, terms = np.empty(size), np.empty(size), np.empty(size)
+    phi, sums, terms, scratch = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     for _ in range(LEVEL_ROUNDS):
         moved = 0.0
         sums[:] = 0.0
@@ -150,8 +151,8 @@ def level(
         for y in range(size):
             for x in range(size):
                 terms[x] = rows[x] - sharpness * squares[y, x]
-            levels[y] = cut_level(terms, levels[y])
-            moved += add_column(law[y], squares[y], gibbs[y], phi, np.exp(levels[y]), sums)
+            levels[y] = cut_level(terms, levels[y], scratch)
+            moved += add_column(law[y], squares[y], gibbs[y], phi, np.exp(levels[y]), sums, scratch)
         error = 0.0
         for x in range(size):
             error += abs(sums[x] - law[x])
@@ -161,23 +162,22 @@ def level(
     return moved
 
 
-@reduction
-def cut_level(terms: Float64Array, before: float) -> float:
+@kernel
+def cut_level(terms: Float64Array, before: float, scratch: Float64Array) -> float:
     """Return ln u of a column, by Newton's method, which converges from below as what exceeds u is convex in u.
 
-    ``terms``: (k,) ln φ − λ·d². ``before``: ln u of similar terms, or infinity.
+    ``terms``: (k,) ln φ − λ·d². ``before``: ln u of similar terms, or infinity. ``scratch``: (k,), overwritten.
     """
     found = before
     for _ in range(NEWTON_STEPS):
-        total, above = 0.0, 0.0
+        above = int64(0)
         for x in range(terms.size):
-            excess = max(terms[x] - found, 0.0)
-            total += excess
-            above += 1.0 if excess > 0.0 else 0.0
-        if above == 0.0:
+            scratch[x] = max(terms[x] - found, 0.0)
+            above += scratch[x] > 0.0
+        if above == 0:
             found = terms.max() - KAPPA
             continue
-        step = (total - KAPPA) / above
+        step = (sum_of(scratch) - KAPPA) / above
         found += step
         if 0.0 <= step < LEVEL_PRECISION:
             break
@@ -186,18 +186,24 @@ def cut_level(terms: Float64Array, before: float) -> float:
 
 @part
 def add_column(
-    law: float, squares: Float64Array, gibbs: Float64Array, phi: Float64Array, cut: float, sums: Float64Array
+    law: float,
+    squares: Float64Array,
+    gibbs: Float64Array,
+    phi: Float64Array,
+    cut: float,
+    sums: Float64Array,
+    scratch: Float64Array,
 ) -> float:
-    """Add a column of the coupling to the sums of rows, and return its part of the mean squared distance."""
-    total, moved = 0.0, 0.0
+    """Add a column of the coupling to the sums of rows, and return its part of the mean squared distance.
+
+    ``scratch``: (k,), overwritten.
+    """
     for x in range(phi.size):
-        weight = min(phi[x] * gibbs[x], cut)
-        total += weight
-        moved += weight * squares[x]
-    scale = law / total
+        scratch[x] = min(phi[x] * gibbs[x], cut)
+    scale = law / sum_of(scratch)
     for x in range(phi.size):
-        sums[x] += min(phi[x] * gibbs[x], cut) * scale
-    return moved * scale
+        sums[x] += scratch[x] * scale
+    return sum_of_products(scratch, squares) * scale
 
 
 @kernel

@@ -21,7 +21,8 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int64Array,
 )
-from stream_masker.core.kernels.jit import int32, int64, kernel, part, reduction
+from stream_masker.core.kernels.jit import int32, int64, kernel, part
+from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
 from stream_masker.core.mechanisms.transport.scaling.table import Table
@@ -73,17 +74,15 @@ def sum_column(side: Side, others: Binding, t: int, column: Float64Array) -> flo
     return total
 
 
-@reduction
+@part
 def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> float:
     """Set ``column``, (k,), to g of my values without my factors, and return its sum."""
     own = side.kernel[side.mine[t]]
     sums = side.sums[side.theirs[t]]
-    total = 0.0
     for x in range(column.size):
-        weight = np.float64(own[x]) * np.float64(sums[x])
-        column[x] = weight
-        total += weight
-    whole = total
+        column[x] = np.float64(own[x]) * np.float64(sums[x])
+    whole = sum_of(column)
+    total = whole
     kernel_row = side.their_kernel[side.theirs[t]]
     for f in range(others.offsets[t], others.offsets[t + 1]):
         other = others.values[f]
@@ -99,7 +98,7 @@ def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> fl
     return total
 
 
-@reduction
+@part
 def fill_limited(side: Side, mine: Binding, others: Binding, t: int, column: Float64Array) -> float:
     """Set ``column``, (k,), to g of my values with all factors, and return its sum."""
     total = fill_column(side, others, t, column)
@@ -288,7 +287,7 @@ class ColumnFigures(NamedTuple):
     excess: Float64Array
 
 
-@reduction
+@kernel
 def add_figures(
     side: Side,
     mine: Binding,
@@ -303,14 +302,12 @@ def add_figures(
     column = np.empty(side.kernel.shape[1])
     for t in range(psi.size):
         total = fill_limited(side, mine, others, t, column)
-        greatest, moved = 0.0, 0.0
-        row = squares[side.mine[t]]
+        greatest = 0.0
         for x in range(column.size):
             greatest = max(greatest, column[x])
-            moved += column[x] * row[x]
         figures.totals[t] = total
         figures.greatest[t] = greatest
-        figures.moved[t] = moved
+        figures.moved[t] = sum_of_products(column, squares[side.mine[t]])
         figures.stays[t] = column[side.mine[t]]
         figures.excess[t] = excess_of(column, limits, total)
         if joint.size > 0:

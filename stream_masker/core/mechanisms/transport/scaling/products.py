@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import kernel, part, reduction
+from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.kernels.simd import sum_of_products
 
 FloatArray: TypeAlias = NDArray[np.float32 | np.float64]
 FloatMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float32 | np.float64]]
@@ -103,7 +104,7 @@ def fill_strip(
     strip[:, end - top :] = 0.0
 
 
-@reduction
+@kernel
 def entry_products(
     offsets: Int64Array,
     columns: Int64Array,
@@ -124,11 +125,7 @@ def entry_products(
         for a in range(offsets.size - 1):
             x = left[a, top:end]
             for k in range(offsets[a], offsets[a + 1]):
-                y = strip[columns[k]]
-                total = result[k] * 0
-                for v in range(x.size):
-                    total += x[v] * y[v]
-                result[k] += total
+                result[k] += sum_of_products(x, strip[columns[k], : x.size])
 
 
 @kernel

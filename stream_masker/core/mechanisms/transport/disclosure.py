@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
+from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transport.scaling import products
 from stream_masker.core.mechanisms.transport.scaling.columns import greatest_records, least_logs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, own_sides, seen_from
@@ -113,8 +114,7 @@ class Disclosure:
 
 def _epsilon(joint: Float64Matrix) -> float:
     prior, written = joint.sum(axis=1), joint.sum(axis=0) > 0.0
-    with np.errstate(divide="ignore"):
-        logs = np.log((joint[prior > 0.0] / prior[prior > 0.0, None])[:, written])
+    logs = logarithms((joint[prior > 0.0] / prior[prior > 0.0, None])[:, written])
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
@@ -127,9 +127,8 @@ def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
     kernels = scaling.kernels
     entries = problem.table.by_row
-    with np.errstate(divide="ignore"):
-        logs, second = np.log(scaling.phi), np.log(kernels.second.astype(np.float64))
-    maxima = np.exp(products.row_maxima(entries.offsets, entries.columns, logs, second))
+    logs, second = logarithms(scaling.phi), logarithms(kernels.second.astype(np.float64))
+    maxima = exponentials(products.row_maxima(entries.offsets, entries.columns, logs, second))
     side = seen_from(problem, kernels, scaling.phi, first=True)
     return min(float(greatest_records(side, *scaling.binding, maxima, scaling.psi).sum()), 1.0)
 
@@ -151,8 +150,8 @@ def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
     With limits it is an upper bound: the first term is that without factors.
     """
     kernels = scaling.kernels
-    first, second = (np.log(kernel.astype(np.float64)) for kernel in (kernels.first, kernels.second))
-    logs = -np.log(np.maximum(scaling.phi, np.finfo(np.float64).tiny)) + np.log(problem.law)
+    first, second = (logarithms(kernel.astype(np.float64)) for kernel in (kernels.first, kernels.second))
+    logs = -logarithms(np.maximum(scaling.phi, np.finfo(np.float64).tiny)) + logarithms(problem.law)
     masks = products.transposed(np.ascontiguousarray(first))
     greatest = problem.table.by_row.maxima(-logs, masks, second)
     least = -problem.table.by_row.maxima(logs, -masks, -second)

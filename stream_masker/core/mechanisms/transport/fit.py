@@ -14,6 +14,7 @@ import numpy as np
 
 from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
@@ -99,7 +100,7 @@ class Fit:
             "kernels": [each.to_model() for each in self.levels],
             "exponents": self.exponents.tolist(),
             "changed": self.changed.tolist(),
-            "scale": pack_array(np.log(self.psi[self.written]).astype(np.float32)),
+            "scale": pack_array(logarithms(self.psi[self.written]).astype(np.float32)),
             "factors": [each.to_model() for each in self.binding],
         }
 
@@ -112,7 +113,7 @@ class Fit:
         if not (np.abs(scale) <= MAX_LOG_SCALE).all():
             raise StatisticsError("a scale of the model is not allowed")
         psi = np.zeros(counts.size)
-        psi[written] = np.exp(scale)
+        psi[written] = exponentials(scale)
         exponents, changed = (two_numbers(model, name) for name in ("exponents", "changed"))
         factors, kernels = (_two(model, name) for name in ("factors", "kernels"))
         first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
@@ -136,7 +137,7 @@ def _two(model: object, name: str) -> list[object]:
 
 
 def _rounded(psi: Float64Array) -> Float64Array:
-    return np.asarray(np.exp(np.log(psi).astype(np.float32).astype(np.float64)))
+    return exponentials(logarithms(psi).astype(np.float32).astype(np.float64))
 
 
 def pack_tuples(table: Table, counts: Int64Array) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -153,7 +154,7 @@ def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
         return near
     if goal.target.kind != "alpha":
         return None
-    farthest = solve(problem, goal.squares, np.full(2, np.exp(EXPONENT_LOGS[0])), None)
+    farthest = solve(problem, goal.squares, np.full(2, math.exp(EXPONENT_LOGS[0])), None)
     return farthest if farthest.met else None
 
 

@@ -14,6 +14,7 @@ K = exp(−λ·d² − w). A transport keeps its law with any kernel, so that th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
+from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
@@ -100,8 +102,8 @@ class Levels:
 
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:
     """Return the levels of the kernel of a given λ. For the other arguments see ``design``."""
-    rows, levels = np.log(law), np.full(law.size, np.inf)
-    level(law, squares, np.exp(-sharpness * squares), sharpness, rows, levels)
+    rows, levels = logarithms(law), np.full(law.size, np.inf)
+    level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
     return Levels(sharpness, rows, levels).rounded()
 
 
@@ -110,13 +112,13 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
 
     * ``law``: (k,) p, positive. ``squares``: (k, k) d², symmetric. ``start``: the levels of a similar law, or None.
     """
-    rows = np.log(law) if start is None else start.rows.copy()
-    point = float(np.log(FIRST_SHARPNESS / wanted if start is None else start.sharpness))
+    rows = logarithms(law) if start is None else start.rows.copy()
+    point = math.log(FIRST_SHARPNESS / wanted if start is None else start.sharpness)
     low, high, levels = -np.inf, np.inf, np.full(law.size, np.inf)
     for _ in range(MAX_KERNEL_SEARCHES):
-        sharpness = float(np.exp(point))
-        found = level(law, squares, np.exp(-sharpness * squares), sharpness, rows, levels)
-        miss = float(np.log(max(found, 1e-12) / wanted))
+        sharpness = math.exp(point)
+        found = level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
+        miss = math.log(max(found, 1e-12) / wanted)
         if abs(miss) <= DISTANCE_ERROR:
             break
         low, high = (point, high) if miss > 0.0 else (low, point)
@@ -203,7 +205,8 @@ def add_column(
     scale = law / sum_of(scratch)
     for x in range(phi.size):
         sums[x] += scratch[x] * scale
-    return sum_of_products(scratch, squares) * scale
+    moved: float = sum_of_products(scratch, squares) * scale
+    return moved
 
 
 @kernel

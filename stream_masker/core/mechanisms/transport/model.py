@@ -15,6 +15,7 @@ import numpy as np
 
 from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.kernels.elementary import logarithms
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fit import Fit, pack_values
 from stream_masker.core.mechanisms.transport.fitting import (
@@ -125,7 +126,7 @@ class ModelBuilder:
         if self._previous is not None:
             levels = self._previous.fits[j].levels[0]
             place, known = located(self._previous.values[j].positions, self._values[j].positions)
-            before = replace(levels, rows=np.where(known, levels.rows[place], np.log(self._laws[j])))
+            before = replace(levels, rows=np.where(known, levels.rows[place], logarithms(self._laws[j])))
         return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
 
     def _limits(self, j: int, *, fitting: bool) -> Caps:

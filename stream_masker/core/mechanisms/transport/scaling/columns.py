@@ -81,7 +81,7 @@ def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> fl
     sums = side.sums[side.theirs[t]]
     for x in range(column.size):
         column[x] = np.float64(own[x]) * np.float64(sums[x])
-    whole = sum_of(column)
+    whole: float = sum_of(column)
     total = whole
     kernel_row = side.their_kernel[side.theirs[t]]
     for f in range(others.offsets[t], others.offsets[t + 1]):

@@ -8,12 +8,14 @@ if the means cannot be met, that value is found by sections.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
+from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transport.scaling.solver import (
     MARGINAL_ERROR,
     ROUGH_ERROR,
@@ -25,7 +27,7 @@ from stream_masker.core.mechanisms.transport.scaling.solver import (
     columns_of,
 )
 
-EXPONENT_LOGS = (float(np.log(1e-4)), float(np.log(1e4)))
+EXPONENT_LOGS = (math.log(1e-4), math.log(1e4))
 """The range of ln of an exponent."""
 MAX_SEARCHES = 40
 TARGET_ERROR = 2e-3
@@ -95,7 +97,7 @@ def meet_means(
     if none meets the means.
     """
     given, before = (np.ones(2), None) if start is None else start
-    point, inverse, tolerance = np.log(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
+    point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
     nearest: tuple[float, Solved] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
     setbacks = 0
@@ -108,7 +110,7 @@ def meet_means(
                 break
             continue
         before = new.start
-        misses = np.log(np.maximum(new.moved, LEAST_SQUARE) / wanted)
+        misses = logarithms(np.maximum(new.moved, LEAST_SQUARE) / wanted)
         miss = float(np.abs(misses).max())
         setbacks = setbacks + 1 if miss >= nearest[0] else 0
         nearest = min(nearest, (miss, new), key=lambda each: each[0])
@@ -121,7 +123,7 @@ def meet_means(
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)
-        move = np.clip(-inverse @ misses, -MAX_EXPONENT_STEP, MAX_EXPONENT_STEP)
+        move = np.clip(-(inverse * misses).sum(axis=1), -MAX_EXPONENT_STEP, MAX_EXPONENT_STEP)
         bounded = np.clip(point + move, *EXPONENT_LOGS)
         if np.array_equal(bounded, point) and miss > TARGET_ERROR:
             break
@@ -132,17 +134,17 @@ def meet_means(
 
 def _exponents(point: Float64Array) -> Float64Array:
     result = np.ones(2)
-    result[: point.size] = np.exp(point)
+    result[: point.size] = exponentials(point)
     return result
 
 
 def _broyden(inverse: Float64Array, moved: Float64Array, change: Float64Array) -> Float64Array:
     """Broyden's update of an inverse Jacobian; none if it would be singular."""
-    expected = inverse @ change
-    scale = float(moved @ expected)
+    expected = (inverse * change).sum(axis=1)
+    scale = float((moved * expected).sum())
     if abs(scale) < 1e-12 or not np.isfinite(expected).all():
         return inverse
-    result: Float64Array = inverse + np.outer(moved - expected, moved @ inverse) / scale
+    result: Float64Array = inverse + np.outer(moved - expected, (moved[:, None] * inverse).sum(axis=0)) / scale
     return result
 
 
@@ -169,14 +171,14 @@ def meet_from_below(
     ``measure``: returns the measure for an exponent, and takes the solution for another one as a start. ``start``: the
     first exponent. Raises OutOfRangeError.
     """
-    point, reach = float(np.clip(np.log(start), *EXPONENT_LOGS)), FIRST_REACH
+    point, reach = float(np.clip(math.log(start), *EXPONENT_LOGS)), FIRST_REACH
     low: float | None = None
     high: float | None = None
     best: tuple[float, Found] | None = None
     while low is None or high is None or high - low > COMMON_PRECISION:
-        value, state = measure(float(np.exp(point)), None if best is None else best[1])
+        value, state = measure(math.exp(point), None if best is None else best[1])
         if value <= wanted:
-            best, low = (float(np.exp(point)), state), point
+            best, low = (math.exp(point), state), point
             if value >= wanted - tolerance:
                 break
         else:
@@ -186,7 +188,7 @@ def meet_from_below(
             continue
         end, other = EXPONENT_LOGS[::-1] if high is None else EXPONENT_LOGS
         if point == end:
-            opposite = measure(float(np.exp(other)), None).value
+            opposite = measure(math.exp(other), None).value
             raise OutOfRangeError(min(value, opposite), max(value, opposite))
         point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
     assert best is not None
@@ -210,11 +212,11 @@ def move_at_least(
     """
 
     def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
-        solved = solve(problem, squares, np.full(2, np.exp(point)), start, tolerance)
+        solved = solve(problem, squares, np.full(2, math.exp(point)), start, tolerance)
         moved = np.maximum(solved.moved, LEAST_SQUARE)
         return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
 
-    first = float(np.clip(np.log(near.scaling.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
+    first = float(np.clip(logarithms(near.scaling.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
     low, high = _climb(measure, measure(first, near.start if near.met else None))
     if low is None:
         return None
@@ -224,7 +226,7 @@ def move_at_least(
             return None
         exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
     while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
-        share = 0.5 if high.value == -np.inf else np.log(exact.value) / np.log(exact.value / high.value)
+        share = 0.5 if high.value == -np.inf else math.log(exact.value) / math.log(exact.value / high.value)
         point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
         new = measure(point, exact.solved.start, MARGINAL_ERROR)
         exact, high = (new, high) if -np.inf < new.value <= 1.0 else (exact, new)

@@ -21,6 +21,7 @@ from typing import TypeAlias
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
+from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.binding import Binding
@@ -144,12 +145,12 @@ def balance(
     psi, binding = (problem.target, (none, none)) if start is None else start
     active = np.flatnonzero(problem.written)
     wanted = problem.target[active]
-    x = np.log(np.maximum(psi[active], LEAST))
+    x = logarithms(np.maximum(psi[active], LEAST))
     accelerator = Anderson(wanted)
     best: Scaling | None = None
     for _ in range(MAX_ROUNDS):
         psi = np.zeros(problem.law.size)
-        psi[active] = np.exp(x)
+        psi[active] = exponentials(x)
         phi = problem.law / np.maximum(denominators(problem, kernels, psi, binding), LEAST)
         used = binding
         totals, binding = _bound(problem, kernels, phi, binding)
@@ -163,7 +164,7 @@ def balance(
             break
         if error > MAX_SETBACK * best.error:
             accelerator.clear()
-        residual = np.log(wanted / np.maximum(reached, LEAST))
+        residual = logarithms(wanted / np.maximum(reached, LEAST))
         proposed = accelerator.next(x, residual)
         x = np.clip(proposed, x - MAX_LOG_STEP, x + MAX_LOG_STEP)
     return best or Scaling(exponents, kernels, psi, phi, used, np.inf)
@@ -246,17 +247,17 @@ class Columns:
     @property
     def vulnerability(self) -> float:
         """The chance that the best guess of a value, given all masks of the record, is right."""
-        return float(self.shares @ self.greatest)
+        return inner_product(self.shares, self.greatest)
 
     @property
     def mean_square(self) -> float:
         """E[sd²]."""
-        return float(self.shares @ self.moved)
+        return inner_product(self.shares, self.moved)
 
     @property
     def changed(self) -> float:
         """The share of values that change."""
-        return float(np.clip(1.0 - self.shares @ self.stays, 0.0, 1.0))
+        return float(np.clip(1.0 - inner_product(self.shares, self.stays), 0.0, 1.0))
 
     @property
     def certainty(self) -> float:
@@ -310,6 +311,8 @@ class Anderson:
             return x + residual
         points = np.array([x - before for before in self._points[:-1]])
         residuals = np.array([residual - before for before in self._residuals[:-1]])
-        mixture = np.linalg.lstsq((residuals * self._roots).T, residual * self._roots, rcond=1e-10)[0]
-        result: Float64Array = x + residual - mixture @ (points + residuals)
+        mixture = least_squares(residuals * self._roots, residual * self._roots)
+        result = x + residual
+        for share, step in zip(mixture.tolist(), points + residuals, strict=True):
+            result -= share * step
         return result

@@ -17,6 +17,7 @@ from threading import Lock
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_sizes, solve_couplings
@@ -193,7 +194,7 @@ class ConditionalChannel:
         with self._lock:
             starts = self._starts_of(keys)
             costs = coupling_costs(self._laws, squares, *self._values(keys), starts, self._couplings)
-        return float(costs @ counts / counts.sum())
+        return inner_product(costs, counts.astype(np.float64)) / int(counts.sum())
 
     def _starts_of(self, keys: Int64Array) -> Int64Array:
         """Return (n,) int64: the start of each pair's coupling; computes those that are missing."""

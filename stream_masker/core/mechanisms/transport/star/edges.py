@@ -7,6 +7,7 @@ b* tells as little about A as before.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -27,8 +28,8 @@ SAMPLES = 2000
 MAX_LAMBDA_SEARCHES = 30
 FIRST_GAIN = 1.5
 """The first step in ln λ for a unit of ln E; it is halved whenever a step went too far."""
-LEAST_LOG = float(np.log(1e-3))
-GREATEST_LOGS = tuple(np.log([1e2, 1e4]).tolist())
+LEAST_LOG = math.log(1e-3)
+GREATEST_LOGS = (math.log(1e2), math.log(1e4))
 """The greatest ln λ: the one with the least E[sd²]. Kernels have bounded exponents, so that a greater λ no longer tells
 far values apart, and what follows moves farther."""
 MARGIN = 0.05
@@ -131,7 +132,7 @@ def meet_distance(
     a, new_a = sample_joint(joint)
 
     def mean(log_sharpness: float) -> float:
-        channel = replace(edge, sharpness=float(np.exp(log_sharpness))).channel(squares)
+        channel = replace(edge, sharpness=math.exp(log_sharpness)).channel(squares)
         covered = channel.covers(a, new_a)
         return channel.mean_square(squares, a[covered], new_a[covered])
 
@@ -145,14 +146,14 @@ def meet_distance(
         wanted = min(max(wanted, smallest + margin), greatest - margin)
     if not smallest < wanted < greatest:
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
-    point, gain, previous = min(float(np.log(edge.sharpness)), high), FIRST_GAIN, 0.0
+    point, gain, previous = min(math.log(edge.sharpness), high), FIRST_GAIN, 0.0
     for _ in range(MAX_LAMBDA_SEARCHES):
-        miss = np.log(mean(point) / wanted)
+        miss = math.log(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:
-            return float(np.exp(point))
+            return math.exp(point)
         low, high = (point, high) if miss > 0.0 else (low, point)
         gain *= 0.5 if miss * previous < 0.0 else 1.0
         previous = miss
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
-    return float(np.exp(low)) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"
+    return math.exp(low) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"

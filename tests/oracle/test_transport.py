@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -203,6 +205,16 @@ def test_draws_follow_the_channel(parents, least, target):
         assert np.abs(shares - wanted).max() < 5 * np.sqrt(0.25 / size)
         assert not shares[wanted == 0.0].any()
     assert ("certainty" in target) == (sum(each.values.size for each in solved.binding) > 0)
+
+
+def test_a_weight_beyond_single_precision_is_infinite_without_a_warning(table):
+    """Searches try exponents whose scaling diverges; they discard what is not finite."""
+    weights = np.full(table.rows.size, 1e-3)
+    weights[0] = 1e300
+    kernels = [np.ones((size, size), np.float32) for size in SHAPE]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert np.isinf(table.by_row.product(weights, *kernels)).all()
 
 
 def test_each_context_keeps_its_law_and_the_promise():

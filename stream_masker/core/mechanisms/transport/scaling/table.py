@@ -36,7 +36,9 @@ class Entries:
             return np.asarray(products.row_products(left, filled, column))
         rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
         result = np.zeros(weights.size, precision)
-        entry_products(self.offsets, self.columns, weights.astype(precision), left, right, rows, strip, result)
+        with np.errstate(over="ignore"):  # a weight that is too large becomes infinite, which ends the balancing
+            given = weights.astype(precision)
+        entry_products(self.offsets, self.columns, given, left, right, rows, strip, result)
         return result.astype(np.float64)
 
     def maxima(self, terms: Float64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:

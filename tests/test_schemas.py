@@ -6,6 +6,7 @@ import json
 import tomllib
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 import orjson
 import pytest
 from jsonschema import Draft202012Validator, ValidationError
+from results import PROTECTION
 from support.schemas import schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
@@ -31,6 +33,7 @@ from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
+from stream_masker.pipeline.wire.provenance import MaskedRange, encode_provenance
 from stream_masker.pipeline.wire.reports import DriftReport, encode_drift, encode_rejection
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import schema as schemas
@@ -41,7 +44,7 @@ from stream_masker.service.configuration.schema import (
 )
 
 ROOT = Path(__file__).parents[1]
-NAMES = ["calibration-block", "configuration", "drift", "masked-event", "rejection", "statistics"]
+NAMES = ["calibration-block", "configuration", "drift", "masked-event", "provenance", "rejection", "statistics"]
 HASH = "0123456789abcdef"
 
 
@@ -168,6 +171,16 @@ def messages() -> dict[str, list[bytes]]:
             version(None, "file", numeric=True),
             split_message(3, bytes(2_000), 1_000)[-1].value,
         ],
+        "provenance": [
+            encode_provenance(
+                MaskedRange.of("discharges", 0, [3, 5], tombstones, rejected),
+                replace(PROTECTION, certainty=certainty),
+                output="discharges.masked",
+                rejected="discharges.rejected",
+                recorded=datetime.now(UTC),
+            )
+            for tombstones, rejected, certainty in ((0, 0, 0.5), (0, 2, None), (1, 1, 0.5))
+        ],
         "drift": [report(None, None, None), report(*differences()), report(*differences(numeric=True))],
     }
 
@@ -224,7 +237,7 @@ def report(previous, baseline, gained) -> bytes:
     )
 
 
-MESSAGES = ["rejection", "calibration-block", "statistics", "drift"]
+MESSAGES = ["rejection", "calibration-block", "statistics", "drift", "provenance"]
 
 
 @pytest.mark.parametrize("name", MESSAGES)

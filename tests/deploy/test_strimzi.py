@@ -19,7 +19,7 @@ NOTHING: dict[str, object] = {}
 
 CONFIGURATIONS = [
     NOTHING,
-    {"topics": {role: f"hospital_A.{role}" for role in NAMES}},
+    {"topics": {role: f"hospital_A.{role}" for role in (*NAMES, "provenance")}},
     {"topics": {"input": "admissions"}, "kafka": {"properties": {"group.id": "masking"}}},
     {"topics": {"input": ["admissions", "discharges"], "rejected": "rejections"}},
     {"topics": {"input": ["admissions", "discharges"]}},

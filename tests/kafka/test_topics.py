@@ -18,7 +18,7 @@ from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.kafka.administration import connect_administration
 from stream_masker.service.kafka.topics import BROKER_DEFAULT_REPLICATION, RequiredTopic, await_topics, create_topics
 
-ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
+ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift", "provenance")
 Run = Callable[..., Result]
 
 
@@ -67,7 +67,7 @@ def test_topics_are_created_with_the_required_settings(run: Run, names: dict[str
     assert result.exit_code == 0, result.output
     assert statuses(result) == dict.fromkeys(names.values(), "created")
     counts = {role: partitions(topics, name) for role, name in names.items()}
-    assert counts == {"input": 3, "output": 3, "rejected": 3, "calibration": 1, "statistics": 1, "drift": 1}
+    assert counts == {**dict.fromkeys(ROLES, 1), "input": 3, "output": 3, "rejected": 3}
     policies = {role: setting(topics, name, "cleanup.policy") for role, name in names.items()}
     assert policies == {**dict.fromkeys(ROLES, "delete"), "statistics": "compact"}
     assert int(setting(topics, names["calibration"], "retention.ms")) >= 2 * 24 * 3600 * 1000
@@ -100,10 +100,11 @@ def test_wrong_topics_are_an_error(kafka: str, topics: Topics, tmp_path: Path) -
         "output": topics("output", partitions=1),
         "calibration": topics("calibration", partitions=2),
         "statistics": topics("statistics"),
+        "provenance": topics("provenance", config={"cleanup.policy": "compact"}),
     }
     result = runner(kafka, names, tmp_path)()
     assert result.exit_code == 1
-    assert "3 of 6 topics" in result.output
+    assert "4 of 7 topics" in result.output
     assert {role: statuses(result)[name] for role, name in names.items()} == {
         "input": "exists",
         "output": "wrong",
@@ -111,6 +112,7 @@ def test_wrong_topics_are_an_error(kafka: str, topics: Topics, tmp_path: Path) -
         "calibration": "wrong",
         "statistics": "wrong",
         "drift": "create",
+        "provenance": "wrong",
     }
     assert names["drift"] not in topics.admin.list_topics(timeout=60).topics
 

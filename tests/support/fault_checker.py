@@ -19,6 +19,7 @@ from itertools import pairwise
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
+from fhir_provenance import Range, range_of
 from kafka_records import QUIET, Record, as_record, read_all, reader_properties
 from sealed_topics import opened, statistics_opener
 from workers import CODES
@@ -51,6 +52,7 @@ class CommittedRecords:
     published: dict[int, bytes] = field(default_factory=dict)
     ranges: dict[int, int] = field(default_factory=dict)
     blocks: list[Record] = field(default_factory=list)
+    provenance: dict[int, list[Range]] = field(default_factory=lambda: defaultdict(list))
 
     @property
     def settled(self) -> int:
@@ -98,6 +100,7 @@ class Checker:
             topics.rejected: self._handle_rejected,
             topics.statistics: self._handle_statistics,
             topics.calibration: self._handle_block,
+            **({topics.provenance: self._handle_provenance} if topics.provenance else {}),
         }
         consumer = Consumer(reader_properties(self.configuration.kafka.bootstrap_servers, "read_committed"))
         found = consumer.list_topics(timeout=30).topics
@@ -148,6 +151,13 @@ class Checker:
         if record.key != GARBAGE:
             self.seen.blocks.append(record)
 
+    def _handle_provenance(self, record: Record) -> None:
+        """The events of a partition follow one another without a gap: the publisher uses no transactions."""
+        found, before = range_of(record.json), self.seen.provenance[range_of(record.json).partition]
+        if found.first != (before[-1].last + 1 if before else 0):
+            self.violations.append(f"the range {found} follows {before[-1:]}")
+        before.append(found)
+
     def _handle_range(self, published: PublishedVersion) -> None:
         """Each range of blocks results in one version only, even if the calibrator counts the blocks several times."""
         blocks = decode_statistics(published.value).blocks
@@ -197,11 +207,23 @@ class Audit:
         assert [len([r for r in originals if r.partition == p]) for p in range(self.checker.partitions)] == [
             len(range(p, records, self.checker.partitions)) for p in range(self.checker.partitions)
         ]
+        self._check_provenance(records)
         self._check_masking(originals)
         self._check_blocks(originals)
         self._check_uncommitted()
         self._wait_for_no_lag(records)
         self.checked = records
+
+    def _check_provenance(self, records: int) -> None:
+        """Check that the events count each record by its outcome."""
+        if self.checker.configuration.topics.provenance:
+            seen, partitions = self.checker.seen, self.checker.partitions
+            ends = [seen.provenance[p][-1].last + 1 for p in range(partitions)]
+            assert ends == [len(range(p, records, partitions)) for p in range(partitions)]
+            sums = sum((Counter(one.counts) for found in seen.provenance.values() for one in found), Counter())
+            tombstones = sum(record.value is None for record in seen.masked.values())
+            masked = len(seen.masked) - tombstones
+            assert sums == {"masked": masked, "tombstones": tombstones, "rejected": len(seen.rejected)}
 
     def _check_masking(self, originals: Iterable[Record]) -> None:
         """Mask each record again under the version that it names: the result is the same to the byte."""

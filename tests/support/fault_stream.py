@@ -360,6 +360,8 @@ def running_stream(
     here = stream_setting(cluster, folder)
     here.data["calibration"] |= calibration
     here.data["mechanism"] = here.data["mechanism"] if mechanism is None else dict(mechanism)
+    if program == PROGRAM:
+        here.data["topics"]["provenance"] = here.topics["drift"].replace("drift", "provenance")
     configuration = here.configuration()
     prepare_topics(configuration, partitions=PARTITIONS)
     if program == PROGRAM:

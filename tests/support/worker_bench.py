@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from consumer import offsets, part, parts
 from prometheus_client import CollectorRegistry
-from results import result_of
+from results import PROTECTION, result_of
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.groups import GroupTooSmallError
@@ -41,7 +41,7 @@ OUTPUTS = OutputTopics(
     rejected_partitions=1,
     seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
-    configuration="0123456789abcdef",
+    protection=PROTECTION,
 )
 
 

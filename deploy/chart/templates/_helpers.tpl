@@ -327,12 +327,12 @@ template:
 {{- $roles | toJson -}}
 {{- end }}
 
-{{/* The names of the topics of a role, one for each input topic, as JSON. Takes (list context role). */}}
+{{/* The names of the topics of a role, one for each input topic, none if it has no topic, as JSON. Takes (list context role). */}}
 {{- define "stream-masker.topics" -}}
 {{- $roles := include "stream-masker.roles" (index . 0) | fromJson -}}
 {{- $template := eq (index . 1) "input" | ternary "{topic}" (get $roles (index . 1)) -}}
 {{- $names := list -}}
-{{- range $roles.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end -}}
+{{- if $template }}{{- range $roles.input }}{{ $names = append $names (replace "{topic}" . $template) }}{{ end }}{{ end -}}
 {{- $names | uniq | toJson -}}
 {{- end }}
 

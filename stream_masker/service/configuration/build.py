@@ -126,6 +126,19 @@ def noise_levels(configuration: Configuration) -> dict[str, float]:
     return {name: configured_alpha(attribute) if known else 0.0 for name, attribute in configuration.attributes.items()}
 
 
+def stated_alpha(configuration: Configuration) -> dict[str, float | None]:
+    """Return each attribute's noise level; None if the mechanism has none, or if each record has its own."""
+    from stream_masker.core.mechanisms.transport.target import Target
+
+    section = configuration.mechanism
+    if isinstance(section, SemanticTransportSection) and section.target is not None:
+        target = Target.of(section.target.model_dump(exclude_none=True), tuple(configuration.attributes))
+        return dict(target.value) if target.kind == "alpha" else dict.fromkeys(configuration.attributes)
+    if not takes_alpha(section) or _alpha_source(configuration) is not None:
+        return dict.fromkeys(configuration.attributes)
+    return {**noise_levels(configuration)}
+
+
 def variance_growth(configuration: Configuration) -> dict[str, float]:
     """Return by which share of sVar masking is to increase each attribute's variance (2017: equation 4).
 

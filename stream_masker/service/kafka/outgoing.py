@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
+from itertools import compress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from confluent_kafka import KafkaError
+
+from stream_masker.pipeline.records import Result
 
 MessageHeaders = list[tuple[str, bytes | None]]
 
@@ -48,3 +51,13 @@ REFUSED_MESSAGE = frozenset(
     }
 )
 """Errors of a broker that refuses a message, or its batch because of the message. They do not pass by themselves."""
+
+
+def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
+    """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
+    times = result.timestamps
+    if min(times, default=0) < 0:
+        times = [max(0, time) for time in times]
+    messages = zip(result.values, result.keys, times, result.headers, strict=True)
+    rejected = result.rejected
+    return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages

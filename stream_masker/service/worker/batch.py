@@ -8,24 +8,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import compress, groupby, pairwise
+from datetime import UTC, datetime
+from itertools import groupby, pairwise
 from operator import methodcaller
 from typing import NamedTuple, Protocol
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.padding import padded_size
+from stream_masker.pipeline.wire.provenance import MaskedRange, Protection, encode_provenance
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
-from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages
+from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages, outgoing_messages
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.refusals import RefusedRecords
 
-CALIBRATION_PARTITION = 0
+CALIBRATION_PARTITION = PROVENANCE_PARTITION = 0
 
 
 class KafkaMessage(Protocol):
@@ -311,8 +313,8 @@ class OutputTopics:
     """The topics that a worker writes the records of one input topic to, and what it needs to encode their blocks.
 
     ``rejected_partitions``: partitions of the topic of rejections; a rejection goes to its record's partition modulo
-    this number. ``seal``: of the calibration topic. ``taxonomies``, ``configuration``, ``numeric``, ``context``: as for
-    ``encode_block``. ``secret_id``: of the masking secret.
+    this number. ``seal``: of the calibration topic. ``protection``: how the records are masked. ``taxonomies``,
+    ``numeric``, ``context``: as for ``encode_block``. ``provenance``: None if no provenance events are written.
     """
 
     input: str
@@ -322,10 +324,10 @@ class OutputTopics:
     rejected_partitions: int
     seal: TopicSeal
     taxonomies: Mapping[str, Taxonomy]
-    configuration: str
+    protection: Protection
     numeric: Sequence[str] = ()
-    secret_id: str | None = None
     context: str = ""
+    provenance: str | None = None
 
 
 class TransactionWriter:
@@ -367,6 +369,9 @@ class TransactionWriter:
         self._written.uncounted += result.uncounted
         self._written.emptied += sum(result.emptied.values())
         self._written.masked += len(result.offsets) - len(rejected) - tombstones
+        if outputs.provenance is not None:
+            done = MaskedRange.of(*partition, result.offsets, tombstones, len(rejected))
+            self._write_provenance(outputs, outputs.provenance, done)
 
     def _reject(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:
         topic = outputs.input
@@ -376,22 +381,19 @@ class TransactionWriter:
         self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
         self._written.causes.update((str(one.reason), one.field) for one in rejected)
 
+    def _write_provenance(self, outputs: OutputTopics, topic: str, done: MaskedRange) -> None:
+        """Send the event of a partition's records. Raises ServiceError if it is too large: none may be missing."""
+        names = {"output": outputs.output, "rejected": outputs.rejected}
+        event = encode_provenance(done, outputs.protection, **names, recorded=datetime.now(UTC))
+        if self._send(topic, PROVENANCE_PARTITION, [(event, done.key, 0, [])]):
+            raise ServiceError(f"message.max.bytes is less than the {len(event)} bytes of a provenance event")
+
     def _write_block(self, outputs: OutputTopics, counted: Block) -> None:
-        block = replace(counted, secret_id=outputs.secret_id)
-        names = {"configuration": outputs.configuration, "context": outputs.context}
+        block = replace(counted, secret_id=outputs.protection.secret_id)
+        names = {"configuration": outputs.protection.configuration, "context": outputs.context}
         value = encode_block(block, outputs.taxonomies, numeric=outputs.numeric, **names)
         key, padded = block_key(block), padded_size(block, outputs.taxonomies, outputs.numeric)
         messages: list[OutgoingMessage] = [(outputs.seal.seal(key, value, padded=padded), key, 0, [])]
         left_out = len(self._send(outputs.calibration, CALIBRATION_PARTITION, messages))
         self._written.blocks += 1 - left_out
         self._written.blocks_left_out += left_out
-
-
-def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
-    """Return a result's records as messages, without the rejected ones. A missing timestamp becomes 0 (now)."""
-    times = result.timestamps
-    if min(times, default=0) < 0:
-        times = [max(0, time) for time in times]
-    messages = zip(result.values, result.keys, times, result.headers, strict=True)
-    rejected = result.rejected
-    return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
@@ -265,12 +265,10 @@ class Worker:
     def _write(self) -> Event:
         """Open a transaction with the results of the current batch."""
         components, current = self._components, self._current
-        configuration = components.active_statistics.masking.configuration.hash
         results, current.results = current.results, {}
 
         def write(send: SendMessages) -> None:
-            outputs = lambda topic: replace(components.outputs(topic), configuration=configuration)  # noqa: E731
-            TransactionWriter(outputs, send, current.written, components.refused).write(results)
+            TransactionWriter(components.outputs, send, current.written, components.refused).write(results)
 
         current.outcome = components.background.run(
             lambda: components.pipeline.begin(write), meanwhile=components.source.read_ahead

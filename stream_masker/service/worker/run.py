@@ -191,7 +191,9 @@ def _components(
         active_statistics=active_statistics,
         inputs=inputs,
         topic_ids=_topic_ids(configuration, active_statistics, liveness, health),
-        outputs=partial(_outputs, configuration, masking, inputs, topic_seal(configuration, topics.calibration)),
+        outputs=partial(
+            _outputs, configuration, active_statistics, inputs, topic_seal(configuration, topics.calibration)
+        ),
         liveness=liveness,
         health=health,
         report=report,
@@ -296,9 +298,9 @@ def _producer(
 
 
 def _outputs(
-    configuration: Configuration, masking: Masking, inputs: InputTopics, seal: TopicSeal, topic: str
+    configuration: Configuration, statistics: ActiveStatistics, inputs: InputTopics, seal: TopicSeal, topic: str
 ) -> OutputTopics:
-    topics = configuration.topics.of(topic)
+    topics, masking = configuration.topics.of(topic), statistics.masking
     return OutputTopics(
         input=topic,
         output=topics.output,
@@ -307,10 +309,10 @@ def _outputs(
         rejected_partitions=inputs.counts(topic).rejected,
         seal=seal,
         taxonomies=masking.taxonomies,
-        configuration=configuration.hash,
+        protection=statistics.protection,
         numeric=masking.mechanism.numeric_attributes,
-        secret_id=own_secret_id(configuration),
         context=masking.mechanism.context.fingerprint,
+        provenance=topics.provenance,
     )
 
 

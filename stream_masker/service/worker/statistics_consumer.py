@@ -17,8 +17,10 @@ from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
+from stream_masker.pipeline.wire.provenance import Protection
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
+from stream_masker.service.configuration.build import stated_alpha
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
@@ -242,6 +244,19 @@ class ActiveStatistics:
         if first:
             log.info("statistics version %d: %s", message.version, " ".join(self._sentences()))
         return True
+
+    @property
+    def protection(self) -> Protection:
+        """How records are masked under the version in force."""
+        configuration, mechanism = self.masking.configuration, self.masking.mechanism
+        return Protection(
+            statistics_version=self.version,
+            mechanism=mechanism.name,
+            configuration=configuration.hash,
+            secret_id=self._secret_id,
+            certainty=mechanism.promise,
+            alpha=stated_alpha(configuration),
+        )
 
     def _sentences(self) -> tuple[str, str, str]:
         """Return what is known of the masks in a process that does not have the counts of the window."""

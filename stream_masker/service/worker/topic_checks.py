@@ -129,4 +129,5 @@ def partition_counts(client: MetadataClient) -> dict[str, int]:
 def required_names(topics: TopicsSection, inputs: Sequence[str]) -> list[str]:
     """Return the names of the topics that a worker needs for these input topics."""
     own = [name for topic in map(topics.of, inputs) for name in (topic.input, topic.output, topic.rejected)]
-    return [*dict.fromkeys(map(str, own)), topics.calibration, topics.statistics]
+    provenance = [topics.provenance] if topics.provenance else []
+    return [*dict.fromkeys(map(str, own)), topics.calibration, topics.statistics, *provenance]

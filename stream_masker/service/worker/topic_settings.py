@@ -41,7 +41,8 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
     """
     topics = [configuration.topics.of(name) for name in inputs]
     written = [name for topic in topics for name in (topic.output, topic.rejected)]
-    names = [*dict.fromkeys(written), configuration.topics.calibration]
+    provenance = [configuration.topics.provenance] if configuration.topics.provenance else []
+    names = [*dict.fromkeys(written), configuration.topics.calibration, *provenance]
     try:
         found = topic_settings(configuration, names)
     except KafkaException as failure:
@@ -91,6 +92,13 @@ def setting_problems(
                 f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
                 f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
             )
+    provenance = configuration.topics.provenance
+    policy = found.get(provenance or "", {}).get("cleanup.policy", "delete")
+    if provenance and "compact" in policy:
+        yield (
+            f"topic {provenance} has cleanup.policy={policy}, which deletes all events of a partition but the last: "
+            f"{alter_command(provenance, 'cleanup.policy', 'delete')}"
+        )
     limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
     for topic, settings in found.items():
         largest = settings.get("max.message.bytes")

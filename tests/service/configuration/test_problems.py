@@ -10,7 +10,7 @@ from stream_masker.service.configuration import parse_configuration
 SECRET = "hunter2hunter2hunter2"
 DURATION = "use a duration above 0 such as 500ms, 60s, 5m, 24h or 7d, or a number of seconds"
 NAME = "use a name of at most 100 letters, digits, - and _ that starts with a letter or _"
-TOPICS = "input, output, rejected, calibration, statistics or drift"
+TOPICS = "input, output, rejected, calibration, statistics, drift or provenance"
 POLICIES = "use reject, ancestor or suppress"
 
 

@@ -40,9 +40,10 @@ def status(role: str, found: ExistingTopic, configuration: Configuration | None 
 
 
 def test_every_configured_topic_is_required_once() -> None:
-    configuration = configured(topics={"output": "elsewhere"})
-    required = required_topics(configuration)
-    assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump()
+    for topics in ({"output": "elsewhere"}, {"provenance": "events"}):
+        configuration = configured(topics=topics)
+        required = required_topics(configuration)
+        assert {topic.role: topic.name for topic in required} == configuration.topics.model_dump(exclude_none=True)
 
 
 def test_required_topics_have_cleanup_policies_and_partitions() -> None:

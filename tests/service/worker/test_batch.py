@@ -6,7 +6,7 @@ import numpy as np
 import orjson
 import pytest
 from consumer import TOPIC, offsets, part, parts
-from results import result_of
+from results import PROTECTION, result_of
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Ontology
@@ -226,7 +226,7 @@ OUTPUTS = OutputTopics(
     rejected_partitions=2,
     seal=TopicSeal("blocks"),
     taxonomies={"principal": TAXONOMY},
-    configuration="0123456789abcdef",
+    protection=PROTECTION,
 )
 
 

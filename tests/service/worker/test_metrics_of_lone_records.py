@@ -13,6 +13,7 @@ import pytest
 import yaml
 from flooding import LEAVES
 from prometheus_client import CollectorRegistry
+from results import PROTECTION
 
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.wire.sealing import TopicSeal
@@ -57,7 +58,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         rejected_partitions=1,
         seal=TopicSeal("blocks", [b"the secret of all processes"]),
         taxonomies=masking.taxonomies,
-        configuration="0123456789abcdef",
+        protection=PROTECTION,
     )
     found, before = [], samples(registry)
     for offset, event in enumerate(events):

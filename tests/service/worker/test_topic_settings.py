@@ -38,6 +38,15 @@ def test_a_topic_must_take_the_largest_message_of_the_producer() -> None:
     assert list(setting_problems(smaller, found, OUTPUTS)) == []
 
 
+def test_the_topic_of_provenance_must_not_be_compacted() -> None:
+    found = {"events": {"cleanup.policy": "compact"}}
+    (problem,) = setting_problems(configured(topics={"provenance": "events"}), found, OUTPUTS)
+    assert "topic events has cleanup.policy=compact, which deletes all events of a partition but the last" in problem
+    assert "--entity-name events --add-config cleanup.policy=delete" in problem
+    kept = {"events": {"cleanup.policy": "delete"}}
+    assert list(setting_problems(configured(topics={"provenance": "events"}), kept, OUTPUTS)) == []
+
+
 def test_the_defaults_of_kafka_are_accepted() -> None:
     defaults = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
     found = dict.fromkeys(("discharges.masked", "discharges.rejected", "stream-masker.calibration"), defaults)

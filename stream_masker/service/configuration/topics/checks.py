@@ -30,7 +30,7 @@ def input_problems(topics: TopicsSection, inputs: Iterable[str]) -> TopicProblem
     """
     roles: dict[str, str] = {}
     for names in map(topics.of, inputs):
-        for role, name in names:
+        for role, name in _roles(names):
             if (other := roles.setdefault(name, role)) != role:
                 yield role, f"{name!r} is also topics.{other}: all topics must differ"
             elif role != "input" and topics.expression is not None and topics.is_input(name):
@@ -43,9 +43,14 @@ def _expression_problems(topics: TopicsSection, expression: str) -> TopicProblem
     except re.error as error:
         yield "input", f"{expression!r} is not a regular expression: {error}"
         return
-    for role, name in topics:
+    for role, name in _roles(topics):
         if role != "input" and TOPIC_PLACEHOLDER not in name and topics.is_input(name):
             yield role, f"{name!r} matches topics.input: all topics must differ"
+
+
+def _roles(topics: TopicsSection) -> Iterator[tuple[str, str]]:
+    """Yield the topics that are configured, by role."""
+    return ((role, name) for role, name in topics if name is not None)
 
 
 def literal_prefix(expression: str) -> str:

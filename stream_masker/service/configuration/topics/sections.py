@@ -6,6 +6,7 @@ import re
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.base import Section, TopicExpression, TopicName, TopicTemplate
@@ -46,6 +47,11 @@ class TopicsSection(Section):
     )
     drift: TopicName = Field(
         default="stream-masker.drift", description="The topic of the drift reports, one for each statistics version."
+    )
+    provenance: TopicName | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The topic of the provenance events that workers write: which statistics version, mechanism and "
+        "promise masked which offsets. Default: none are written.",
     )
 
     @property

@@ -7,11 +7,11 @@ Starts a broker, writes synthetic discharges to four partitions, and runs each c
 them in transactions of the same size. The copy runs with the worker's settings, with the three headers that a masked
 record has, and with the client's long default pause between fetches when its queue is full. A contender's rate is
 measured from its first committed records to its last, and its processor time, without that of the brokers, until nine
-tenths of them. Then a calibrator reads the worker's blocks, until the version by which workers count a sample, and a
-second worker masks the input again under that version. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with
-MaskField, and a Faust agent that forwards events (on a tenth of the records). Prints a Markdown table of rates, of
-their ratios to the copy's, and of processor times. For two workers see ``bench_scaling.py``, for a calibrator beside
-workers ``bench_system.py``.
+tenths of them. A second worker masks the input again and writes provenance events. Then a calibrator reads the first
+worker's blocks, until the version by which workers count a sample, and a third worker masks the input again under that
+version. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField, and a Faust agent that forwards events
+(on a tenth of the records). Prints a Markdown table of rates, of their ratios to the copy's, and of processor times.
+For two workers see ``bench_scaling.py``, for a calibrator beside workers ``bench_system.py``.
 """
 
 from __future__ import annotations
@@ -112,28 +112,29 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
             records,
         ),
         "worker": timed([*CLI, "worker", *config, "--http-port", "0"], bootstrap, outcomes, records),
+        "worker that writes provenance events": masked_again(folder, records, "provenance", provenance="events"),
     }
     calibrator = [*CLI, "calibrator", *config, "--http-port", "0"]
     await_sampling(calibrator, configuration)
-    path, sampling = with_other_outputs(folder)
-    prepare_topics(sampling, partitions=PARTITIONS)
-    outcomes = [sampling.topics.output, sampling.topics.rejected]
-    worker = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
-    rates["worker that counts a sample"] = timed(worker, bootstrap, outcomes, records)
+    rates["worker that counts a sample"] = masked_again(folder, records, "sampling")
     if options.others:
         rates |= others(folder, configuration, records, batch)
     report(rates, records, size, batch)
 
 
-def with_other_outputs(folder: Path) -> tuple[Path, Configuration]:
-    """Write a configuration that masks the same input under the same statistics, into other topics."""
+def masked_again(folder: Path, records: int, name: str, **topics: str) -> Measured:
+    """Return the rates of a worker that masks the same input under the same statistics, into other topics."""
     content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
-    own = {role: f"{role}-again" for role in ("output", "rejected", "calibration")}
-    content["topics"] = {**content.get("topics", {}), **own}
-    content["kafka"]["properties"] = {"group.id": "again"}
-    path = folder / "again.yaml"
+    own = {role: f"{role}-{name}" for role in ("output", "rejected", "calibration")}
+    content["topics"] = {**content.get("topics", {}), **own, **topics}
+    content["kafka"]["properties"] = {"group.id": name}
+    path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(content))
-    return path, load_configuration(path, {})
+    configuration = load_configuration(path, {})
+    prepare_topics(configuration, partitions=PARTITIONS)
+    outcomes = [configuration.topics.output, configuration.topics.rejected]
+    worker = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
+    return timed(worker, configuration.kafka.bootstrap_servers, outcomes, records)
 
 
 def others(folder: Path, configuration: Configuration, records: int, batch: int) -> dict[str, Measured]:

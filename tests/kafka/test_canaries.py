@@ -11,7 +11,7 @@ from kafka_records import read_all, write
 from support.processes import Processes, terminate
 from workers import http_port, setting
 
-OUTPUTS = ("output", "rejected", "calibration", "statistics", "drift")
+OUTPUTS = ("output", "rejected", "calibration", "statistics", "drift", "provenance")
 
 
 def response(port: int, path: str) -> bytes:
@@ -30,8 +30,9 @@ def test_no_output_contains_a_canary(kafka: str, tmp_path: Path) -> None:
         "limits": {"record_bytes": 100_000},
         "calibration": {"min_records": 20, "every_records": 20, "every_seconds": 1},
     }
+    here.data["topics"]["provenance"] = here.topics["drift"].replace("drift", "provenance")
     here.configuration()
-    here.create(1, drift=1)
+    here.create(1, drift=1, provenance=1)
     sent = list(events())
     write(kafka, here.topics["input"], sent)
     option = ("--config", str(here.path))
@@ -58,6 +59,7 @@ def test_no_output_contains_a_canary(kafka: str, tmp_path: Path) -> None:
     here.remove()
     assert {name: found_in(content) for name, content in outputs.items() if found_in(content)} == {}
     assert len(here_masked(outputs)) >= len(list(masked_values()))
+    assert any(name.startswith("provenance ") for name in outputs)
     assert len(outputs) > len(sent)
 
 

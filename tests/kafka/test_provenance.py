@@ -137,6 +137,21 @@ def test_transaction_markers_between_ranges_are_in_no_range(here: Setting) -> No
     assert check(here) >= 5
 
 
+def test_groups_that_wait_for_more_records_are_in_the_range_of_their_own_transaction(here: Setting) -> None:
+    here.data |= {
+        "mechanism": {"name": "microaggregation", "k": 3},
+        "groups": {"records": 20, "delay": 0.5, "short": "hold"},
+    }
+    here.configuration()
+    here.publish(2)
+    here.produce(range(84))
+    with running(here.configuration()) as worker:
+        worker.wait(lambda: worker.metric("records_in_total") >= 80, "the first groups")
+        here.produce(range(84, 96))
+        worker.reaches(96)
+    assert check(here) >= 8
+
+
 def test_an_aborted_transaction_leaves_no_event(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     here.produce(range(100))
     send, failed = TransactionalProducer.send, []

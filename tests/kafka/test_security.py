@@ -29,8 +29,9 @@ def stream(secured_kafka: SecuredKafka, tmp_path: Path) -> Iterator[Setting]:
     """A stream with its topics, and the access rules that ``topics --acls`` prints."""
     here = setting(secured_kafka.bootstrap, tmp_path)
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
+    here.data["topics"]["provenance"] = here.topics["drift"].replace("drift", "provenance")
     here.configuration()
-    here.create(drift=1)
+    here.create(drift=1, provenance=1)
     with Processes(tmp_path) as processes:
         printed = processes.run("topics", "--config", str(here.path), "--acls").stdout
     secured_kafka.allow(printed.splitlines())
@@ -73,6 +74,7 @@ def test_each_principal_needs_only_the_access_that_topics_prints(
             assert "authoriz" not in processes.log(role).lower()
             assert password(f"stream-masker-{role}") not in processes.log(role)
     assert len(read_all(secured_kafka.bootstrap, stream.topics["output"])) == RECORDS
+    assert stream.read("provenance")
 
 
 def test_no_principal_can_use_the_topics_of_another(secured_kafka: SecuredKafka, stream: Setting) -> None:

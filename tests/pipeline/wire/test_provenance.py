@@ -101,4 +101,6 @@ def test_the_key_is_that_of_the_partition() -> None:
 def test_the_documentation_shows_an_event() -> None:
     [shown] = [block for block in blocks("json", "Provenance") if block.title == "provenance.schema.json"]
     both = replace(PROTECTION, alpha={"principal": 1.0, "secondary": 1.0})
-    assert orjson.loads(shown.text) == event(range(120_000, 130_000), 0, 12, both)
+    found = event(range(120_000, 130_000), 0, 12, both)
+    assert orjson.loads(shown.text) == found
+    assert 1_450 < len(orjson.dumps(found)) < 1_550

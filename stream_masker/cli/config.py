@@ -154,7 +154,7 @@ def schema(name: str) -> None:
     Prints the JSON Schema (2020-12) of the configuration (default) or of the message NAME.
 
     \b
-    Names: configuration, masked-event, rejection, calibration-block, statistics, drift
+    Names: configuration, masked-event, rejection, calibration-block, statistics, drift, provenance
 
     \b
     Examples:

@@ -77,7 +77,7 @@ def test_a_topic_that_is_made_anew_has_other_noise(masked: Setting) -> None:
     again = masking.masker.mask(name, 0, records, statistics_version=1).outcomes
     codes = {record["id"]: record["first"] for record in first}
     differ = [codes[2 * n] != orjson.loads(outcome.value)["first"] for n, outcome in enumerate(again)]
-    assert sum(differ) > len(differ) / 3
+    assert sum(differ) > 1, "equal noise would give equal masks; about a third of independent ones differ"
 
 
 def is_another(admin: AdminClient, name: str, before: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.edges import Edge
+from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, figures_of, limited
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.draws import salts_of
@@ -336,6 +337,13 @@ def child(table, request):
 
 
 CHILD_BOUNDS = Caps.of(np.full(SHAPE[1], 1.0 / SHAPE[1]), 0.5, {}, fitting=False)
+
+
+def test_the_search_for_a_distance_begins_anywhere(child):
+    """The model of an earlier version may have a sharpness of 0."""
+    edges = [replace(child.edge, sharpness=sharpness) for sharpness in (0.0, 5.0)]
+    found = [meet_distance(edge, child.squares, child.law, 0.05, truncated=True) for edge in edges]
+    assert found == [pytest.approx(found[0], rel=0.05)] * 2
 
 
 def test_the_law_of_a_child_given_the_mask_of_its_root(child):

@@ -7,6 +7,7 @@ library, and the order of sums is that of ``core.kernels.simd``.
 
 from __future__ import annotations
 
+import math
 from typing import TypeVar, cast
 
 import numpy as np
@@ -30,6 +31,11 @@ def exponentials(values: Numbers) -> Numbers:
 def logarithms(values: Numbers) -> Numbers:
     """Return ln of each value of an array of any shape; −inf for 0."""
     return cast(Numbers, _logarithms(values.ravel()).reshape(values.shape))
+
+
+def logarithm(value: float) -> float:
+    """Return ln of a number; −inf for 0, where ``math.log`` raises an error."""
+    return math.log(value) if value else -math.inf
 
 
 @kernel

@@ -6,7 +6,6 @@ it is the only one. Each concept thus has one line, with one ancestor at every l
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -40,14 +39,14 @@ def nearest(taxonomy: Taxonomy, chosen: BoolArray) -> Int32Array:
     """Return (m,) int32: each concept itself, or the nearest of its ancestors, that is chosen; ``NO_POSITION`` if
     there is none. ``chosen``: (m,) bool."""
     parents, found = line_parents(taxonomy), np.full(len(taxonomy), NO_POSITION, np.int32)
-    for level in reversed(list(levels_upwards(taxonomy))):
+    for level in levels(taxonomy):
         above = parents[level]
         inherited = np.where(above == NO_POSITION, NO_POSITION, found[above])
         found[level] = np.where(chosen[level], level, inherited)
     return found
 
 
-def levels_upwards(taxonomy: Taxonomy) -> Iterator[Int64Array]:
-    """Yield the concepts of each depth, the deepest first."""
-    for depth in range(int(taxonomy.depth.max()), 0, -1):
-        yield np.flatnonzero(taxonomy.depth == depth)
+def levels(taxonomy: Taxonomy) -> list[Int64Array]:
+    """Return the concepts of each depth, the root first; positions are ordered by depth."""
+    starts = np.searchsorted(taxonomy.depth, np.arange(2, int(taxonomy.depth[-1]) + 1))
+    return np.split(np.arange(len(taxonomy)), starts)

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.ancestors import NO_POSITION, levels_upwards, line_parents
+from stream_masker.core.ontology.ancestors import NO_POSITION, levels, line_parents
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.core.statistics.units import units_of
 
@@ -42,7 +42,7 @@ def shared_concepts(counts: SparseCounts, taxonomy: Taxonomy, least: int) -> Boo
     if counts.key_bits is not None:
         bits[counts.keys] = counts.key_bits
     known = None if counts.key_bits is None else bits
-    for level in levels_upwards(taxonomy):
+    for level in reversed(levels(taxonomy)):
         enough = units_of(records[level], None if known is None else known[level]) >= least
         few = level[~enough & (parents[level] != NO_POSITION)]
         np.add.at(records, parents[few], records[few])

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
+from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithm, logarithms
 
 SEEDS = st.integers(0, 2**32 - 1)
 
@@ -23,6 +23,7 @@ def test_functions_keep_the_shape_and_are_those_of_numpy(seed, shape):
 
 def test_the_logarithm_of_nothing_is_infinite():
     assert logarithms(np.array([0.0, 1.0])).tolist() == [-np.inf, 0.0]
+    assert [logarithm(0.0), logarithm(1.0)] == [-np.inf, 0.0]
 
 
 @given(seed=SEEDS, size=st.integers(1, 5), length=st.integers(5, 60))

@@ -15,7 +15,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, logarithms
+from stream_masker.core.kernels.elementary import exponentials, logarithm, logarithms
 from stream_masker.core.mechanisms.transport.scaling.solver import (
     MARGINAL_ERROR,
     ROUGH_ERROR,
@@ -226,7 +226,7 @@ def move_at_least(
             return None
         exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
     while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
-        share = 0.5 if high.value == -np.inf else math.log(exact.value) / math.log(exact.value / high.value)
+        share = 0.5 if high.value == -np.inf else logarithm(exact.value) / logarithm(exact.value / high.value)
         point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
         new = measure(point, exact.solved.start, MARGINAL_ERROR)
         exact, high = (new, high) if -np.inf < new.value <= 1.0 else (exact, new)

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array
+from stream_masker.core.kernels.elementary import logarithm
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
@@ -120,10 +121,10 @@ def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:
 def meet_distance(
     edge: Edge, squares: Float64Matrix, joint: Float64Matrix, wanted: float, *, truncated: bool
 ) -> float | str:
-    """Find λ of B with E[sd²] = ``wanted``; its first λ is that of the edge. ``joint``: (k_A, k_A) P(a, a*).
+    """Find λ of B with E[sd²] = ``wanted``; its first λ is that of the edge, or the nearest allowed one.
 
-    ``truncated``: whether a target above the range is lowered to it, and one below it raised: B moves at least as far
-    as the mask of A forces it to.
+    ``joint``: (k_A, k_A) P(a, a*). ``truncated``: whether a target above the range is lowered to it, and one below
+    it raised: B moves at least as far as the mask of A forces it to.
 
     Returns λ, or which RMSE is allowed if the target is below the range or above it. The mean squared distance jumps
     where the number of Sinkhorn's steps changes; with ``truncated``, a target within a jump gives the end of the jump
@@ -146,9 +147,9 @@ def meet_distance(
         wanted = min(max(wanted, smallest + margin), greatest - margin)
     if not smallest < wanted < greatest:
         return f"from {np.sqrt(smallest):.3f} to {np.sqrt(greatest):.3f}"
-    point, gain, previous = min(math.log(edge.sharpness), high), FIRST_GAIN, 0.0
+    point, gain, previous = min(max(logarithm(edge.sharpness), low), high), FIRST_GAIN, 0.0
     for _ in range(MAX_LAMBDA_SEARCHES):
-        miss = math.log(mean(point) / wanted)
+        miss = logarithm(mean(point) / wanted)
         if abs(miss) <= CHILD_TARGET_ERROR:
             return math.exp(point)
         low, high = (point, high) if miss > 0.0 else (low, point)

@@ -101,7 +101,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        fields = {one.counts_key: one.concepts.taxonomy for one in plan.rolled.values()}
+        fields = {one.counts_key: one.concepts.taxonomy for one in plan.fields.rolled.values()}
         self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights(), fields)
         self.set_styles({})
         self.set_shared({})
@@ -125,7 +125,9 @@ class RecordMasker:
 
         At first there are none, and the values of these fields are dropped.
         """
-        self._codec.set_shared({path: one.ancestors(shared.get(path)) for path, one in self._plan.rolled.items()})
+        self._codec.set_shared(
+            {path: one.ancestors(shared.get(path)) for path, one in self._plan.fields.rolled.items()}
+        )
 
     def set_identities(self, identities: Mapping[str, str]) -> None:
         """Set what distinguishes each topic or file from an earlier one of the same name; at first there is nothing.

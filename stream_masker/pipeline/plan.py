@@ -165,6 +165,11 @@ class FieldPolicy:
         """The transform of each path."""
         return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
 
+    @property
+    def rolled(self) -> dict[str, SharedAncestor]:
+        """The fields that are generalized until enough records of the window share the result, by path."""
+        return {one.path.text: one for one in self.transformed.values() if isinstance(one, SharedAncestor)}
+
     def __post_init__(self) -> None:
         _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
         for (one, these), (other, those) in combinations(self.lists().items(), 2):
@@ -275,15 +280,9 @@ class Plan:
         yield from ((number.name, number.path) for number in self.numeric)
 
     @property
-    def rolled(self) -> dict[str, SharedAncestor]:
-        """The fields that are generalized until enough records of the window share the result, by path."""
-        transforms = self.fields.transformed.values()
-        return {one.path.text: one for one in transforms if isinstance(one, SharedAncestor)}
-
-    @property
     def counted(self) -> tuple[CountedField, ...]:
         """The fields whose kinds are counted: those of the context, then those of ``rolled``."""
-        return (*self.context, *self.rolled.values())
+        return (*self.context, *self.fields.rolled.values())
 
     def contexts_of(self, kinds: Int64Matrix) -> Int64Array | None:
         """Return (n,): the contexts of records, None without any; ``kinds``: (n, fields), those of ``counted``."""
@@ -291,7 +290,7 @@ class Plan:
 
     def rolled_of(self, kinds: Int64Matrix) -> dict[str, Int64Array]:
         """Return ``Batch.rolled`` of records; ``kinds``: (n, fields), those of ``counted``."""
-        columns = zip(self.rolled.values(), kinds.T[len(self.context) :], strict=True)
+        columns = zip(self.fields.rolled.values(), kinds.T[len(self.context) :], strict=True)
         return {one.counts_key: np.where(own == one.other, ABSENT, own) for one, own in columns}
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:

@@ -38,11 +38,6 @@ class LevelAncestor(FieldTransform):
     depth: int
     load: Callable[[], ConceptMap] = field(compare=False)
 
-    @property
-    def concepts(self) -> ConceptMap:
-        """The concepts of codes."""
-        return self.load()
-
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
         concepts = self.load()
         return _id_of(concepts, to_level(concepts.taxonomy, self.depth), value)

@@ -173,16 +173,8 @@ class VersionPlanner:
         latest = self.history.latest
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
-        statistics = latest.statistics.with_version(self.history.newest + 1)
-        publish = self._publish(
-            statistics,
-            now,
-            latest.source,
-            latest.styles,
-            shared=shared_of(self.subject.rolled, self._counts) or latest.shared,
-            blocks=latest.blocks,
-            sampling=latest.sampling,
-        )
+        shared = shared_of(self.subject.rolled, self._counts) or latest.shared
+        statistics, publish = self._repeated(replace(latest, shared=shared), now)
         return self._assessed(publish, statistics, self._counts, self._masked_counts)
 
     def on_sampling(self, window: Window, now: int) -> Publish:
@@ -194,20 +186,19 @@ class VersionPlanner:
         """
         latest = self.history.latest
         assert latest is not None, "sampling begins after the first version"
-        return self._again(latest, now, Sampling(self._next_level(window), span=window.span))
+        return self._again(replace(latest, sampling=Sampling(self._next_level(window), span=window.span)), now)
 
-    def _again(self, latest: StatisticsMessage, now: int, sampling: Sampling | None) -> Publish:
-        """Return the latest statistics as the next version, with their settings."""
+    def _repeated(self, latest: StatisticsMessage, now: int) -> tuple[Statistics, Publish]:
+        """Return the latest statistics as the next version, and that version with the subject's settings."""
         statistics = latest.statistics.with_version(self.history.newest + 1)
-        publish = self._publish(
-            statistics,
-            now,
-            latest.source,
-            latest.styles,
-            shared=latest.shared,
-            blocks=latest.blocks,
-            sampling=sampling,
+        source, styles, shared = latest.source, latest.styles, latest.shared
+        return statistics, self._publish(
+            statistics, now, source, styles, shared=shared, blocks=latest.blocks, sampling=latest.sampling
         )
+
+    def _again(self, latest: StatisticsMessage, now: int) -> Publish:
+        """Return the latest statistics as the next version, with their settings."""
+        _, publish = self._repeated(latest, now)
         kept = replace(publish.message, configuration=latest.configuration, settings=latest.settings)
         return replace(publish, message=kept)
 
@@ -231,7 +222,7 @@ class VersionPlanner:
         """Return the latest statistics as the next version, with the id of the secret that workers must have."""
         latest = self.history.latest
         assert latest is not None, "there is a version if its secret differs"
-        return self._again(latest, now, latest.sampling)
+        return self._again(latest, now)
 
     def reconfigure(self, subject: Subject, mechanism: Mechanism) -> None:
         """Continue with other settings; ``mechanism``: a new one, with these settings."""

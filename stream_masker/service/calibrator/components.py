@@ -19,7 +19,7 @@ from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, variance_growth
-from stream_masker.service.configuration.fields.transforms import rolled_fields
+from stream_masker.service.configuration.fields.policy import field_policy
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
@@ -89,7 +89,7 @@ def build_subject(configuration: Configuration) -> Subject:
         alpha=variance_growth(configuration),
         numeric=tuple(configuration.numeric),
         context=mechanism.context,
-        rolled=rolled_fields(configuration),
+        rolled=field_policy(configuration).rolled,
     )
 
 

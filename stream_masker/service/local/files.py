@@ -196,7 +196,7 @@ class FileMasking:
             baseline=1,
             snapshot=mechanism.snapshot_of(statistics),
             styles=learned_styles(self._masking.taxonomies, window.styles, {}),
-            shared=shared_of(self.plan.rolled, window.counts),
+            shared=shared_of(self.plan.fields.rolled, window.counts),
         )
         return message, window.counts
 

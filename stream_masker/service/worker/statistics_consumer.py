@@ -203,6 +203,7 @@ class ActiveStatistics:
         self.published = 0
         self.refused: str | None = None
         self.refusals = 0
+        self._protection: Protection | None = None
 
     def identify(self, identities: Mapping[str, str]) -> None:
         """Set the ids of input topics (``Masking.identify``)."""
@@ -240,6 +241,7 @@ class ActiveStatistics:
         self.version = self._least = message.version
         self.published, self.refused = message.published, None
         self.masking = masking
+        self._protection = None
         log.info("statistics version %d in force%s", message.version, self._remark(message))
         if first:
             log.info("statistics version %d: %s", message.version, " ".join(self._sentences()))
@@ -247,16 +249,18 @@ class ActiveStatistics:
 
     @property
     def protection(self) -> Protection:
-        """How records are masked under the version in force."""
-        configuration, mechanism = self.masking.configuration, self.masking.mechanism
-        return Protection(
-            statistics_version=self.version,
-            mechanism=mechanism.name,
-            configuration=configuration.hash,
-            secret_id=self._secret_id,
-            certainty=mechanism.promise,
-            alpha=stated_alpha(configuration),
-        )
+        """How records are masked under the version in force; computed once for each version."""
+        if self._protection is None:
+            configuration, mechanism = self.masking.configuration, self.masking.mechanism
+            self._protection = Protection(
+                statistics_version=self.version,
+                mechanism=mechanism.name,
+                configuration=configuration.hash,
+                secret_id=self._secret_id,
+                certainty=mechanism.promise,
+                alpha=stated_alpha(configuration),
+            )
+        return self._protection
 
     def _sentences(self) -> tuple[str, str, str]:
         """Return what is known of the masks in a process that does not have the counts of the window."""

@@ -74,12 +74,6 @@ def _names_control_id(configuration: Configuration) -> bool:
     return any(text.replace("[*]", "").startswith(CONTROL_ID) for text in texts)
 
 
-def rolled_fields(configuration: Configuration) -> dict[str, SharedAncestor]:
-    """Return the fields that are generalized by the counts of the window, by path. Raises ConfigurationError."""
-    built = build_transforms(configuration).get("generalize", {})
-    return {path.text: one for path, one in built.items() if isinstance(one, SharedAncestor)}
-
-
 def _generalized(configuration: Configuration, text: str, section: GeneralizeSection) -> FieldTransform:
     if isinstance(section, LevelSection | SharedSection):
         load = partial(codes_of, configuration, section.ontology)

@@ -7,6 +7,8 @@ million records, steady). By then most, but not all, codes and pairs of a batch 
 
 * orjson: decoding and encoding the same discharge events, nested (about 480 bytes) and flat (about 200 bytes);
 * the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on precomputed arrays of ancestors;
+* single calls: ``mask_one`` with one code, with two and with one and three, ÷ ``mask_many`` with the same record and
+  ÷ ``d(x, y)``, of both mechanisms;
 * resident memory: of a separate process that opens the compiled ontology and masks the same batches.
 """
 
@@ -17,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from pathlib import Path as Folder
@@ -28,7 +30,9 @@ import orjson
 from measuring import SNOMED_CONCEPTS, table
 from support.snomed import write_release
 
-from stream_masker.core.mechanisms import SemanticNoise
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.pipeline.paths import compile_path
@@ -37,6 +41,8 @@ from stream_masker.service.events.synthetic import SyntheticAttribute, Synthetic
 BATCH = 10_000
 NAMES = ("principal", "secondary")
 CASES = [(reference, rounding) for reference in ("mean", "pair", "root") for rounding in ("calibrated", "ceil")]
+SHAPES = {"1": (None,), "2": (None, None), "1 + 3": (None, 3)}
+"""How many codes each attribute of a single call has; None for a scalar."""
 FEW = 20
 """The number of records for the literal algorithm."""
 
@@ -65,6 +71,56 @@ def main() -> None:
         snomed = given.snomed or synthetic_release(Folder(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
         for source in ("icd10cm", snomed):
             measure(source, batches=10 if given.quick else 300, folder=Folder(folder))
+    measure_single_calls(Ontology.load("icd10cm").taxonomy())
+
+
+def measure_single_calls(tau: Taxonomy) -> None:
+    """Print the table of single calls."""
+    codes = codes_of(tau, islice(events(tau), BATCH)).T
+    distance = WuPalmer(tau)
+    pairs = [tau.decode(pair) for pair in codes[: 100 * FEW]]
+    between = fastest(lambda: [distance(x, y) for x, y in pairs]) / len(pairs)
+
+    def rows() -> Iterator[list[object]]:
+        for make in (SemanticTransport, SemanticNoise):
+            for shape, sizes in SHAPES.items():
+                names = NAMES[: len(sizes)]
+                records = [record_of(tau, names, sizes, row) for row in codes]
+                masking = make(dict.fromkeys(names, tau), seed=b"benchmark.......")
+                masking.learn_many(records)
+                masking.calibrate()
+                few = [(record, b"%d" % n) for n, record in enumerate(records[: 100 * FEW])]
+                one, many = (fastest(partial(call, masking, few)) / len(few) for call in (mask_each, mask_each_alone))
+                yield [make.name, shape, one * 1e6, many / one, one / between]
+
+    head = ["mechanism", "codes", "mask_one, µs", "mask_many of one record ÷", "÷ d(x, y)"]
+    table(f"single calls; d(x, y): {between * 1e6:.2f} µs", head, rows())
+
+
+def mask_each(masking: WindowedMechanism[Any], few: Iterable[tuple[dict[str, Any], bytes]]) -> None:
+    """Mask records by ``mask_one``."""
+    for record, key in few:
+        masking.mask_one(record, key=key)
+
+
+def mask_each_alone(masking: WindowedMechanism[Any], few: Iterable[tuple[dict[str, Any], bytes]]) -> None:
+    """Mask records by ``mask_many``, one at a time."""
+    for record, key in few:
+        masking.mask_many([record], keys=[key])
+
+
+def record_of(tau: Taxonomy, names: Sequence[str], sizes: Sequence[int | None], row: np.ndarray) -> dict[str, Any]:
+    """Return a record with a code of each attribute, or with a list of codes near it."""
+    record: dict[str, Any] = {}
+    for name, code, size in zip(names, row[: len(names)], sizes, strict=True):
+        texts = tau.decode(np.minimum(code + np.arange(size or 1), len(tau) - 1))
+        record[name] = texts[0] if size is None else texts
+    return record
+
+
+def fastest(run: Callable[[], object]) -> float:
+    """Return the least processor time of seven runs, in seconds."""
+    return min(timed(run) for _ in range(7))
 
 
 def synthetic_release(folder: Folder, concepts: int) -> str:
@@ -186,7 +242,7 @@ def round_trip(events: list[bytes]) -> float:
         for event in events:
             orjson.dumps(orjson.loads(event))
 
-    return min(timed(run) for _ in range(7)) / len(events)
+    return fastest(run) / len(events)
 
 
 def literal(noise: SemanticNoise, tau: Taxonomy, reference: str, codes: np.ndarray) -> float:

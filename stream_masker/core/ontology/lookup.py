@@ -23,6 +23,9 @@ JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
 MANY_MATCHES = 500
 """The smallest number of texts looked up at once for which the hash table of short texts is used."""
 
+FEW_TEXTS = 8
+"""The greatest number of texts that are looked up one by one, in the cache."""
+
 MANY_CANDIDATES = 5
 """The smallest number of texts whose candidates are looked up at once."""
 
@@ -58,8 +61,11 @@ class TextLookup:
             return self._find_each(texts)
 
     def find_texts(self, texts: Sequence[str]) -> Int32Array:
-        """Return the same as ``find_all``, but faster for many texts. Raises TypeError if a value is not a text."""
-        joined = np.frombuffer(encoded(TEXT_SEPARATOR.join(texts) + JOINED_END), np.uint8)
+        """Return the same as ``find_all``, but faster. Raises TypeError if a value is not a text."""
+        texts_in_one = TEXT_SEPARATOR.join(texts)
+        if len(texts) <= FEW_TEXTS:
+            return np.array([self.find(text) for text in texts], np.int32)
+        joined = np.frombuffer(encoded(texts_in_one + JOINED_END), np.uint8)
         if self._short_table is None:
             self._short_table = self._build_short_table()
         table = self.texts

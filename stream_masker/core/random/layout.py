@@ -103,6 +103,9 @@ TIES = 3
 SEEDS_PER_BLOCK = 4
 """Number of seeds, of two words each, in a word block."""
 
+SINGLE_VALUES = [np.arange(p + 1) for p in range(SEEDS_PER_BLOCK + 1)]
+"""The offsets of p values that each have a seed of their own, by p."""
+
 NUMERIC_SEEDS = 1 << 61
 """The word block with the seeds of the first four numeric attributes. The blocks of nominal attributes start at 0."""
 
@@ -134,6 +137,15 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
         _column_words(seeds, start, column, layout, _elements(column, distinct or keys.numbers_elements, distinct))
         for column, (seeds, start) in zip(batch.columns, _seeds(keys, len(batch.columns)), strict=True)
     ]
+
+
+def scalar_words(keys: Keys, codes: Sequence[int], layout: WordLayout) -> UInt64Array:
+    """Return (p,) uint64: the first word of each scalar of one record, as ``draw_words`` does.
+
+    ``codes``: the positions of its p values, at most ``SEEDS_PER_BLOCK``.
+    """
+    seeds = keys.words(0).reshape(SEEDS_PER_BLOCK, 2)
+    return value_words(seeds, 0, SINGLE_VALUES[len(codes)], np.array(codes, np.uint64), layout.first, 1)[:, 0]
 
 
 def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:

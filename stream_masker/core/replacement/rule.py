@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
-from stream_masker.core.kernels.jit import kernel
+from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.validation import require_one_of
@@ -81,15 +81,24 @@ class Replacement:
 
     def distortion(self, task: ReplacementTask) -> Distortion:
         """Return the sums over the present values."""
-        there = task.codes >= 0
-        return Distortion(
-            values=int(there.sum()),
-            squared_distance=float((self.distances**2).sum()),
-            squared_noise=float((task.noise[there] ** 2).sum()),
-            truncated=int(np.count_nonzero(self.flags & TRUNCATED)),
-            unsigned=int(np.count_nonzero(self.flags & SIGN_DROPPED)),
-            unchanged=int(np.count_nonzero(there & (self.codes == task.codes))),
-        )
+        return Distortion(*_sums(task.codes, task.noise, self.codes, self.distances, self.flags))
+
+
+@kernel
+def _sums(
+    codes: Int32Array, noise: Float64Array, masks: Int32Array, distances: Float64Array, flags: NDArray[np.uint8]
+) -> tuple[int, float, float, int, int, int]:
+    """Return the sums of ``Distortion`` over k values, in its order."""
+    values, squared_distance, squared_noise, truncated, unsigned, unchanged = 0, 0.0, 0.0, 0, 0, 0
+    for i in range(codes.size):
+        if codes[i] >= 0:
+            values += 1
+            squared_distance += distances[i] ** 2
+            squared_noise += noise[i] ** 2
+            truncated += int64(flags[i] & TRUNCATED != 0)
+            unsigned += int64(flags[i] & SIGN_DROPPED != 0)
+            unchanged += int64(masks[i] == codes[i])
+    return values, squared_distance, squared_noise, truncated, unsigned, unchanged
 
 
 class Replacer(Protocol):

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,9 @@ MIN_PIVOT = 1e-12
 A smaller one means that the attribute depends linearly on those before it.
 """
 
+KEPT_FACTORS = 64
+"""How many combinations of present attributes have their triangular factor kept."""
+
 
 @dataclass(frozen=True, slots=True)
 class NominalNoise:
@@ -45,6 +48,7 @@ class NominalNoise:
     alpha: Float64Array
     correlated: bool
     distribution: Distribution
+    _factors: dict[tuple[int, ...], Float64Array] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, keys: Keys, batch: Batch, words: list[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless."""
@@ -59,7 +63,7 @@ class NominalNoise:
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         weights = {array: _ElementWeights(np.zeros(batch.size), np.zeros(batch.size)) for array in arrays}
         for rows, present in _present_patterns(batch, scalars):
-            lower = triangular_factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
+            lower = self._factor((*present, *arrays))
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
@@ -71,6 +75,15 @@ class NominalNoise:
             shared, own = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].own, lengths)
             result[array] = shared + own * variates[array]
         return result
+
+    def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
+        """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
+        factor = self._factors.get(attributes)
+        if factor is None:
+            factor = triangular_factor(self.sigma[np.ix_(attributes, attributes)])
+            if len(self._factors) < KEPT_FACTORS:
+                self._factors[attributes] = factor
+        return factor
 
     def _alpha_roots(self, batch: Batch) -> Iterator[Float64Array]:
         """Yield √α of every value, by column."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,6 +91,18 @@ class PreparedTransport:
         after = self.draw(batch, before, words)
         masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
+
+    def mask_scalars(self, codes: Sequence[int], words: UInt64Array) -> list[int]:
+        """Return what ``mask`` writes for one record with a scalar of each attribute, of which there are one or two.
+
+        ``codes``: the positions of its values. ``words``: one random word for each of them.
+        """
+        before = np.array([values.index(code) for values, code in zip(self.values, codes, strict=True)], np.int32)
+        if self.pair is None:
+            after: tuple[Int32Array, ...] = (draw_values(self._channel(0), before, words),)
+        else:
+            after = draw_pairs(self.pair_channel, before[:1], before[1:], words[:1], words[1:])
+        return [int(values.positions[drawn[0]]) for values, drawn in zip(self.values, after, strict=True)]
 
     def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
         """Return the indices of the masked values of each column, −1 for absent ones.
@@ -307,7 +319,9 @@ def _masked(
     values, codes = prepared.values[j], column.codes
     masked = np.empty(codes.size, np.int32)
     sums, others = masked_sums(prepared.squares32[j], values.positions, before, after, codes, masked)
-    squared = sums.squared_distance + float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
+    squared = sums.squared_distance
+    if others.size:
+        squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
     distortion = Distortion(
         values=sums.present,
         squared_distance=squared,

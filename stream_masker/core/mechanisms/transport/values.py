@@ -124,6 +124,11 @@ class Values:
             look_up(self.index_of, codes, found)
         return found
 
+    def index(self, code: int) -> int:
+        """Return the index of one code's value."""
+        known = int(self.index_of[code])
+        return known if known >= 0 else int(self.indices(np.array([code], np.int32))[0])
+
     def locate_all(self) -> None:
         """Find the value of every concept of a tree, so that no batch searches for those of new codes.
 

@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms.transport import values as values_module
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError, StatisticsError, StreamMaskerError
 
 SEED = b"a seed of many bytes"
 
@@ -369,3 +369,28 @@ def test_noise_levels_of_single_records_are_rejected(tau, codes):
     one = as_batch(codes[:, :1])
     with pytest.raises(ParameterError, match="semantic_transport has one noise level"):
         made.mask_batch(Batch(1, one.columns, np.array([0.5])), FieldKeys(SEED, [b"k"]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_a_single_call_writes_what_a_batch_does(tau, codes, count):
+    batch = Batch(6000, tuple(Column(column) for column in (*codes, codes[1])[:count]))
+    made = calibrated(tau, batch)
+    records = made.decode(batch, made.mask_batch(batch, FieldKeys(SEED, [b""] * 6000)))[:300]
+    records += [dict.fromkeys(made.attributes), dict.fromkeys(made.attributes, "c59")]
+    records += [{**records[0], "x0": None}, {**records[0], "x0": [records[0]["x0"]]}, {**records[0], "other": 1}]
+    for number, record in enumerate(records):
+        key = b"%d" % (number % 50)
+        assert made.mask_one(record, key=key) == made.mask_many([record], keys=[key])[0]
+
+
+def test_a_single_call_refuses_what_a_batch_refuses(tau, codes):
+    made = calibrated(tau, as_batch(codes))
+    good = {"x0": "c1", "x1": "c2"}
+    for record in [{"x0": "c1", "X1": "c2"}, {**good, "x1": "no"}, {**good, "x0": 4}, "x0", []]:
+        with pytest.raises(StreamMaskerError) as single:
+            made.mask_one(record, key=b"key")
+        with pytest.raises(StreamMaskerError) as many:
+            made.mask_many([record], keys=[b"key"])
+        assert str(single.value) == str(many.value)
+    with pytest.raises(ParameterError, match=r"keys\[0\] is of type str"):
+        made.mask_one(good, key="key")

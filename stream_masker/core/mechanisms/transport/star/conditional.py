@@ -16,6 +16,7 @@ from threading import Lock
 
 import numpy as np
 
+from stream_masker.core.arrays import located
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int64, kernel, part
@@ -151,6 +152,10 @@ def draw_conditional(
     return result
 
 
+NO_PAIR = -1
+"""The key of no pair, which makes the cache of couplings never empty."""
+
+
 class ConditionalChannel:
     """The channel of B given (a, a*), with a cache of couplings."""
 
@@ -167,8 +172,7 @@ class ConditionalChannel:
         self._forget()
 
     def _forget(self) -> None:
-        self._keys = np.empty(0, np.int64)
-        self._starts = np.empty(0, np.int64)
+        self._keys, self._starts = np.full(1, NO_PAIR), np.zeros(1, np.int64)
         self._couplings = np.empty(0)
         self._used = 0
 
@@ -198,14 +202,16 @@ class ConditionalChannel:
 
     def _starts_of(self, keys: Int64Array) -> Int64Array:
         """Return (n,) int64: the start of each pair's coupling; computes those that are missing."""
-        needed = np.unique(keys)
-        missing = needed[~np.isin(needed, self._keys)]
-        if missing.size:
+        places, known = located(self._keys, keys)
+        if known.all():
+            return self._starts[places]
+        missing = np.unique(keys[~known])
+        sizes = self._sizes(missing)
+        if self._used + int(sizes.sum()) > CACHE_ENTRIES:
+            self._forget()
+            missing = np.unique(keys)
             sizes = self._sizes(missing)
-            if self._used + int(sizes.sum()) > CACHE_ENTRIES:
-                self._forget()
-                missing, sizes = needed, self._sizes(needed)
-            self._add(missing, sizes)
+        self._add(missing, sizes)
         return self._starts[np.searchsorted(self._keys, keys)]
 
     def _sizes(self, keys: Int64Array) -> Int64Array:

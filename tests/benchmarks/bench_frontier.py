@@ -1,15 +1,19 @@
 """Utility and disclosure of every mechanism, compared with semantic transport of the same RMSE, on the real discharges.
 
-``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--three] [--array]``. Needs the data files
-of ``tests/support/data.py``. The attributes are the principal and the first secondary diagnosis; the figures of
-disclosure are of the principal one.
+``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--bound K] [--three] [--array]``. The
+attributes are the principal and the first secondary diagnosis; the figures of disclosure are of the principal one.
 
 * ``Δ sdCor``, ``sVar* ÷ sVar``: the change of the correlation, and the ratio of the semantic variances after and before
   masking, over ``REPEATS`` maskings together.
-* RMSE, ``V``, ``certain``, ε: those of ``mechanism.risk()``: the distance, the chance that the best guess of a code
-  from its own mask is right, the share of records whose best guess is right with a probability above 0.9, and ε of the
-  channel. They are exact, but for mechanisms that mask groups, whose channels are estimated from ``DRAWS`` maskings.
-* Each mechanism is followed by the same figures of transport with the RMSE of both attributes as its target.
+* The others are those of ``mechanism.risk()``, from a code's own mask: the distance; the chances that the best guess
+  of a code, of its block and of its chapter are right; the greatest posterior of a code; the shares of records whose
+  best guess is right with a probability above 0.5 and above 0.9; and ε of the channel. They are exact, but for
+  mechanisms that mask groups, whose channels are estimated from ``DRAWS`` maskings.
+* The first row is the default. Each mechanism is followed by the same figures of transport with the RMSE of both
+  attributes as its target, without a promise.
+
+``--bound K``: instead, one attribute, the principal diagnosis, and its K most frequent codes, so that the least V of
+all channels with the RMSE of a row that keep the law of codes can be computed, by a linear programme.
 
 ``--three``: instead, semantic noise with three diagnoses, then transport with its RMSE, and with a V of 0.6. V and
 certain are those of each diagnosis from its own mask; the target of 0.6 is for all masks of the record.
@@ -26,6 +30,8 @@ from typing import Any
 
 import numpy as np
 from measuring import table
+from scipy.optimize import linprog
+from scipy.sparse import block_array, coo_array, eye_array, kron
 from support.attacking import masked_once
 from support.data import icd9cm
 from support.real_codes import as_batch, real_codes, real_pairs
@@ -54,16 +60,20 @@ SETTINGS: list[tuple[str, dict[str, Any]]] = [
     ("exponential", {"epsilon": 20.0}),
     *((name, {}) for name in sorted(OTHERS, key=lambda name: (MECHANISMS[name].needs_group, name))),
 ]
-HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷ sVar", "V", "certain", "ε"]
+FIGURES = ["V, code", "block", "chapter", "greatest posterior", "above 0.5", "above 0.9", "ε"]
+HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷ sVar", *FIGURES]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sample", type=int, help="the number of records; all by default")
     parser.add_argument("--only", nargs="*", choices=sorted({name for name, _ in SETTINGS}), help="some mechanisms")
+    parser.add_argument("--bound", type=int, metavar="K", help="the K most frequent codes, with the least V possible")
     parser.add_argument("--three", action="store_true", help="three diagnoses, semantic noise and transport only")
     parser.add_argument("--array", action="store_true", help="one diagnosis and an array, these two only")
     given = parser.parse_args()
+    if given.bound:
+        return compare_with_bound(given.bound)
     if given.three:
         compare("three diagnoses", three_diagnoses(given.sample), ("diag_1", "diag_2", "diag_3"))
         return
@@ -77,6 +87,50 @@ def main() -> None:
     prior = np.unique(batch.columns[0].codes, return_counts=True)[1].max() / batch.size
     chosen = [(name, parameters) for name, parameters in SETTINGS if not given.only or name in given.only]
     table(f"every mechanism, {batch.size:,} discharges, prior V {prior:.3f}", HEAD, rows(tau, batch, chosen))
+
+
+def compare_with_bound(codes: int) -> None:
+    """Compare one attribute's V with the least that a channel of its RMSE has which keeps the law."""
+    tau, column = icd9cm().taxonomy(), real_pairs()[0]
+    values, which, counts = np.unique(column, return_inverse=True, return_counts=True)
+    frequent = np.argsort(-counts, kind="stable")[:codes]
+    batch = Batch(int(counts[frequent].sum()), (Column(np.ascontiguousarray(column[np.isin(which, frequent)])),))
+    names = NAMES[:1]
+    settings: list[tuple[str, dict[str, Any]]] = [("semantic_transport", {})]
+    for alpha in (0.3, 0.5, 1.0):
+        settings.append(("semantic_transport", {"target": {"alpha": alpha}}))
+        settings += [("semantic_noise", {"alpha": alpha, "rounding": rounding}) for rounding in ("calibrated", "ceil")]
+    settings += [("exponential", {"epsilon": 20.0}), ("pram", {})]
+
+    def found() -> Iterator[list[object]]:
+        for name, parameters in settings:
+            made, risk = assessed(mechanism(name)({names[0]: tau}, seed=SEED, **parameters), batch)
+            present = np.sort(values[frequent])
+            squares = made.distances[0].between(present, present) ** 2
+            law = counts[np.isin(values, present)] / batch.size
+            bound = least_vulnerability(law, squares, risk.rmse[names[0]])
+            label = ", ".join([name, *map(str, parameters.values())])
+            yield [label, risk.rmse[names[0]], bound, risk.vulnerability[names[0]] / bound, *disclosure(risk)]
+
+    head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES]
+    table(f"one attribute, {codes} codes, {batch.size:,} discharges", head, found())
+
+
+def least_vulnerability(law: np.ndarray, squares: np.ndarray, rmse: float) -> float:
+    """Return the least V of the joint laws π(a, a*) with both margins P and E[sd²] ≤ RMSE²; ``squares``: (k, k) sd².
+
+    V = Σ_{a*} u(a*), where u(a*) ≥ π(a, a*) for every a.
+    """
+    k = law.size
+    cost = np.concatenate([np.zeros(k * k), np.ones(k)])
+    ones, eye = np.ones((1, k)), eye_array(k)
+    margins = block_array([[kron(eye, ones), None], [kron(ones, eye), coo_array((k, k))]])
+    greatest = block_array([[eye_array(k * k), -kron(np.ones((k, 1)), eye)]])
+    distance = coo_array(np.concatenate([squares.ravel(), np.zeros(k)])[None])
+    limits = np.concatenate([np.zeros(k * k), [rmse**2]])
+    found = linprog(cost, block_array([[greatest], [distance]]), limits, margins, np.tile(law, 2), method="highs-ipm")
+    assert found.success, found.message
+    return float(found.fun)
 
 
 def three_diagnoses(sample: int | None) -> Batch:
@@ -122,6 +176,7 @@ def compare(label: str, batch: Batch, names: tuple[str, ...]) -> None:
 
 
 def rows(tau: Taxonomy, batch: Batch, settings: list[tuple[str, dict[str, Any]]]) -> Iterator[list[object]]:
+    yield figures("the default", *assessed(SemanticTransport(dict.fromkeys(NAMES, tau), seed=SEED), batch), batch)
     for name, parameters in settings:
         given = {**parameters, "group_records": GROUP} if MECHANISMS[name].needs_group else parameters
         made, risk = assessed(mechanism(name)(dict.fromkeys(NAMES, tau), seed=SEED, **given), batch)
@@ -153,8 +208,19 @@ def figures(label: str, made: WindowedMechanism[Any], risk: Risk, batch: Batch) 
     before = made.statistics
     shift = float(masked.correlation[0, 1] - before.correlation[0, 1])
     ratio = masked.variance[NAMES[0]] / before.variance[NAMES[0]]
-    of_first = [each[NAMES[0]] for each in (risk.vulnerability, risk.certain, risk.epsilon)]
-    return [label, *(risk.rmse[name] for name in NAMES), shift, ratio, *of_first]
+    return [label, *(risk.rmse[name] for name in NAMES), shift, ratio, *disclosure(risk)]
+
+
+def disclosure(risk: Risk) -> list[float]:
+    """Return ``FIGURES`` of the principal diagnosis."""
+    name = NAMES[0]
+    levels = risk.meaning[name].levels
+    return [
+        risk.vulnerability[name],
+        levels["block"].chance,
+        levels["chapter"].chance,
+        *(each[name] for each in (risk.certainty, risk.likely, risk.certain, risk.epsilon)),
+    ]
 
 
 if __name__ == "__main__":

@@ -30,10 +30,9 @@ from typing import Any
 
 import numpy as np
 from measuring import table
-from scipy.optimize import linprog
-from scipy.sparse import block_array, coo_array, eye_array, kron
 from support.attacking import masked_once
 from support.data import icd9cm
+from support.least_vulnerability import least_vulnerability, most_frequent
 from support.real_codes import as_batch, real_codes, real_pairs
 
 from stream_masker.core.batch import Batch, Column
@@ -91,11 +90,8 @@ def main() -> None:
 
 def compare_with_bound(codes: int) -> None:
     """Compare one attribute's V with the least that a channel of its RMSE has which keeps the law."""
-    tau, column = icd9cm().taxonomy(), real_pairs()[0]
-    values, which, counts = np.unique(column, return_inverse=True, return_counts=True)
-    frequent = np.argsort(-counts, kind="stable")[:codes]
-    batch = Batch(int(counts[frequent].sum()), (Column(np.ascontiguousarray(column[np.isin(which, frequent)])),))
-    names = NAMES[:1]
+    tau, batch, names = icd9cm().taxonomy(), most_frequent(real_pairs()[0], codes), NAMES[:1]
+    present, counts = np.unique(batch.columns[0].codes, return_counts=True)
     settings: list[tuple[str, dict[str, Any]]] = [("semantic_transport", {})]
     for alpha in (0.3, 0.5, 1.0):
         settings.append(("semantic_transport", {"target": {"alpha": alpha}}))
@@ -105,32 +101,13 @@ def compare_with_bound(codes: int) -> None:
     def found() -> Iterator[list[object]]:
         for name, parameters in settings:
             made, risk = assessed(mechanism(name)({names[0]: tau}, seed=SEED, **parameters), batch)
-            present = np.sort(values[frequent])
             squares = made.distances[0].between(present, present) ** 2
-            law = counts[np.isin(values, present)] / batch.size
-            bound = least_vulnerability(law, squares, risk.rmse[names[0]])
+            bound = least_vulnerability(counts / batch.size, squares, risk.rmse[names[0]])
             label = ", ".join([name, *map(str, parameters.values())])
             yield [label, risk.rmse[names[0]], bound, risk.vulnerability[names[0]] / bound, *disclosure(risk)]
 
     head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES]
     table(f"one attribute, {codes} codes, {batch.size:,} discharges", head, found())
-
-
-def least_vulnerability(law: np.ndarray, squares: np.ndarray, rmse: float) -> float:
-    """Return the least V of the joint laws π(a, a*) with both margins P and E[sd²] ≤ RMSE²; ``squares``: (k, k) sd².
-
-    V = Σ_{a*} u(a*), where u(a*) ≥ π(a, a*) for every a.
-    """
-    k = law.size
-    cost = np.concatenate([np.zeros(k * k), np.ones(k)])
-    ones, eye = np.ones((1, k)), eye_array(k)
-    margins = block_array([[kron(eye, ones), None], [kron(ones, eye), coo_array((k, k))]])
-    greatest = block_array([[eye_array(k * k), -kron(np.ones((k, 1)), eye)]])
-    distance = coo_array(np.concatenate([squares.ravel(), np.zeros(k)])[None])
-    limits = np.concatenate([np.zeros(k * k), [rmse**2]])
-    found = linprog(cost, block_array([[greatest], [distance]]), limits, margins, np.tile(law, 2), method="highs-ipm")
-    assert found.success, found.message
-    return float(found.fun)
 
 
 def three_diagnoses(sample: int | None) -> Batch:

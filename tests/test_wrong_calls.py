@@ -79,9 +79,17 @@ CREATED = {
     "a source that is no text": (lambda: Ontology.load(5), r"^source is of type int: use a name such as 'icd10cm'"),
     "links of text": (lambda: Ontology.from_edges("A"), r"^edges is of type str: use a list of \(child, parent\)"),
     "links as a mapping": (lambda: Ontology.from_edges({"A1": "A"}), r"^edges is of type dict: use a list of "),
+    "labels as a list": (
+        lambda: Ontology.from_edges(LINKS, labels=["x"]),
+        r"^labels is of type list: use a mapping, such as {'concept': 'a label'}",
+    ),
+    "synonyms as a text": (
+        lambda: Ontology.from_edges(LINKS, synonyms="x"),
+        r"^synonyms is of type str: use a mapping",
+    ),
+    "a domain of text": (lambda: ONTOLOGY.taxonomy("A1"), r"^domain is one text: use a list of concept ids, or root"),
     "links of three": (lambda: Ontology.from_edges([("A", "B", "C")]), r"^edges\[0\]=\('A', 'B', 'C'\) is not allowed"),
     "a link to nothing": (lambda: Ontology.from_edges([("A", None)]), r"^edges\[0\]=\('A', None\) is not allowed"),
-    "a domain of text": (lambda: ONTOLOGY.taxonomy(domain="A1"), r"^the concepts are one text: use a list of concept"),
     "the mean of a text": (lambda: semantic_mean("A1", D), r"^the concepts are one text: use a list of concept ids"),
     "the mean by an ontology": (lambda: semantic_mean(["A1"], ONTOLOGY), r"^the distance is of type Ontology: use a d"),
     "the variance by a taxonomy": (lambda: semantic_variance(["A1"], TAU), r"^the distance is of type Taxonomy: use a"),

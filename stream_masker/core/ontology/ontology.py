@@ -76,6 +76,10 @@ class Ontology:
 
         Raises like ``from_edges``, and UnknownParentError.
         """
+        for name, given, example in (("labels", labels, "'a label'"), ("synonyms", synonyms, "['a synonym']")):
+            if not isinstance(given, Mapping | None):
+                kind = type(given).__name__
+                raise ParameterError(f"{name} is of type {kind}: use a mapping, such as {{'concept': {example}}}")
         draft = OntologyDraft({concept: list(own) for concept, own in parents.items()}, {**(labels or {})})
         add_common_root(draft)
         return cls(OntologyData.from_draft(indexed_draft(draft.parents, draft.labels, synonyms or {})))
@@ -136,6 +140,8 @@ class Ontology:
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
+        if isinstance(domain, str):
+            raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         whole = self.data.taxonomy
         if domain is not None:
             positions = list(whole.encode(domain))

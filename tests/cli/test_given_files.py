@@ -8,6 +8,8 @@ import pytest
 import yaml
 from support.file_commands import CODES, LINES, read, run, write
 
+from stream_masker.service.files.inputs import open_input
+
 
 def german(tmp_path, config, encoding):
     content = yaml.safe_load(config.read_text()) | {"fields": {"keep": ["id", "wort"], "unlisted": "drop"}}
@@ -95,7 +97,9 @@ def test_the_files_of_a_bulk_export_are_read_as_one(tmp_path, config):
     [
         ("in.xlsx", b"PK\x03\x04....", "is an Excel workbook, of which each sheet can be saved as CSV"),
         ("in.xls", b"\xd0\xcf\x11\xe0....", "is an Excel workbook, of which each sheet can be saved as CSV"),
+        ("in.ods", b"PK\x03\x04....", "is an OpenDocument workbook, of which each sheet can be saved as CSV"),
         ("in.zip", b"PK\x03\x04....", "is a zip archive"),
+        ("in.csv", "id;a\n1;A1\n".encode("utf-16"), "is text in UTF-16, which can be saved as UTF-8"),
         ("in.txt", b"Dear colleague,\nthank you for sending Ada.\n", "is text without columns"),
         ("in.json", b'{\n "a": 1,\n', "is not one complete JSON document"),
     ],
@@ -121,3 +125,21 @@ def test_a_folder_without_events_is_named(tmp_path, config):
     (tmp_path / "empty").mkdir()
     done = run("mask", "-c", config, tmp_path / "empty", tmp_path / "out.jsonl", code=1)
     assert "has no file that ends in .json, .jsonl, .ndjson, .hl7" in done.stderr
+
+
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_the_delimiter_of_a_table_may_be_in_the_names_of_its_columns(tmp_path, config, quote):
+    names = ["Diagnose (ICD, GM, 2025, kurz, Text)", "id", "a", "b"]
+    lines = [f"x;{k};{CODES[k % 8]};{CODES[k * 3 % 8]}" for k in range(60)]
+    (tmp_path / "in.csv").write_text("\n".join([";".join(f"{quote}{name}{quote}" for name in names), *lines]))
+    assert "masked 60, rejected 0" in run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv").stderr
+    assert (tmp_path / "out.csv").read_text().splitlines()[0] == "id;a;b"
+
+
+@pytest.mark.parametrize("name", ["out.tsv", "out.TSV.gz"])
+def test_a_name_that_ends_in_tsv_has_tabs(tmp_path, config, name):
+    lines = [f"{k};{CODES[k % 8]};{CODES[k * 3 % 8]}" for k in range(60)]
+    (tmp_path / "in.csv").write_text("\n".join(["id;a;b", *lines]))
+    run("mask", "-c", config, tmp_path / "in.csv", tmp_path / name)
+    with open_input(str(tmp_path / name)) as file:
+        assert file.stream.readline() == b"id\ta\tb\n"

@@ -43,7 +43,10 @@ _JSON_LINE = re.compile(r"^[^\S\n]*[{\[]", re.MULTILINE)
 _CONTROL = re.compile(rb"[\x00-\x08\x0e-\x1a]")
 _BINARY = {".parquet": "Parquet", ".avro": "Avro"}
 EXCEL = "an Excel workbook, of which each sheet can be saved as CSV"
-_EXCEL_SUFFIXES = (".xlsx", ".xlsm", ".xls")
+_WORKBOOKS = {
+    **dict.fromkeys((".xlsx", ".xlsm", ".xlsb", ".xls"), EXCEL),
+    ".ods": "an OpenDocument workbook, of which each sheet can be saved as CSV",
+}
 _OTHER_KINDS = {
     b"PK\x03\x04": "a zip archive",
     b"\xd0\xcf\x11\xe0": EXCEL,
@@ -52,8 +55,8 @@ _OTHER_KINDS = {
     b"ORC": "an ORC file",
     b"ARROW1": "an Arrow file",
     b"SQLite format 3": "an SQLite database",
-    b"\xff\xfe": "text in UTF-16",
-    b"\xfe\xff": "text in UTF-16",
+    b"\xff\xfe": "text in UTF-16, which can be saved as UTF-8",
+    b"\xfe\xff": "text in UTF-16, which can be saved as UTF-8",
     b"<": "XML or HTML",
     b"%PDF": "a PDF file",
 }
@@ -243,8 +246,8 @@ def _json_kind(text: str) -> FileKind | None:
 
 def _check_readable(head: bytes, text: str, name: str) -> None:
     kind = next((kind for start, kind in _OTHER_KINDS.items() if head.startswith(start)), None)
-    if kind is not None and name.lower().endswith(_EXCEL_SUFFIXES):
-        kind = EXCEL
+    if kind is not None:
+        kind = _WORKBOOKS.get(Path(name).suffix.lower(), kind)
     if kind is None and _CONTROL.search(head) and not _JSON_LINE.search(text):
         kind = "binary data of an unknown kind (the name of a Protobuf file ends in .pb or .binpb)"
     if kind is not None:
@@ -274,6 +277,15 @@ def _is_table(text: str) -> bool:
 
 
 def delimiter_of(text: str) -> str:
-    """Return the delimiter of a table: the one that occurs most in its first line, the comma if there is none."""
-    first = text.partition("\n")[0]
-    return max(DELIMITERS, key=first.count)
+    """Return the delimiter of a table, or the comma if there is none: the one of the most cells in the first line.
+
+    A delimiter that splits the first two lines into the same number of cells comes first, as names of columns may
+    contain others: ``Diagnosis (ICD-10, coded)``.
+    """
+    lines = text.splitlines()[:2]
+
+    def fit(delimiter: str) -> tuple[bool, int]:
+        cells = [len(row) for row in csv.reader(lines, delimiter=delimiter)] or [1]
+        return len(set(cells)) == 1 and cells[0] > 1, cells[0]
+
+    return max(DELIMITERS, key=fit)

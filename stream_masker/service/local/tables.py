@@ -167,6 +167,8 @@ def open_writer(name: str, table: TableSource | None, plan: Plan, secret: bytes)
     if table is None or table.kind != kind:
         raise ServiceError(f"{name}: a table is written from a table of the same kind: use a .jsonl file")
     columns = _written_columns(table, plan, secret)
+    if isinstance(table, CsvTable) and File(uncompressed_name(name)).suffix.lower() == ".tsv":
+        table = table.with_delimiter("\t")
     with open_output(name) as stream, table.writer(stream, columns, plan) as write:
         yield write
 
@@ -244,6 +246,10 @@ class CsvTable:
         self.columns = columns
         self._file = file
         self._delimiter = delimiter
+
+    def with_delimiter(self, delimiter: str) -> CsvTable:
+        """Return the table with another delimiter of its written rows."""
+        return CsvTable(self._file, self.columns, delimiter)
 
     def probes(self) -> Sequence[JsonValue]:
         return [PROBE] * len(self.columns)

@@ -82,7 +82,36 @@ def test_a_proposal_for_fhir_selects_the_coding_of_the_system(tmp_path):
     assert content["noise_key"] == "patient"
     assert content["fields"]["references"] == ["Encounter.id", "Encounter.subject"]
     assert "Encounter.reasonCode[*].coding[*?system=http://x].code" in content["fields"]["drop"]
-    assert "keep" not in content["fields"]
+    assert content["fields"]["keep"] == [f"Encounter.reasonCode[*].coding[*?system={SYSTEM}].system"]
+
+
+def test_a_masked_code_of_fhir_keeps_its_code_system(tmp_path):
+    config, _ = proposed(tmp_path, [encounter(k) for k in range(1200)])
+    run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    codings = [coding for one in read(tmp_path / "out.jsonl") for coding in one["reasonCode"][0]["coding"]]
+    assert {coding.get("system") for coding in codings if "code" in coding} == {SYSTEM}
+    assert not any("http://x" in coding.values() for coding in codings)
+
+
+def test_a_bundle_of_several_patients_is_explained(tmp_path):
+    resources = [{"resource": encounter(k)} for k in range(60)]
+    _, content = proposed(tmp_path, [{"resourceType": "Bundle", "type": "searchset", "entry": resources}])
+    assert content["noise_key"] == "patient"
+    assert "# An event has one patient: split a Bundle of several" in (tmp_path / "proposed.yaml").read_text()
+
+
+def test_a_sample_with_a_single_code_is_refused_with_its_path(tmp_path):
+    source = write(tmp_path / "one.json", [orjson.dumps({"main": {"code": "E11.9"}})])
+    message = "main.code: a field with the same code in all of 1 events cannot be masked: use a sample of more events"
+    assert message in run("config", "init", "--events", source, code=1).stderr
+
+
+def test_postcodes_are_texts_though_none_of_the_sample_has_a_leading_zero(tmp_path):
+    rows = [f"p{k % 40};{ICD[k % 10]};{k % 90};{80331 + k % 7}" for k in range(1100)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient_id;icd;alter;PLZ", *rows]))
+    content = yaml.safe_load(run("config", "init", "--events", tmp_path / "visits.csv").stdout)
+    assert content["produce"] == {"numbers": ["alter"]}
+    assert content["fields"]["generalize"]["PLZ"] == {"characters": 3}
 
 
 def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path):

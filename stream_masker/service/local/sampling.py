@@ -23,6 +23,7 @@ from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
+from stream_masker.service.local.proposal.names import POSTCODE_NAMES
 from stream_masker.service.local.tables import open_lines
 
 DATED_EVENTS = 1000
@@ -82,13 +83,16 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
 
 
 def _numeric_columns(events: list[bytes]) -> list[str]:
-    """Return the columns whose texts are all numbers without a leading zero, which codes may have, and no dates."""
+    """Return the columns whose texts are all numbers without a leading zero, which codes may have, and no dates.
+
+    Postcodes stay texts, also if no event of the sample has one with a leading zero.
+    """
     found: dict[str, bool] = {}
     for line in events:
         for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():
             found[name] = found.get(name, True) and _is_number(cell)
     numeric = [name for name, all_numbers in found.items() if all_numbers]
-    return [name for name in numeric if not _are_dates(events, name)]
+    return [name for name in numeric if not POSTCODE_NAMES.fits(name) and not _are_dates(events, name)]
 
 
 def _are_dates(events: list[bytes], name: str) -> bool:

@@ -57,6 +57,12 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     return found
 
 
+def has_single_code(one: SampledField, concepts: Iterable[ConceptMap]) -> bool:
+    """Return whether a field whose name is that of codes has one code only, which has the form of an ontology."""
+    named = one.place.is_coded or CLINICAL_NAMES.fits(one.name)
+    return named and len(one.values) == 1 and any(own.find(*one.values).how == "exact" for own in concepts)
+
+
 def _coded(one: SampledField, name: str, concepts: ConceptMap) -> CodedField:
     tested = one.values.most_common(MATCHED_VALUES)
     total = sum(count for _, count in tested)

@@ -20,7 +20,12 @@ from stream_masker.pipeline.fhir.references import R4_TYPES
 from stream_masker.pipeline.hl7v2.messages import Hl7Format
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.files.hl7 import starts_hl7
-from stream_masker.service.local.proposal.attributes import ProposedAttributes, coded_fields, proposed_attributes
+from stream_masker.service.local.proposal.attributes import (
+    ProposedAttributes,
+    coded_fields,
+    has_single_code,
+    proposed_attributes,
+)
 from stream_masker.service.local.proposal.document import field_sections, proposal_text
 from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
 from stream_masker.service.local.proposal.names import CLINICAL_NAMES
@@ -46,6 +51,7 @@ _ADMINISTRATIVE: Final = frozenset(
 )
 _REFERENCE: Final = ProposedTreatment("references", None, "a reference or an id: its type stays")
 _KEPT: Final = ProposedTreatment("keep", None, "an administrative code of FHIR")
+_SELECTED: Final = ProposedTreatment("keep", None, "the code system that the path of the attribute selects")
 
 
 def fhir_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple[str, ProposedTreatment]:
@@ -114,7 +120,7 @@ def proposed_configuration(
         coded_fields(filter(kind.may_be_coded, fields.values()), concepts), joined=kind.joined
     )
     if not attributes:
-        raise ServiceError(_no_codes(len(events), fields.values(), ontologies))
+        raise ServiceError(_no_codes(len(events), fields.values(), concepts))
     treatments = _treatments(kind, fields.values(), attributes, concepts)
     return _text([line for line, _ in events], kind, fields, attributes, treatments, ontologies, sections)
 
@@ -197,23 +203,36 @@ def _treatments(
     fields = list(fields)
     masked = frozenset[str]().union(*(one.masked for one in attributes.values()))
     beside = {one.container for one in fields if one.path in masked} - {()}
+    selected = {f"{one.place.parent}.system" for one in fields if _selects_system(one) and one.path in masked}
     found: dict[str, ProposedTreatment] = {}
     for one in _unmasked(fields, attributes):
         if (treated := kind.treat(one, is_concept)) is None:
             continue
         path, own = treated
-        if one.container in beside and not own.is_standard:
+        if one.path in selected:
+            path, own = one.path, _SELECTED
+        elif one.container in beside and not own.is_standard:
             path, own = one.path, BESIDE_CODE
         found[path] = own if path not in found or own.key == "drop" else found[path]
     return found
 
 
-def _no_codes(events: int, fields: Iterable[SampledField], ontologies: Iterable[str]) -> str:
+def _selects_system(field: SampledField) -> bool:
+    """Return whether a field belongs to an element of a list that its path selects by the code system."""
+    return "?system=" in field.place.parent.rpartition("[")[2]
+
+
+def _no_codes(events: int, fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> str:
     """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
     fields = list(fields)
+    if single := [one.path for one in fields if has_single_code(one, concepts.values())]:
+        return (
+            f"{_some(single)}: a field with the same code in all of {events:,} events cannot be masked: "
+            "use a sample of more events"
+        )
     likely = [one.path for one in fields if CLINICAL_NAMES.fits(one.name) or code_shape([*one.values][:TESTED_VALUES])]
     return (
-        f"no field of {events:,} events has codes of {', '.join(ontologies)}: name an ontology with --ontology; "
+        f"no field of {events:,} events has codes of {', '.join(concepts)}: name an ontology with --ontology; "
         + (f"codes of another one may be in {_some(likely)}; " if likely else "")
         + f"the fields are {_some([one.path for one in fields]) or 'none'}"
     )

@@ -30,6 +30,7 @@ _SHAPES: Final = {
     "DRG": re.compile(r"[A-Z]\d{2}[A-Z]"),
     "HCPCS": re.compile(r"[A-V]\d{4}|\d{4}[FTU]"),
     "ICD": re.compile(r"[A-TV-Z]\d[0-9AB](?:\.?[0-9A-Z]{1,4}|\.-)?[GVAZRLB†*+!#]{0,2}"),
+    "HPO, Orphanet or OMIM": re.compile(r"(?:HP|ORPHA|MONDO|OMIM|DOID)[:_]\d{2,}"),
     "ICD-10-PCS": re.compile(r"(?=[0-9A-Z]*\d)[0-9BCDFGHX][0-9A-HJ-NP-Z]{6}"),
 }
 _NUMBERS: Final = {

@@ -30,6 +30,8 @@ CODES = {
     "x9": ["99213", "99214", "43239"],
     "x10": ["250.83", "401", "V58.1"],
     "x11": ["0DTJ4ZZ", "5A1955Z"],
+    "x12": ["HP:0001250", "HP:0000118"],
+    "x13": ["ORPHA:586", "ORPHA:730"],
 }
 
 
@@ -113,6 +115,11 @@ def test_harmless_fields_are_kept(name, values):
 def test_a_field_with_codes_or_labels_is_never_kept(name):
     assert treated(name, ["open", "Asthma"], {"Asthma"}).key == "drop"
     assert treated(name, ["E11.9", "I10"]).key == "drop"
+
+
+@pytest.mark.parametrize("values", CODES.values())
+def test_codes_of_any_kind_are_not_kept_for_a_harmless_name(values):
+    assert treated("Aufnahmeart", list(map(str, values))).key == "drop"
 
 
 @pytest.mark.parametrize(

@@ -104,9 +104,10 @@ def compare_with_bound(codes: int) -> None:
             squares = made.distances[0].between(present, present) ** 2
             bound = least_vulnerability(counts / batch.size, squares, risk.rmse[names[0]])
             label = ", ".join([name, *map(str, parameters.values())])
-            yield [label, risk.rmse[names[0]], bound, risk.vulnerability[names[0]] / bound, *disclosure(risk)]
+            excess = risk.vulnerability[names[0]] / bound
+            yield [label, risk.rmse[names[0]], bound, excess, *disclosure(risk), risk.unchanged[names[0]]]
 
-    head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES]
+    head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES, "unchanged"]
     table(f"one attribute, {codes} codes, {batch.size:,} discharges", head, found())
 
 

@@ -17,11 +17,13 @@ SYNONYM_KINDS = ("inclusion", "preferredLong")
 class Classification:
     """The parts of a document that make concepts.
 
-    draft: the classes; modified: the modifiers of each class, in their order, each with the codes that are valid, none
-    for all; modifiers: the codes and labels of each modifier, in the order of the document.
+    draft: the classes; above: the classes that name a class as their subclass; modified: the modifiers of each class,
+    in their order, each with the codes that are valid, none for all; modifiers: the codes and labels of each modifier,
+    in the order of the document.
     """
 
     draft: OntologyDraft = field(default_factory=OntologyDraft)
+    above: dict[str, list[str]] = field(default_factory=dict)
     modified: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
     modifiers: dict[str, dict[str, str]] = field(default_factory=dict)
 
@@ -29,6 +31,7 @@ class Classification:
 def read_claml(file: BinaryIO) -> OntologyDraft:
     """Read the classes with their superclasses, and the codes that modifiers make of them.
 
+    * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
     * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
       each code of the second one, and so on, unless the document lists the class itself.
@@ -45,6 +48,9 @@ def read_claml(file: BinaryIO) -> OntologyDraft:
     found = Classification()
     for element in root:
         _add(found, element)
+    for concept, parents in found.draft.parents.items():
+        if not parents:
+            parents.extend(found.above.get(concept, ()))
     for concept, modifiers in found.modified.items():
         _expand(found, [concept], modifiers)
     title = root.find("Title")
@@ -66,6 +72,8 @@ def _add_class(found: Classification, element: Element, code: str) -> None:
     if code in draft.parents:
         raise DuplicateConceptError("a class is given twice", culprits=[code])
     draft.parents[code] = list(dict.fromkeys(_required(above, "code") for above in element.iter("SuperClass")))
+    for below in element.iter("SubClass"):
+        found.above.setdefault(_required(below, "code"), []).append(code)
     draft.labels[code] = _rubric(element, "preferred")
     draft.synonyms[code] = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
     for modifier in element.iter("ModifiedBy"):

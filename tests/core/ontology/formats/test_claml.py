@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 
@@ -67,6 +68,15 @@ def test_modifiers_make_codes_one_level_after_another(classification):
     assert list(tau.children_of("E10.0")) == ["E10.01"]
     assert classification.label("E10.11") == "Its own label: derailed"
     assert len(classification) == 9
+
+
+def test_classes_may_name_their_subclasses_alone(tmp_path):
+    document = re.sub(r'(<Class .*)<SuperClass code=".*?"/>', r"\1", DOCUMENT)
+    document = document.replace('<ModifiedBy code="S4"/>', '<SubClass code="E10.1"/><ModifiedBy code="S4"/>')
+    (tmp_path / "icd10.xml").write_text(document)
+    tau = Ontology.load(tmp_path / "icd10.xml").taxonomy()
+    assert "SuperClass" not in document.partition("<Class ")[2]
+    assert [list(tau.children_of(code)) for code in ("I", "IV", "E10")] == [["A00"], ["E10"], ["E10.0", "E10.1"]]
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,8 @@ def path_problems(configuration: Configuration) -> list[LocatedProblem]:
     if problems:
         return problems
     array_problems = [*_numeric_array_problems(configuration), *_array_problems(paths)]
-    return [*array_problems, *_overlapping_paths(paths), *_duplicate_paths(paths), *_masked_fields(paths)]
+    field_problems = (*_duplicate_paths(paths), *_masked_fields(paths), *_fields_in_references(paths))
+    return [*array_problems, *_overlapping_paths(paths), *field_problems]
 
 
 def is_array(configuration: Configuration, attribute: AnyAttributeSection) -> bool:
@@ -153,6 +154,20 @@ def _masked_fields(paths: LocatedPaths) -> Iterator[LocatedProblem]:
                 location,
                 f"{path.text!r} contains {format_location(owners[0])}, which is masked: list only the fields beside it",
             )
+
+
+def _fields_in_references(paths: LocatedPaths) -> Iterator[LocatedProblem]:
+    """Yield the fields inside a Reference, which would be left empty: longer paths decide what becomes of its parts."""
+    references = [(location, path) for location, path in paths.items() if location[:2] == ("fields", "references")]
+    for location, path in paths.items():
+        for reference, outer in references:
+            inside = location[0] == "fields" and len(path.steps) > len(outer.steps) and path.may_meet(outer)
+            if inside:
+                yield (
+                    location,
+                    f"{path.text!r} is inside {format_location(reference)} {outer.text!r}, of which reference and type "
+                    "are left and all else is dropped: list only one of them",
+                )
 
 
 def _conflicts(location: ConfigurationLocation, path: Path, other: Path) -> bool:

@@ -89,3 +89,11 @@ def test_numbers_of_resources_are_refused_with_what_to_do_instead(content):
     found = problem(content)
     assert "attributes.net.path: 'Claim.item[0].net.value' is not allowed for numbers: a Bundle may have it" in found
     assert "generalize the field instead, or drop it" in found
+
+
+@pytest.mark.parametrize("inside", ["Condition.subject.display", "Condition.subject.identifier.value"])
+def test_a_field_inside_a_reference_is_refused(content, inside):
+    content["fields"]["drop"] = [inside]
+    content["fields"]["references"] = ["Condition.id", "Condition.subject"]
+    message = f"{inside!r} is inside fields.references[1] 'Condition.subject', of which reference and type are left"
+    assert f"fields.drop[0]: {message}" in problem(content)

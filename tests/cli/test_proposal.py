@@ -81,7 +81,7 @@ def test_a_proposal_for_fhir_selects_the_coding_of_the_system(tmp_path):
     assert attribute["path"] == f"Encounter.reasonCode[*].coding[*?system={SYSTEM}].code"
     assert content["noise_key"] == "patient"
     assert content["fields"]["references"] == ["Encounter.id", "Encounter.subject"]
-    assert "Encounter.reasonCode[*].coding[*?system=http://x].code" in content["fields"]["drop"]
+    assert "Encounter.reasonCode[*].coding[*?system=http://x]" in content["fields"]["drop"]
     assert content["fields"]["keep"] == [f"Encounter.reasonCode[*].coding[*?system={SYSTEM}].system"]
 
 
@@ -91,6 +91,31 @@ def test_a_masked_code_of_fhir_keeps_its_code_system(tmp_path):
     codings = [coding for one in read(tmp_path / "out.jsonl") for coding in one["reasonCode"][0]["coding"]]
     assert {coding.get("system") for coding in codings if "code" in coding} == {SYSTEM}
     assert not any("http://x" in coding.values() for coding in codings)
+
+
+def test_a_proposal_for_fhir_leaves_no_empty_object_and_every_reference(tmp_path):
+    def resource(k):
+        one = encounter(k)
+        one["subject"] |= {"display": "Ada", "identifier": {"value": f"x{k}"}}
+        participant = [{"individual": {"display": "Dr. Who"}}]
+        contained = {"resourceType": "Patient", "id": "a", "name": [{"family": "Ada", "given": ["B", "C"]}]}
+        return one | {"participant": participant, "text": {"div": "Ada"}, "contained": [contained]}
+
+    config, content = proposed(tmp_path, [resource(k) for k in range(1200)])
+    run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    text = (tmp_path / "out.jsonl").read_text()
+    assert not any(part in text for part in ("{}", "[]", "Ada", "Dr.", "401314000"))
+    assert {len(one["subject"]["reference"]) for one in read(tmp_path / "out.jsonl")} == {len("Patient/") + 32}
+    assert {"Encounter.participant", "Encounter.text"} < set(content["fields"]["drop"])
+
+
+def test_an_entry_without_a_name_does_not_drop_the_resources_of_a_bundle(tmp_path):
+    entries = [{"search": {"score": "free text"}, "resource": encounter(k)} for k in range(1200)]
+    bundles = [{"resourceType": "Bundle", "type": "searchset", "entry": [entry]} for entry in entries]
+    config, content = proposed(tmp_path, bundles)
+    assert "Bundle.entry[*].search" in content["fields"]["drop"]
+    run("mask", "-c", config, tmp_path / "events.jsonl", tmp_path / "out.jsonl")
+    assert all("reasonCode" in one["entry"][0]["resource"] for one in read(tmp_path / "out.jsonl"))
 
 
 def test_a_bundle_of_several_patients_is_explained(tmp_path):

@@ -6,7 +6,8 @@ and values, with the stricter treatment in doubt. Each line says why; values are
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
@@ -214,7 +215,42 @@ def _treatments(
         elif one.container in beside and not own.is_standard:
             path, own = one.path, BESIDE_CODE
         found[path] = own if path not in found or own.key == "drop" else found[path]
+    return _of_whole_containers(found, masked) if kind is FHIR_EVENTS else found
+
+
+_STEP: Final = re.compile(r"\[(?:'(?:\\.|[^'\\])*'|[^'\]])*\]|\.?[^.\[\]]+")
+
+
+def _of_whole_containers(
+    treatments: Mapping[str, ProposedTreatment], masked: Collection[str]
+) -> dict[str, ProposedTreatment]:
+    """Return treatments that drop an object or a list of which nothing is left: FHIR has no empty ones.
+
+    What is left of a Reference is what ``references`` leaves, so the fields in it have no treatment of their own.
+    """
+    references = [path for path, one in treatments.items() if one.key == "references"]
+    left = [*masked, *(path for path, one in treatments.items() if one.key != "drop")]
+    found: dict[str, ProposedTreatment] = {}
+    for path, one in treatments.items():
+        if any(_is_below(path, reference) for reference in references):
+            continue
+        outer = _containers(path) if one.key == "drop" else ()
+        place = next((empty for empty in outer if not any(_is_below(other, empty) for other in left)), path)
+        if place not in found or one.is_flagged > found[place].is_flagged:
+            found[place] = one
     return found
+
+
+def _containers(path: str) -> Iterator[str]:
+    """Yield the paths of the fields and elements around a field of a resource or of a Bundle's entry."""
+    steps = _STEP.findall(path)
+    outermost = 4 if steps[:2] == ["Bundle", ".entry"] else 2
+    ends = (end for end in range(outermost, len(steps)) if steps[end - 1] != "[*]")
+    yield from ("".join(steps[:end]) for end in ends)
+
+
+def _is_below(path: str, outer: str) -> bool:
+    return path.startswith((f"{outer}.", f"{outer}["))
 
 
 def _selects_system(field: SampledField) -> bool:

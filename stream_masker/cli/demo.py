@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import click
 
 from stream_masker.service.demo.options import DemoOptions
@@ -33,6 +35,13 @@ DEFAULT_OPTIONS = DemoOptions()
 )
 @click.option("--seed", type=int, default=DEFAULT_OPTIONS.seed, show_default=True, help="Seed of the generated events.")
 @click.option(
+    "--mechanism",
+    type=click.Choice(["semantic_transport", "semantic_noise"]),
+    default=DEFAULT_OPTIONS.mechanism,
+    show_default=True,
+    help="Mechanism that masks, with its default parameters.",
+)
+@click.option(
     "--bootstrap-servers",
     default="",
     metavar="HOST:PORT",
@@ -45,7 +54,7 @@ DEFAULT_OPTIONS = DemoOptions()
     show_default=True,
     help="Port of the calibrator's /metrics; the worker uses the next one. Ports in use are replaced by free ones.",
 )
-def command(records: int, rate: float, correlation: float, seed: int, bootstrap_servers: str, port: int) -> None:
+def command(**options: Any) -> None:
     """Simulate discharges, mask them, recalibrate and detect drift, with a live view.
 
     Runs the same processes as a real deployment (simulate, worker, calibrator) on topics of its own. Halfway through,
@@ -54,19 +63,12 @@ def command(records: int, rate: float, correlation: float, seed: int, bootstrap_
     \b
     Examples:
       stream-masker demo --records 20000
+      stream-masker demo --mechanism semantic_noise
       stream-masker demo --records 100000 --rate 0 --bootstrap-servers localhost:9092
     """
-    click.echo(f"loading the service, to mask {records:,} synthetic events")
-    run(
-        DemoOptions(
-            records=records,
-            rate=rate,
-            correlation=correlation,
-            seed=seed,
-            bootstrap_servers=bootstrap_servers,
-            port=port,
-        )
-    )
+    chosen = DemoOptions(**options)
+    click.echo(f"loading the service, to mask {chosen.records:,} synthetic events")
+    run(chosen)
 
 
 def run(options: DemoOptions) -> None:

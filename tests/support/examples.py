@@ -98,10 +98,15 @@ def _coding(diagnosis: dict[str, Any]) -> dict[str, Any]:
     return {"system": ICD, "code": diagnosis["code"], "display": diagnosis["display"]}
 
 
-def masked(name: str, target: Path) -> bytes:
-    """What the command of an example writes, and its exit code 0."""
+def masked(name: str, target: Path, mechanism: str | None = None) -> bytes:
+    """What the command of an example writes, and its exit code 0; ``mechanism``: another one than the default."""
     folder = FOLDER / name
-    arguments = ["mask", "-c", folder / "stream-masker.yaml", "--rejected", target / "rejected.jsonl"]
+    configuration = folder / "stream-masker.yaml"
+    if mechanism is not None:
+        content = {**yaml.safe_load(configuration.read_text()), "mechanism": {"name": mechanism}}
+        configuration = target / "stream-masker.yaml"
+        configuration.write_text(yaml.safe_dump(content))
+    arguments = ["mask", "-c", configuration, "--rejected", target / "rejected.jsonl"]
     arguments += [folder / "events.jsonl.gz", target / "masked.jsonl"]
     done = CliRunner(env={SECRET_VARIABLE: SECRET}).invoke(main, [str(argument) for argument in arguments])
     assert done.exit_code == 0, done.output

@@ -30,20 +30,24 @@ class DemoEnvironment:
         return self.folder / "stream-masker.yaml"
 
 
-def prepare_demo(folder: Path, *, bootstrap_servers: str, records: int, port: int) -> DemoEnvironment:
+def prepare_demo(
+    folder: Path, *, bootstrap_servers: str, records: int, port: int, mechanism: str = "semantic_transport"
+) -> DemoEnvironment:
     """Write the configuration and a new secret to ``folder``; uses ``port`` and the next one, or free ports."""
     secret = folder / "secret"
     secret.touch(mode=0o600)
     secret.write_bytes(secrets.token_bytes(32))
     calibrator_port = free_port(port)
-    content = demo_configuration(bootstrap_servers, records, calibrator_port, run=secrets.token_hex(3))
+    content = demo_configuration(bootstrap_servers, records, calibrator_port, secrets.token_hex(3), mechanism)
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     configuration = load_configuration(folder / "stream-masker.yaml", {})
     return DemoEnvironment(folder, configuration, calibrator_port, free_port(calibrator_port + 1))
 
 
-def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str) -> dict[str, Any]:
-    """Return the demonstration's configuration: a nested event, default mechanism, a window of all ``records``."""
+def demo_configuration(
+    bootstrap_servers: str, records: int, port: int, run: str, mechanism: str = "semantic_transport"
+) -> dict[str, Any]:
+    """Return the demonstration's configuration: a nested event, a mechanism, a window of all ``records``."""
     topics = ("input", "output", "rejected", "calibration", "statistics", "drift")
     window = max(100, records)
     return {
@@ -62,6 +66,7 @@ def demo_configuration(bootstrap_servers: str, records: int, port: int, run: str
                 "ontology": "icd",
             },
         },
+        "mechanism": {"name": mechanism},
         "fields": {
             "keep": ["encounter_id", "age", "sex", "stay_days"],
             "drop": ["patient.name"],

@@ -11,7 +11,7 @@ class DemoOptions:
 
     records: number of events to generate; rate: events per second, 0 for full speed; correlation and seed: of the
     generated events; bootstrap_servers: a Kafka cluster, empty for the embedded broker; port: of the calibrator's
-    /metrics (the worker uses the next one).
+    /metrics (the worker uses the next one); mechanism: its name, with the default parameters.
     """
 
     records: int = 20_000
@@ -20,3 +20,4 @@ class DemoOptions:
     seed: int = 1
     bootstrap_servers: str = ""
     port: int = 9464
+    mechanism: str = "semantic_transport"

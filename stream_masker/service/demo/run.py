@@ -147,7 +147,13 @@ def run_demo(options: DemoOptions, console: Console) -> None:
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
         servers = options.bootstrap_servers or _embedded(stack, console)
-        environment = prepare_demo(folder, bootstrap_servers=servers, records=options.records, port=options.port)
+        environment = prepare_demo(
+            folder,
+            bootstrap_servers=servers,
+            records=options.records,
+            port=options.port,
+            mechanism=options.mechanism,
+        )
         print_plain(console, "preparing ICD-10-CM and compiling kernels, which later runs find on the disk")
         with step_progress("compiling", stream=console.file) as show:
             warm_up_once(environment.configuration, show)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 import yaml
@@ -143,3 +145,9 @@ def test_a_name_that_ends_in_tsv_has_tabs(tmp_path, config, name):
     run("mask", "-c", config, tmp_path / "in.csv", tmp_path / name)
     with open_input(str(tmp_path / name)) as file:
         assert file.stream.readline() == b"id\ta\tb\n"
+
+
+def test_an_output_may_be_the_name_of_a_pipe(tmp_path, config):
+    source = write(tmp_path / "in.jsonl", LINES)
+    command = [sys.executable, "-m", "stream_masker", "mask", "-q", "-c", config, source, "/dev/stdout"]
+    assert subprocess.run(command, capture_output=True, check=True).stdout.count(b"\n") == len(LINES)

@@ -113,9 +113,9 @@ def open_output(name: str, *, private: bool = True) -> Iterator[BinaryIO]:
         yield from _standard_output()
         return
     with write_errors(name):
-        path = Path(name).resolve()
+        path = Path(name)
         special = path.exists() and not path.is_file()
-    opened = _device(path, name) if special else _temporary(path, name, private)
+    opened = _device(path, name) if special else _temporary(path.resolve(), name, private)
     with opened as raw, _compressed(raw, name) as stream:
         yield stream
 

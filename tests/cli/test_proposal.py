@@ -99,6 +99,7 @@ def test_a_proposal_for_fhir_leaves_no_empty_object_and_every_reference(tmp_path
         one["subject"] |= {"display": "Ada", "identifier": {"value": f"x{k}"}}
         participant = [{"individual": {"display": "Dr. Who"}}]
         contained = {"resourceType": "Patient", "id": "a", "name": [{"family": "Ada", "given": ["B", "C"]}]}
+        one["meta"] = {"lastUpdated": f"2024-01-{1 + k % 28:02}T10:15:00Z", "versionId": "1"}
         return one | {"participant": participant, "text": {"div": "Ada"}, "contained": [contained]}
 
     config, content = proposed(tmp_path, [resource(k) for k in range(1200)])
@@ -106,7 +107,7 @@ def test_a_proposal_for_fhir_leaves_no_empty_object_and_every_reference(tmp_path
     text = (tmp_path / "out.jsonl").read_text()
     assert not any(part in text for part in ("{}", "[]", "Ada", "Dr.", "401314000"))
     assert {len(one["subject"]["reference"]) for one in read(tmp_path / "out.jsonl")} == {len("Patient/") + 32}
-    assert {"Encounter.participant", "Encounter.text"} < set(content["fields"]["drop"])
+    assert {"Encounter.meta", "Encounter.participant", "Encounter.text"} < set(content["fields"]["drop"])
 
 
 def test_an_entry_without_a_name_does_not_drop_the_resources_of_a_bundle(tmp_path):
@@ -150,6 +151,13 @@ def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path)
     assert content["ontologies"] == {"tree": {"source": str(tmp_path / "tree.csv")}}
     assert content["fields"]["drop"] == ["ward"]
     assert content["noise_key"] == "patient_id"
+
+
+def test_rows_of_another_length_are_no_events_of_the_sample(tmp_path):
+    rows = [f"p{k % 40};{ICD[k % 10]};{k % 90}" + ";9" * (k == 7) for k in range(1100)]
+    (tmp_path / "visits.csv").write_text("\n".join(["patient_id;icd;alter", *rows]))
+    shown = run("config", "init", "--events", tmp_path / "visits.csv").stdout
+    assert yaml.safe_load(shown)["produce"] == {"numbers": ["alter"]}
 
 
 def test_the_proposal_shows_no_value(tmp_path):

@@ -88,16 +88,17 @@ def _numeric_columns(events: list[bytes]) -> list[str]:
     Postcodes stay texts, also if no event of the sample has one with a leading zero.
     """
     found: dict[str, bool] = {}
-    for line in events:
-        for name, cell in (orjson.loads(line) if line.startswith(b"{") else {}).items():
+    rows = [orjson.loads(line) for line in events if line.startswith(b"{")]
+    for row in rows:
+        for name, cell in row.items():
             found[name] = found.get(name, True) and _is_number(cell)
     numeric = [name for name, all_numbers in found.items() if all_numbers]
-    return [name for name in numeric if not POSTCODE_NAMES.fits(name) and not _are_dates(events, name)]
+    return [name for name in numeric if not POSTCODE_NAMES.fits(name) and not _are_dates(rows, name)]
 
 
-def _are_dates(events: list[bytes], name: str) -> bool:
+def _are_dates(rows: list[dict[str, Any]], name: str) -> bool:
     """Return whether the numbers of a column are dates such as 20240131, or codes of eight digits in this form."""
-    cells = [cell for line in events[:DATED_EVENTS] if (cell := orjson.loads(line).get(name)) is not None]
+    cells = [cell for row in rows[:DATED_EVENTS] if (cell := row.get(name)) is not None]
     return all(find_date(cell, ("%Y%m%d",)) is not None for cell in cells)
 
 

@@ -52,6 +52,9 @@ _ADMINISTRATIVE: Final = frozenset(
 )
 _REFERENCE: Final = ProposedTreatment("references", None, "a reference or an id: its type stays")
 _KEPT: Final = ProposedTreatment("keep", None, "an administrative code of FHIR")
+_INSTANTS: Final = frozenset({"lastUpdated", "issued", "recorded"})
+"""The fields of FHIR's type ``instant``, of which no part can be left out."""
+_WHOLE_TIME: Final = ProposedTreatment("drop", None, "FHIR requires the whole time here: shift it to keep a part of it")
 _SELECTED: Final = ProposedTreatment("keep", None, "the code system that the path of the attribute selects")
 
 
@@ -64,7 +67,8 @@ def fhir_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tupl
         return field.path, _REFERENCE
     if _is_administrative(names):
         return field.path, _KEPT
-    return field.path, treatment(field, concepts)
+    proposed = treatment(field, concepts)
+    return field.path, _WHOLE_TIME if field.name in _INSTANTS and proposed.key == "generalize" else proposed
 
 
 def _is_administrative(names: tuple[str, ...]) -> bool:

@@ -153,6 +153,14 @@ def test_a_proposal_for_a_table_knows_its_numbers_and_another_ontology(tmp_path)
     assert content["noise_key"] == "patient_id"
 
 
+@pytest.mark.parametrize("name", ["Verweildauer", "quarter"])
+def test_small_numbers_are_kept_though_chapters_have_such_names(tmp_path, name):
+    rows = [f"p{k % 40};{ICD[k % 10]};{1 + k % 9}" for k in range(1100)]
+    (tmp_path / "visits.csv").write_text("\n".join([f"patient_id;icd;{name}", *rows]))
+    content = yaml.safe_load(run("config", "init", "--events", tmp_path / "visits.csv").stdout)
+    assert content["fields"]["keep"] == [name]
+
+
 def test_rows_of_another_length_are_no_events_of_the_sample(tmp_path):
     rows = [f"p{k % 40};{ICD[k % 10]};{k % 90}" + ";9" * (k == 7) for k in range(1100)]
     (tmp_path / "visits.csv").write_text("\n".join(["patient_id;icd;alter", *rows]))

@@ -45,7 +45,7 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     found = []
     for one in fields:
         unique = one.is_unique and len(one.values) > MOST_UNIQUE
-        if all(value.isdigit() and len(value) < SHORTEST_NUMBER for value in one.values):
+        if all(map(is_short_number, one.values)):
             continue
         is_named = one.place.is_coded or CLINICAL_NAMES.fits(one.name)
         few = len(one.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
@@ -55,6 +55,11 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
         if best.share >= LEAST_MATCH:
             found.append(best)
     return found
+
+
+def is_short_number(text: str) -> bool:
+    """Return whether a text is a count or a flag: a number with fewer than ``SHORTEST_NUMBER`` digits."""
+    return text.isdigit() and len(text) < SHORTEST_NUMBER
 
 
 def has_single_code(one: SampledField, concepts: Iterable[ConceptMap]) -> bool:

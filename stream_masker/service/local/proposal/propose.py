@@ -25,6 +25,7 @@ from stream_masker.service.local.proposal.attributes import (
     ProposedAttributes,
     coded_fields,
     has_single_code,
+    is_short_number,
     proposed_attributes,
 )
 from stream_masker.service.local.proposal.document import field_sections, proposal_text
@@ -203,7 +204,7 @@ def _treatments(
     """Return the treatment of each field that is not masked; of several at one path the strictest."""
 
     def is_concept(text: str) -> bool:
-        return any(own.find(text).how != "unknown" for own in concepts.values())
+        return not is_short_number(text) and any(own.find(text).how != "unknown" for own in concepts.values())
 
     fields = list(fields)
     masked = frozenset[str]().union(*(one.masked for one in attributes.values()))

@@ -125,8 +125,9 @@ def test_an_output_of_an_unknown_suffix_is_refused(tmp_path, config, name):
 
 def test_a_folder_without_events_is_named(tmp_path, config):
     (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / "in.csv").write_text("id;a\n1;A1\n")
     done = run("mask", "-c", config, tmp_path / "empty", tmp_path / "out.jsonl", code=1)
-    assert "has no file that ends in .json, .jsonl, .ndjson, .hl7" in done.stderr
+    assert "has no file that ends in .json, .jsonl, .ndjson, .hl7: name a table itself" in done.stderr
 
 
 @pytest.mark.parametrize("quote", ['"', ""])

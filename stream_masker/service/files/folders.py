@@ -23,5 +23,7 @@ def input_files(name: str) -> list[str]:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
     found = [str(path) for path in paths if Path(uncompressed_name(path.name)).suffix.lower() in FOLDER_SUFFIXES]
     if not found:
-        raise ServiceError(f"the folder {name} has no file that ends in {', '.join(FOLDER_SUFFIXES)}")
+        raise ServiceError(
+            f"the folder {name} has no file that ends in {', '.join(FOLDER_SUFFIXES)}: name a table itself"
+        )
     return found

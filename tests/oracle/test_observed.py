@@ -22,9 +22,8 @@ from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
 from stream_masker.core.replacement.observed.draw import ATTEMPTS
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
-from stream_masker.core.replacement.observed.subtrees import ObservedTreeReplacer
 from stream_masker.core.replacement.rule import NO_REFERENCE, ROUNDINGS, SIGN_DROPPED, TRUNCATED, ReplacementTask
-from stream_masker.core.replacement.select import observed_replacer
+from stream_masker.core.replacement.select import ObservedTreeReplacer, observed_replacer
 from stream_masker.errors import ParameterError
 
 both = pytest.mark.parametrize("rounding", ROUNDINGS)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import socket
 import threading
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
 
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import RETRY_PROPERTIES, ClientProperties, confluent_properties
 from stream_masker.service.kafka.names import consumer_group_id, statistics_group_id, transactional_id_prefix
-from stream_masker.service.runtime.memory import memory_limit
 from stream_masker.service.worker.commit_pipeline import PIPELINE_DEPTH
 
 WORKER_TRANSACTION_MS = 20_000
@@ -25,13 +27,18 @@ RECONNECT_MS = 1_000
 """The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
 resume long after a broker is back."""
 
-
 FETCH_SHARE = 16
 """A response of a broker takes at most one part in this many of the process's memory limit."""
 
 SMALLEST_FETCH, LARGEST_FETCH = 1_000_000, 52_428_800
 """The bounds of ``fetch.max.bytes``: librdkafka's defaults of ``message.max.bytes``, below which it may not be, and of
 itself."""
+
+LIMIT_FILES: Final = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+"""The limits of version 2 and of version 1 of control groups, as a container sees them."""
+
+UNLIMITED: Final = 1 << 60
+"""Version 1 has a number beyond this one for no limit."""
 
 
 def transactional_ids(configuration: Configuration) -> list[str]:
@@ -70,6 +77,20 @@ def _fetch_bytes(properties: ClientProperties, limit: int | None) -> int:
     """Return the size of a response of a broker; ``limit``: the process's memory in bytes, None for no limit."""
     least = max(SMALLEST_FETCH, int(properties.get("message.max.bytes", SMALLEST_FETCH)))
     return max(least, LARGEST_FETCH if limit is None else min(LARGEST_FETCH, limit // FETCH_SHARE))
+
+
+def memory_limit(files: Iterable[Path] = LIMIT_FILES) -> int | None:
+    """Return the memory limit of the process in bytes; None if there is none, or if it cannot be read."""
+    limits = [limit for file in files if (limit := _limit(file)) is not None]
+    return min(limits, default=None)
+
+
+def _limit(file: Path) -> int | None:
+    try:
+        limit = int(file.read_text())
+    except (OSError, ValueError):
+        return None
+    return limit if limit < UNLIMITED else None
 
 
 def _membership(configuration: Configuration) -> ClientProperties:

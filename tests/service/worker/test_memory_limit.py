@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from stream_masker.service.runtime.memory import memory_limit
+from stream_masker.service.worker.client_properties import memory_limit
 
 
 @pytest.mark.parametrize(

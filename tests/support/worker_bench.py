@@ -8,6 +8,7 @@ from concurrent.futures import Future
 from types import SimpleNamespace
 from typing import ClassVar
 
+from confluent_kafka import TopicPartition
 from consumer import offsets, part, parts
 from prometheus_client import CollectorRegistry
 from results import PROTECTION, result_of
@@ -118,9 +119,6 @@ class FakeSource:
     def commit_metadata(self) -> str | None:
         return self.member
 
-    def offsets(self, batch: MessageBatch) -> dict[Partition, int]:
-        return batch.next_offsets()
-
     def advance(self, batch: MessageBatch) -> None:
         self.calls.append(f"advance {batch.next_offsets()[part(0)]}")
 
@@ -171,11 +169,11 @@ class FakePipeline:
         produce(lambda topic, _, messages, *__: self.sent.extend(topic for _ in messages) or [])
         return self.begin_outcomes.pop(0) if self.begin_outcomes else None
 
-    def commit(self, offsets: object, group: object) -> PendingCommit:
-        self.calls.append(f"commit {offsets[part(0)]}")
+    def commit(self, offsets: list[TopicPartition], group: object) -> PendingCommit:
+        self.calls.append(f"commit {offsets[0].offset}")
         commit = PendingCommit(Future())
         commit.in_log.set_result(None)
-        self.commits.append((offsets, group, commit))
+        self.commits.append(({Partition(one.topic, one.partition): one.offset for one in offsets}, group, commit))
         if not self.slow:
             self.settle(self.outcomes.pop(0) if self.outcomes else TransactionOutcome.COMMITTED)
         return commit

@@ -116,7 +116,7 @@ def count_batch(
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
     rows = batch_rows(batch)
     slots = None if batch.slots is None else batch.slots[_row_records(batch)]
-    pairs = {(i, j): _count_pairs(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
+    pairs = {(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
     values = tuple(_count_values(codes, slots) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
@@ -222,7 +222,8 @@ def _row_records(batch: Batch) -> Int64Array:
     arrays = [column for column in batch.columns if column.is_array]
     if not arrays:
         return np.arange(batch.size)
-    return np.concatenate([*map(_owners, arrays), _elementless(batch.size, arrays)])
+    elements = sum((np.diff(_offsets(column)) for column in arrays), np.zeros(batch.size, np.int64))
+    return np.concatenate([*map(_owners, arrays), np.flatnonzero(elements == 0)])
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
@@ -276,9 +277,16 @@ def add_counts(
     return keys[:size].copy(), counts[:size].copy()
 
 
-def pair_counts(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> SparseCounts:
-    """Count the pairs of n rows with two present values; ``size_b``: the number of concepts of B's taxonomy."""
-    return count_keys(_pair_keys(a, b, size_b))
+def pair_counts(
+    a: NDArray[np.int32], b: NDArray[np.int32], size_b: int, slots: Int64Array | None = None
+) -> SparseCounts:
+    """Count the pairs of n rows with two present values.
+
+    ``size_b``: the number of concepts of B's taxonomy. ``slots``: (n,), see ``Batch``.
+    """
+    both = (a >= 0) & (b >= 0)
+    keys = a[both].astype(np.int64) * size_b + b[both]
+    return count_keys(keys, None if slots is None else slots[both])
 
 
 def marginals(pair: SparseCounts, size_b: int) -> tuple[SparseCounts, SparseCounts]:
@@ -315,9 +323,13 @@ def merge(counts: Iterable[Counts]) -> Counts:
     Raises StatisticsError if there are no counts, or if they are of different attributes.
     """
     blocks = list(counts)
-    _same_attributes(blocks)
+    if not blocks:
+        raise StatisticsError("there are no counts to merge")
+    if len({(len(block.values), frozenset(block.pairs)) for block in blocks}) > 1:
+        raise StatisticsError("only counts of the same attributes can be merged")
     first = blocks[0]
     arrays = sorted({j for block in blocks for j in block.lengths})
+    contexts = sorted({c for block in blocks for c in block.contexts})
     fields = sorted({f for block in blocks for f in block.rolled})
     return Counts(
         records=sum(block.records for block in blocks),
@@ -327,14 +339,9 @@ def merge(counts: Iterable[Counts]) -> Counts:
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         numeric=merge_moments([block.numeric for block in blocks]),
         lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
-        contexts=_merged_contexts(blocks),
+        contexts={c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in contexts},
         rolled={f: combine([block.rolled[f] for block in blocks if f in block.rolled]) for f in fields},
     )
-
-
-def _merged_contexts(blocks: Sequence[Counts]) -> dict[int, Counts]:
-    numbers = sorted({c for block in blocks for c in block.contexts})
-    return {c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in numbers}
 
 
 def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:
@@ -362,22 +369,10 @@ def _owners(column: Column) -> Int64Array:
     return np.repeat(np.arange(len(lengths)), lengths)
 
 
-def _elementless(size: int, arrays: Sequence[Column]) -> Int64Array:
-    lengths = np.zeros(size, dtype=np.int64)
-    for column in arrays:
-        lengths += np.diff(_offsets(column))
-    return np.flatnonzero(lengths == 0)
-
-
 def _offsets(column: Column) -> Int64Array:
     if column.offsets is None:
         raise ParameterError("a scalar column has no offsets")
     return column.offsets
-
-
-def _pair_keys(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int) -> Int64Array:
-    both = (a >= 0) & (b >= 0)
-    return a[both].astype(np.int64) * size_b + b[both]
 
 
 def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:
@@ -385,31 +380,16 @@ def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> Spars
     return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
 
 
-def _count_pairs(a: NDArray[np.int32], b: NDArray[np.int32], size_b: int, slots: Int64Array | None) -> SparseCounts:
-    return count_keys(_pair_keys(a, b, size_b), None if slots is None else slots[(a >= 0) & (b >= 0)])
-
-
-def _run_starts(ordered: Int64Array) -> Int64Array:
-    return np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
-
-
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
     ordered = keys[order]
-    starts = _run_starts(ordered)
+    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
     if not len(starts):
         return SparseCounts(ordered, counts, bits)
     sums = np.add.reduceat(counts[order], starts)
     united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
     return SparseCounts(ordered[starts], sums, united).select(sums != 0)
-
-
-def _same_attributes(blocks: Sequence[Counts]) -> None:
-    if not blocks:
-        raise StatisticsError("there are no counts to merge")
-    if len({(len(block.values), frozenset(block.pairs)) for block in blocks}) > 1:
-        raise StatisticsError("only counts of the same attributes can be merged")
 
 
 def _same_length(p: int, **given: Sequence[int] | None) -> None:

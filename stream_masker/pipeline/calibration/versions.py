@@ -29,9 +29,7 @@ from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage
 
 UNKNOWN_RISK = "the risk of the changed settings is not known before the next window"
 
-
 DataKind: TypeAlias = Literal["original", "masked"]
-
 
 EXACT: Final = PublicationSettings(min_records=1)
 """Publish everything, exactly."""
@@ -114,14 +112,14 @@ class VersionPlanner:
         """
         original = self._compute(window.original)
         masked = self._masked(window.masked)
-        kept = None if masked is None else self._utility(original, masked, window)
-        styles = self._learned(window.styles)
+        alpha = self.subject.alpha
+        kept = None if masked is None else utility(original, masked, window.distortions, alpha, self._distances)
         sampling = self._sampling(window, original)
         publish = self._publish(
             original,
             now,
             "blocks",
-            styles,
+            self._learned(window.styles),
             shared=shared_of(self.subject.rolled, window.original),
             blocks=window.range,
             kept=kept,
@@ -334,9 +332,6 @@ class VersionPlanner:
     def _distances(self) -> tuple[Distance, ...]:
         return tuple(self.subject.distances.values())
 
-    def _utility(self, original: Statistics, masked: Statistics, window: Window) -> Utility:
-        return utility(original, masked, window.distortions, self.subject.alpha, self._distances)
-
     def _publish(
         self,
         statistics: Statistics,
@@ -350,17 +345,31 @@ class VersionPlanner:
         masked: Statistics | None = None,
         sampling: Sampling | None,
     ) -> Publish:
-        message = replace(self._message(statistics, now, source, styles, blocks), sampling=sampling, shared=shared)
         shown = self.shown(statistics)
         previous = self._drift(shown, self.history.latest)
         baseline = self._drift(shown, self.history.baseline)
         utility = None if kept is None else self._publication.utility(kept, statistics.records)
         expired = self.history.expired(self.settings.keep_versions - 1)
         return Publish(
-            message=message,
+            message=StatisticsMessage(
+                version=statistics.version,
+                mechanism=self.subject.mechanism,
+                configuration=self.subject.configuration,
+                published=now,
+                source=source,
+                blocks=blocks,
+                taxonomies=fingerprints(self.subject.taxonomies),
+                baseline=statistics.version if self.history.baseline is None else self.history.baseline.version,
+                snapshot=self._mechanism.snapshot_of(statistics),
+                settings=self.subject.settings,
+                sampling=sampling,
+                styles=styles,
+                shared=shared,
+                secret_id=self.secret_id,
+            ),
             statistics=shown,
             report=DriftReport(
-                version=message.version,
+                version=statistics.version,
                 published=now,
                 previous=None if previous is None else previous.to_dict(),
                 baseline=None if baseline is None else baseline.to_dict(),
@@ -375,30 +384,6 @@ class VersionPlanner:
             expired=expired,
             removal=self.history.removal(expired),
             means={"original": self.means(statistics), "masked": {} if masked is None else self.means(masked)},
-        )
-
-    def _message(
-        self,
-        statistics: Statistics,
-        now: int,
-        source: StatisticsSource,
-        styles: Mapping[str, Style],
-        blocks: BlockRange | None,
-    ) -> StatisticsMessage:
-        baseline = self.history.baseline
-        return StatisticsMessage(
-            version=statistics.version,
-            mechanism=self.subject.mechanism,
-            configuration=self.subject.configuration,
-            published=now,
-            source=source,
-            blocks=blocks,
-            taxonomies=fingerprints(self.subject.taxonomies),
-            baseline=statistics.version if baseline is None else baseline.version,
-            snapshot=self._mechanism.snapshot_of(statistics),
-            settings=self.subject.settings,
-            styles=styles,
-            secret_id=self.secret_id,
         )
 
     def shown(self, statistics: Statistics) -> Statistics:

@@ -14,6 +14,8 @@ from concurrent.futures import Future, wait
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
+from confluent_kafka import TopicPartition
+
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
 from stream_masker.service.kafka.outgoing import SendMessages
@@ -310,7 +312,8 @@ class Worker:
 
     def _commit(self) -> None:
         current, components = self._current, self._components
-        current.commit = components.pipeline.commit(components.source.offsets(current.batch), current.group)
+        offsets = [TopicPartition(*partition, offset) for partition, offset in current.batch.next_offsets().items()]
+        current.commit = components.pipeline.commit(offsets, current.group)
         self._previous, self._current = current, _no_batch()
 
     def _settle(self) -> None:

@@ -125,7 +125,10 @@ class PartitionSource:
         """
         if self._failure is None:
             return
-        self._count_failure(self._failure)
+        log.warning("rejoining the group with a new client: %s", self._failure)
+        self._failures.append(self._clock())
+        if len(self._failures) == MAX_RENEWALS and self._failures[-1] - self._failures[0] < RENEWAL_SECONDS:
+            raise ServiceError(f"the consumer fails repeatedly: {self._failure}")
         self._release(set(self._assigned))
         self.close()
         self._client, self._failure, self._member, self._leaving = self._connect(), None, None, False
@@ -214,10 +217,6 @@ class PartitionSource:
         same = self._member is not None and self._client.memberid() == self._member
         return metadata if same and self._batch is not None else None
 
-    def offsets(self, batch: MessageBatch) -> list[TopicPartition]:
-        """Return the offsets to commit with a batch."""
-        return [TopicPartition(*partition, offset) for partition, offset in batch.next_offsets().items()]
-
     def advance(self, batch: MessageBatch) -> None:
         """Record that a batch is committed."""
         for partition, messages in batch.partitions.items():
@@ -304,12 +303,6 @@ class PartitionSource:
         """Return the first retained offset of a partition; 0 if it is not known."""
         return (self._watermarks(partition, SHORT_REQUEST_SECONDS) or (0, 0))[0]
 
-    def _count_failure(self, text: str) -> None:
-        log.warning("rejoining the group with a new client: %s", text)
-        self._failures.append(self._clock())
-        if len(self._failures) == MAX_RENEWALS and self._failures[-1] - self._failures[0] < RENEWAL_SECONDS:
-            raise ServiceError(f"the consumer fails repeatedly: {text}")
-
     def _on_assign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""
         if self._leaving:
@@ -320,15 +313,11 @@ class PartitionSource:
         self.ended.take({partition: self._progress[partition] for partition in assigned & self._progress.keys()})
         client.incremental_assign(partitions)
         self._member = client.memberid()
-        self._start_reading(client, assigned)
-        log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._assigned))
-
-    def _start_reading(self, client: ConsumerClient, partitions: set[Partition]) -> None:
-        """Read new partitions, unless the source is held, or a partition has no place in the output."""
-        self._waiting |= {partition for partition in partitions if not self._has_place(partition)}
-        for partition in sorted(partitions):
+        self._waiting |= {partition for partition in assigned if not self._has_place(partition)}
+        for partition in sorted(assigned):
             paused = self._held or partition in self._waiting
             (client.pause if paused else client.resume)([TopicPartition(*partition)])
+        log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._assigned))
 
     def _on_revoke(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)

@@ -266,8 +266,20 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
                 "semantic_transport has one noise level for all records: remove the alpha of single records, or use "
                 "semantic_noise"
             )
+        self._check_lists(batch)
         if self._contexts.context and batch.context is None:
             raise ParameterError(f"the batch has no context: give {', '.join(self._contexts.context.names)}")
+
+    def _check_lists(self, batch: Batch) -> None:
+        """Raise ParameterError for lists where pairs of scalars were calibrated: masked apart, they would tell more."""
+        prepared = self._prepared_statistics()
+        laws = [law.transport for law in prepared.laws] if isinstance(prepared, Laws) else [prepared]
+        pairs = any(law.pair is not None for law in laws)
+        for name, column in zip(self._attributes, batch.columns, strict=True):
+            if pairs and column.is_array:
+                raise ParameterError(
+                    f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
+                )
 
     @property
     def _settings(self) -> TransportSettings:

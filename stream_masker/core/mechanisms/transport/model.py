@@ -48,7 +48,7 @@ from stream_masker.errors import StatisticsError
 
 ROUNDING = 1e-6
 """By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
-MAX_REFITS = 4
+MAX_REFITS = 12
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
 

@@ -109,7 +109,7 @@ class PreparedTransport:
 
         * ``before``: the indices of the values of each column. ``words``: one random word for each of them.
         """
-        if self.pair is not None and not any(column.is_array for column in batch.columns):
+        if self.pair is not None:
             after = list(draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1]))
         else:
             after = [np.full(indices.size, -1, np.int32) for indices in before]

@@ -35,11 +35,11 @@ SOME = counted(scalar(1, 2), array([1, 2], []), array([3], [2]))
     [
         (SOME, [1, 2]),
         (counted(scalar(1, 2), scalar(1, 2)), []),
-        (counted(scalar(1, 2), array([1], [])), []),
+        (counted(scalar(1, 2), array([1], [])), [1]),
         (counted(array([1, 2], [3])), [0]),
     ],
 )
-def test_arrays_are_those_with_lengths_if_an_event_has_two_elements(counts, arrays):
+def test_arrays_are_those_with_lengths_of_however_few_elements(counts, arrays):
     assert array_attributes(counts) == arrays
 
 

@@ -377,7 +377,7 @@ def test_a_single_call_writes_what_a_batch_does(tau, codes, count):
     made = calibrated(tau, batch)
     records = made.decode(batch, made.mask_batch(batch, FieldKeys(SEED, [b""] * 6000)))[:300]
     records += [dict.fromkeys(made.attributes), dict.fromkeys(made.attributes, "c59")]
-    records += [{**records[0], "x0": None}, {**records[0], "x0": [records[0]["x0"]]}, {**records[0], "other": 1}]
+    records += [{**records[0], "x0": None}, {**records[0], "other": 1}]
     for number, record in enumerate(records):
         key = b"%d" % (number % 50)
         assert made.mask_one(record, key=key) == made.mask_many([record], keys=[key])[0]
@@ -386,7 +386,7 @@ def test_a_single_call_writes_what_a_batch_does(tau, codes, count):
 def test_a_single_call_refuses_what_a_batch_refuses(tau, codes):
     made = calibrated(tau, as_batch(codes))
     good = {"x0": "c1", "x1": "c2"}
-    for record in [{"x0": "c1", "X1": "c2"}, {**good, "x1": "no"}, {**good, "x0": 4}, "x0", []]:
+    for record in [{"x0": "c1", "X1": "c2"}, {**good, "x1": ["c2"]}, {**good, "x1": "no"}, {**good, "x0": 4}, "x0", []]:
         with pytest.raises(StreamMaskerError) as single:
             made.mask_one(record, key=b"key")
         with pytest.raises(StreamMaskerError) as many:

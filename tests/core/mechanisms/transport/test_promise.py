@@ -122,6 +122,24 @@ def test_a_guess_that_is_learned_from_other_masks_is_right_no_more_often_than_sa
     assert right > 0.5 * said.given_record["x1"]
 
 
+def test_lists_of_one_element_keep_the_promise(tau):
+    """The share of each original behind every pair of masks that is often seen, in many maskings."""
+    codes = real_pairs()[:, :1000]
+    batch = Batch(1000, (Column(codes[0].copy()), Column(codes[1].copy(), np.arange(1001))))
+    made, _ = calibrated(tau, batch)
+    seen = []
+    for number in range(400):
+        masks = masked(made, batch, number)
+        seen.append(masks.columns[0].codes.astype(np.int64) * len(tau) + masks.columns[1].codes)
+    for originals in codes:
+        keys, counts = np.unique(np.array(seen) * len(tau) + originals, return_counts=True)
+        _, which = np.unique(keys // len(tau), return_inverse=True)
+        total = np.bincount(which, counts)[which]
+        often = total >= 100
+        assert often.sum() > 1000
+        assert (counts[often] / total[often] <= CERTAINTY + 5.0 * np.sqrt(0.25 / total[often])).all()
+
+
 @pytest.mark.exhaustive
 def test_the_promise_costs_distance_and_without_it_records_are_certain(tau):
     made, _ = promised()

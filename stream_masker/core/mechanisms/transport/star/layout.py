@@ -16,16 +16,17 @@ from stream_masker.core.statistics.summary import Statistics
 
 
 def array_attributes(counts: Counts) -> list[int]:
-    """Return the attributes that are arrays; none if no event has two elements.
+    """Return the attributes that are arrays, also if no event of the window has two elements.
 
-    Where some events were counted without lengths, an attribute is an array if it looks like one: the rows of a scalar
-    repeat it for each element of another attribute; those of an array do not.
+    Where some events were counted without lengths, an attribute is an array too if it looks like one: the rows of a
+    scalar repeat it for each element of another attribute; those of an array do not.
     """
-    if counts.lengths and all(column.rows == counts.records for column in counts.lengths.values()):
-        several = any(column.keys.max(initial=0) > 1 for column in counts.lengths.values())
-        return sorted(counts.lengths) if several else []
-    repeated = [c.rows > given for c, given in zip(counts.values, counts.given, strict=True)]
-    return [j for j, more in enumerate(repeated) if not more] if any(repeated) else []
+    arrays = set(counts.lengths)
+    if not arrays or any(column.rows != counts.records for column in counts.lengths.values()):
+        repeated = [c.rows > given for c, given in zip(counts.values, counts.given, strict=True)]
+        if any(repeated):
+            arrays.update(j for j, more in enumerate(repeated) if not more)
+    return sorted(arrays)
 
 
 class Star(NamedTuple):

@@ -22,13 +22,14 @@ class ShippedFiles(BuildHookInterface):  # type: ignore[type-arg]
     """
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile into ``build/compiled``, where a later build of the same sources finds the kernels."""
+        """Compile into a folder of the interpreter in ``build/compiled``, where a later build of the same sources finds
+        the kernels, and two interpreters can build at the same time."""
         if version == "editable":
             return
         kernels = os.environ.get(SWITCH) != "0"
         if kernels:
             self.app.display_info(f"compiling kernels, for about a minute; {SWITCH}=0 leaves them for the first use")
-        folder = Path(self.root) / "build" / "compiled"
+        folder = Path(self.root) / "build" / "compiled" / str(sys.implementation.cache_tag)
         if not self._compiled(folder, [] if kernels else ["ontologies"]):
             self.app.display_warning("not everything compiled; the first use compiles the rest")
             kernels = False

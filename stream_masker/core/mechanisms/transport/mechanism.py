@@ -39,7 +39,7 @@ from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import require_keys, whole_number
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
@@ -182,8 +182,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.
 
-        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
-        another size than the keys, or a noise level of its own.
+        Raises StatisticsError before the first statistics, and for lists if there were none in their window. Raises
+        ParameterError if the batch has other attributes, another size than the keys, or a noise level of its own.
         """
         prepared = self._prepared_statistics()
         self._check(batch, keys)
@@ -271,13 +271,15 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
             raise ParameterError(f"the batch has no context: give {', '.join(self._contexts.context.names)}")
 
     def _check_lists(self, batch: Batch) -> None:
-        """Raise ParameterError for lists where pairs of scalars were calibrated: masked apart, they would tell more."""
+        """Raise StatisticsError for lists where pairs of scalars were calibrated: masked apart, they would tell more.
+
+        The records are not at fault, so none of them may be rejected for it."""
         prepared = self._prepared_statistics()
         laws = [law.transport for law in prepared.laws] if isinstance(prepared, Laws) else [prepared]
         pairs = any(law.pair is not None for law in laws)
         for name, column in zip(self._attributes, batch.columns, strict=True):
             if pairs and column.is_array:
-                raise ParameterError(
+                raise StatisticsError(
                     f"{name!r} has lists, but the statistics are of records without them: calibrate with lists"
                 )
 

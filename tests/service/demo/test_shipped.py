@@ -81,7 +81,7 @@ def test_failed_rehearsals_are_counted(tmp_path, capfd):
 @pytest.fixture
 def built(tmp_path, monkeypatch):
     """Runs the hook for a version of the wheel; returns what it adds to the wheel, and its messages."""
-    folder = tmp_path / "build" / "compiled"
+    folder = tmp_path / "build" / "compiled" / sys.implementation.cache_tag
     folder.mkdir(parents=True)
     for name in ("icd.ontology", "total-1.kernel"):
         (folder / name).touch()
@@ -100,7 +100,8 @@ def built(tmp_path, monkeypatch):
 
 
 def included(folder: Path, *names: str) -> dict[str, str]:
-    return {str(folder / "build" / "compiled" / name): f"stream_masker/compiled/{name}" for name in names}
+    compiled = folder / "build" / "compiled" / sys.implementation.cache_tag
+    return {str(compiled / name): f"stream_masker/compiled/{name}" for name in names}
 
 
 def test_a_wheel_contains_ontologies_and_kernels_and_is_for_this_platform(built, tmp_path):

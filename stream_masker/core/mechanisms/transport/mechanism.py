@@ -161,7 +161,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
         """Mask one record with the random words of ``key``, as ``mask_many`` does.
 
-        The masks of one or two scalars are drawn without a batch, in a seventh of the time."""
+        The masks of one or two scalars are drawn without a batch, in less than a third of the time."""
         prepared, codes = self._prepared_statistics(), self._scalars(record)
         if codes is None or isinstance(prepared, Laws) or len(codes) > 2:
             return super().mask_one(record, key=key)

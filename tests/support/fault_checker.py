@@ -289,7 +289,7 @@ class Audit:
         for record in (record for record in blocks if record.key != GARBAGE):
             assert not PATIENT.search(opened(configuration, record))
 
-    def _wait_for_no_lag(self, records: int, timeout: float = 120.0) -> None:
+    def _wait_for_no_lag(self, records: int, timeout: float = 600.0) -> None:
         deadline = time.monotonic() + timeout
         ends = [len(range(p, records, self.checker.partitions)) for p in range(self.checker.partitions)]
         while (offsets := committed(self.checker.configuration, self.checker.partitions)) != ends:

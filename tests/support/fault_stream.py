@@ -48,7 +48,9 @@ RATE = float(os.environ.get("STREAM_MASKER_FAULTS_RATE", "500"))
 WATCHDOG = f"Timeout (0:00:{STOP_LIMIT_SECONDS:.0f})!"
 """What the watchdog logs when a process has not stopped in time."""
 
-SETTLING = 180.0
+SETTLING = 600.0
+"""Seconds after which a state that has not come about is a failure, also on a busy machine."""
+
 GRACE = 30.0
 """Seconds in which a pod has to end."""
 

@@ -80,7 +80,7 @@ class Load:
             }
         )
         self._more = 0
-        self._hostile: list[tuple[bytes, str]] = []
+        self._hostile: list[tuple[bytes, str, int | None]] = []
         self._stop, self._go, self._paused = threading.Event(), threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._run, name="load", daemon=True)
 
@@ -108,9 +108,9 @@ class Load:
         """Publish this many additional records at once."""
         self._more += records
 
-    def send_hostile(self, value: bytes, reason: str, records: int) -> None:
+    def send_hostile(self, value: bytes, reason: str, records: int, timestamp: int | None = None) -> None:
         """Publish records of this value among the next ones; all must be rejected for this reason."""
-        self._hostile.extend([(value, reason)] * records)
+        self._hostile.extend([(value, reason, timestamp)] * records)
 
     def _run(self) -> None:
         due = time.monotonic()
@@ -129,24 +129,27 @@ class Load:
             time.sleep(max(0.0, due - time.monotonic()))
 
     def _send(self, number: int) -> None:
+        value, timestamp = self._record(number)
         self._producer.produce(
             self.topic,
-            self._value(number),
+            value,
             key=b"p%d" % (number % 7),
             partition=number % PARTITIONS,
-            timestamp=START + number,
+            timestamp=timestamp,
             headers=numbered(number),
             on_delivery=lambda error, _: self.errors.append(error) if error else None,
         )
 
-    def _value(self, number: int) -> bytes | None:
+    def _record(self, number: int) -> tuple[bytes | None, int]:
+        """Return the value and the timestamp of a record."""
+        ordinary = START + number
         if self._hostile:
-            hostile, self.kinds[number] = self._hostile.pop()
-            return hostile
+            hostile, self.kinds[number], timestamp = self._hostile.pop()
+            return hostile, ordinary if timestamp is None else timestamp
         if number % 53 == 7:
             self.kinds[number] = "unknown_code"
-            return REJECTED
-        return None if number % 97 == 5 else value(number)
+            return REJECTED, ordinary
+        return (None if number % 97 == 5 else value(number)), ordinary
 
 
 class Fleet:
@@ -186,9 +189,13 @@ class Fleet:
     def metric(self, name: str, metric: str) -> float:
         """Return a metric of the worker last started with this name; 0 if it has none or does not answer."""
         try:
-            return read_metric(http_port(self.processes, self.logs[name][-1]), metric)
+            return read_metric(self.port(name), metric)
         except OSError:
             return 0.0
+
+    def port(self, name: str) -> int:
+        """Return the HTTP port of the process last started with this name."""
+        return http_port(self.processes, self.logs[name][-1])
 
     def log(self, name: str) -> str:
         return self.processes.log(self.logs[name][-1])

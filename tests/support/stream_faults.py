@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import signal
+import socket
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 
-from fault_checker import GARBAGE, leader_of
+from confluent_kafka import KafkaError, Producer
+from fault_checker import GARBAGE, TIMESTAMP_OUT_OF_RANGE, leader_of
 from fault_stream import WINDOW, Stream, detoured, detours
 from forwarder import Forwarder
-from kafka_records import write
+from kafka_broker import LOOPBACK
+from kafka_records import QUIET, write
 from late_requests import (
     ADD_OFFSETS_TO_TXN,
     ADD_PARTITIONS_TO_TXN,
@@ -18,6 +22,9 @@ from late_requests import (
     TXN_OFFSET_COMMIT,
     LateRequests,
 )
+from workers import START, get, value
+
+from stream_masker.service.observability.http_connections import MAX_CONNECTIONS
 
 SESSION = 6.0
 """Seconds after which the group removes a worker that is silent."""
@@ -26,6 +33,7 @@ WORKERS = ("one", "two")
 BROKERS = (1, 2, 3)
 
 HOSTILE_RECORDS = 12
+BLANKS = 60 * 2**20
 GARBAGE_MESSAGES = 20_000
 
 LATE = (END_TXN, TXN_OFFSET_COMMIT, END_TXN, PRODUCE, END_TXN, ADD_PARTITIONS_TO_TXN, END_TXN, ADD_OFFSETS_TO_TXN)
@@ -138,6 +146,39 @@ def reject_records(stream: Stream, value: bytes, reason: str) -> None:
     stream.wait_for_progress()
 
 
+def refuse_records(stream: Stream) -> None:
+    """Publish events with a timestamp that the output does not take."""
+    stream.here.alter("output", message_timestamp_before_max_ms=str(7 * 24 * 3_600_000))
+    stream.load.send_hostile(value(1), TIMESTAMP_OUT_OF_RANGE, 2, timestamp=START - 30 * 24 * 3_600_000)
+    stream.wait_for_progress()
+
+
+def send_bombs(stream: Stream) -> None:
+    """Publish batches of 2 kB that become 60 MiB; the broker must refuse each."""
+    properties = {"compression.type": "zstd", "message.max.bytes": 2 * BLANKS, "message.timeout.ms": 600_000}
+    refusals: list[KafkaError | None] = []
+    producer = Producer({"bootstrap.servers": stream.here.bootstrap, **properties, **QUIET})
+    for _ in range(HOSTILE_RECORDS):
+        producer.produce(
+            stream.here.topics["input"], b" " * BLANKS, on_delivery=lambda error, _: refusals.append(error)
+        )
+        stream.wait(lambda: producer.flush(0.1) == 0, "answer to a bomb")
+    assert [error and error.code() for error in refusals] == [KafkaError.MSG_SIZE_TOO_LARGE] * HOSTILE_RECORDS
+    stream.wait_for_progress()
+
+
+def connect_slowly(stream: Stream) -> None:
+    """Open more connections to a worker than it serves, each with half a request; its probe must be answered."""
+    port = stream.fleet.port(stream.random.choice(WORKERS))
+    with ExitStack() as stack:
+        for _ in range(2 * MAX_CONNECTIONS):
+            slow = stack.enter_context(socket.create_connection((LOOPBACK, port), timeout=60))
+            slow.sendall(b"GET /metrics HTTP/1.0\r\n")
+        status, _ = get(port, "/healthz")
+        assert status == 200
+        stream.wait_for_progress()
+
+
 def litter(stream: Stream, role: str) -> None:
     """Publish messages on an internal topic that no process of the stream has written."""
     garbage = [{"key": GARBAGE, "value": b"%d" % number} for number in range(GARBAGE_MESSAGES)]
@@ -168,6 +209,9 @@ FAULTS: Mapping[str, Callable[[Stream], None]] = {
     "leader of the statistics lost": lose_statistics_leader,
     "records of blanks": lambda stream: reject_records(stream, b" " * 900_000, "not_json"),
     "records that nest": lambda stream: reject_records(stream, b"[" * 900_000, "too_deep"),
+    "records that the output refuses": refuse_records,
+    "batches that grow": send_bombs,
+    "slow connections": connect_slowly,
     "garbage among the statistics": partial(litter, role="statistics"),
     "garbage among the blocks": partial(litter, role="calibration"),
 }

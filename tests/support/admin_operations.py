@@ -18,7 +18,8 @@ from typing import Any
 from confluent_kafka import KafkaException, Message, Producer
 from confluent_kafka.admin import AclBinding, AdminClient, NewPartitions, NewTopic
 from fault_checker import PATIENT, committed, masking_errors
-from fault_stream import REJECTED, Fleet, read_metric
+from fault_load import REJECTED
+from fault_stream import Fleet, read_metric
 from kafka_records import QUIET, Record
 from processes import Processes
 from secured_kafka import SecuredKafka, acl_bindings

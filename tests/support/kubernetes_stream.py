@@ -12,7 +12,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, TopicPartition
 from fault_checker import Checker, committed
-from fault_stream import PARTITIONS, Load, Stream, check_log, read_metric, stream_setting
+from fault_load import PARTITIONS, Load
+from fault_stream import Stream, check_log, read_metric, stream_setting
 from kafka_broker import Cluster
 from kafka_records import QUIET
 from kubernetes_api import Api, api

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from fault_stream import LONG, ON_REQUEST, PARTITIONS, Stream
+from fault_load import PARTITIONS
+from fault_stream import LONG, ON_REQUEST, Stream
 from kafka_broker import Cluster
 from kubernetes_cluster import CALIBRATOR, RELEASE, TIMEOUT, WORKER, output, why_not
 from kubernetes_stream import LAG, NODES, Release, keda_replicas, read_lags, running_release

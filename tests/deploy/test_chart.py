@@ -13,7 +13,7 @@ import prometheus
 import pytest
 import yaml
 from alerts import RUNBOOKS
-from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, helm, rendered
+from rendered_chart import CHART, EXAMPLE, KUBERNETES, NEEDS_HELM, at, helm, rendered
 from support.documentation import ROOT, blocks
 
 from stream_masker.service.configuration import load_configuration
@@ -312,14 +312,14 @@ def test_prometheus_rule_has_the_alerts_and_the_address_of_their_runbooks():
     monitoring = {
         "prometheusRule": True,
         "labels": {"release": "prometheus"},
-        "runbooks": "https://docs.example/alerts/",
+        "runbooks": "https://docs.example/kafka/alerts.html",
     }
     rule = rendered({"monitoring": monitoring})["PrometheusRule", "release-stream-masker"]
     assert rule["metadata"]["labels"]["release"] == "prometheus"
     found, expected = rules_of(rule), rules_of({"spec": yaml.safe_load((CHART / "files" / "alerts.yaml").read_text())})
     assert found.keys() == expected.keys()
     for name, one in found.items():
-        assert one["annotations"]["runbook_url"] == f"https://docs.example/alerts/#{name.lower()}"
+        assert one["annotations"]["runbook_url"] == f"https://docs.example/kafka/alerts.html#{name.lower()}"
         assert {key: one[key] for key in ("for", "labels")} == {key: expected[name][key] for key in ("for", "labels")}
         assert one["expr"].replace("{}", "").replace(", }", "}") == expected[name]["expr"]
 
@@ -362,7 +362,7 @@ def rules_of(rule):
 @pytest.mark.parametrize(
     ("values", "said"),
     [
-        ({"configuration": {"fields": {"unlisted": "maybe"}}}, "/configuration/fields/unlisted"),
+        ({"configuration": {"fields": {"unlisted": "maybe"}}}, at("configuration/fields/unlisted")),
         ({"configuration": {"calibration": {"min_record": 5}}}, "min_record"),
         ({"configuration": {"secret": {"file": "secret"}}}, "secret"),
         ({"secret": {"existingSecret": ""}}, "existingSecret"),
@@ -372,6 +372,7 @@ def rules_of(rule):
         ({"image": {"digest": "latest"}}, "digest"),
         ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
         ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
+        ({"monitoring": {"runbooks": "docs/kafka/alerts.md"}}, "runbooks"),
         ({"strimzi": {"users": True}}, "cluster"),
         ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
         ({"strimzi": CERTIFIED, "configuration": "attributes: {}"}, "names of the topics"),

@@ -9,7 +9,9 @@ from typing import Any
 
 import kubernetes_validate
 import pytest
-from rendered_chart import CHART, NEEDS_HELM, rendered
+from rendered_chart import CHART, NEEDS_HELM, at, rendered
+
+from stream_masker.service.configuration import load_configuration
 
 pytestmark = NEEDS_HELM
 
@@ -83,6 +85,38 @@ def test_a_service_leads_to_the_page_of_the_calibrators() -> None:
     assert "Service" not in {kind for kind, _ in rendered({})}
 
 
+def names_of(file: Path, values: Any, component: str, namespace: str = "default") -> tuple[str, ...]:
+    """The further names by which a process answers, as it reads them from its environment and a configuration file."""
+    objects = rendered(values, arguments=("--namespace", namespace))
+    file.write_text(objects["ConfigMap", NAME]["data"]["stream-masker.yaml"])
+    (container,) = objects["Deployment", f"{NAME}-{component}"]["spec"]["template"]["spec"]["containers"]
+    variables = {one["name"]: one["value"] for one in container["env"] if one["name"].startswith("STREAM_MASKER__HTTP")}
+    return load_configuration(file, variables).http.names
+
+
+def test_the_page_answers_to_the_names_of_its_service_and_of_an_ingress(tmp_path: Path) -> None:
+    file = tmp_path / "stream-masker.yaml"
+    values = {"calibrator": {"service": True}, "http": {"names": ["masking.example"]}}
+    service = f"{NAME}-calibrator"
+    expected = ("masking.example", service, f"{service}.wards", f"{service}.wards.svc")
+    assert names_of(file, values, "calibrator", "wards") == expected
+    assert names_of(file, values, "worker") == names_of(file, {}, "calibrator") == ()
+
+
+def test_calibrators_may_read_the_page_of_the_active_one() -> None:
+    labels = rendered({})["Deployment", f"{NAME}-calibrator"]["spec"]["template"]["metadata"]["labels"]
+    monitors = {"metricsFrom": [{"namespaceSelector": {}}]}
+    with_page, without = (
+        rendered({"calibrator": {"service": service}, "networkPolicy": monitors})["NetworkPolicy", NAME]["spec"]
+        for service in (True, False)
+    )
+    (peer,) = (one for one in with_page["ingress"][0]["from"] if one not in without["ingress"][0]["from"])
+    (rule,) = (one for one in with_page["egress"] if one not in without["egress"])
+    assert rule == {"ports": [{"port": "http", "protocol": "TCP"}], "to": [peer]}
+    assert peer["podSelector"]["matchLabels"].items() <= labels.items()
+    assert peer["podSelector"]["matchLabels"]["app.kubernetes.io/component"] == "calibrator"
+
+
 def test_a_job_creates_the_topics_before_anything_needs_them() -> None:
     objects = rendered({**CREATED, "serviceAccount": {"create": True}})
     job, configuration = objects["Job", f"{NAME}-topics"], objects["ConfigMap", f"{NAME}-topics"]
@@ -133,6 +167,13 @@ def test_the_notes_warn_if_prometheus_may_be_shut_out(notes: Callable[..., str])
     assert warning not in notes()
 
 
+def test_the_notes_warn_if_alerts_have_no_address_of_their_runbooks(notes: Callable[..., str]) -> None:
+    warning, rules = "runbook_url", {"prometheusRule": True}
+    assert warning in notes(monitoring=rules)
+    assert warning not in notes(monitoring={**rules, "runbooks": "https://docs.example/kafka/alerts.html"})
+    assert warning not in notes()
+
+
 def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None:
     assert "The release creates the topics." in notes(topicsJob={"enabled": True})
     assert "stream-masker topics --config FILE" in notes()
@@ -144,15 +185,15 @@ def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None
         ({"autoscaling": {"minReplicas": 5, "maxReplicas": 4}}, "minReplicas is 5 and must be at most maxReplicas, 4"),
         ({"autoscaling": {"mode": "cpu", "minReplicas": 0}}, "at least 1 with mode cpu"),
         ({"autoscaling": {"offsetResetPolicy": "none"}}, "offsetResetPolicy"),
-        ({"worker": {"resources": {"limits": {"memory": "768MB"}}}}, "/worker/resources/limits/memory"),
-        ({"calibrator": {"resources": {"requests": {"cpu": "half"}}}}, "/calibrator/resources/requests/cpu"),
+        ({"worker": {"resources": {"limits": {"memory": "768MB"}}}}, at("worker/resources/limits/memory")),
+        ({"calibrator": {"resources": {"requests": {"cpu": "half"}}}}, at("calibrator/resources/requests/cpu")),
         ({"worker": {"resources": {"limit": {"memory": "1Gi"}}}}, "limit"),
         ({"ontologies": {"existingClaim": "terms", "image": "terms:1"}}, "one of existingClaim, image and urls"),
-        ({"worker": {"terminationGracePeriodSeconds": 25}}, "/worker/terminationGracePeriodSeconds"),
-        ({"calibrator": {"terminationGracePeriodSeconds": 5}}, "/calibrator/terminationGracePeriodSeconds"),
+        ({"worker": {"terminationGracePeriodSeconds": 25}}, at("worker/terminationGracePeriodSeconds")),
+        ({"calibrator": {"terminationGracePeriodSeconds": 5}}, at("calibrator/terminationGracePeriodSeconds")),
         ({**CREATED, "strimzi": {"cluster": "kafka", "topics": True}}, r"use strimzi\.topics"),
-        ({"volumes": [{"emptyDir": {}}]}, "/volumes/0"),
-        ({"topicsJob": {"enabled": True, "partitions": 0}}, "/topicsJob/partitions"),
+        ({"volumes": [{"emptyDir": {}}]}, at("volumes/0")),
+        ({"topicsJob": {"enabled": True, "partitions": 0}}, at("topicsJob/partitions")),
     ],
 )
 def test_contradictions_are_refused(values: Any, said: str) -> None:

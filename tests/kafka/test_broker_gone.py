@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kafka_broker import Cluster, KafkaUnavailableError, running
+from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
 from processes import Processes
-from workers import get, http_port, setting
+from workers import Setting, get, http_port, setting
+
+from stream_masker.service.calibrator.page.elsewhere import FORWARDED
 
 NOTICED_SECONDS = 50
 """Less than the minute after which librdkafka gives up a request, and far more than the watch needs."""
@@ -29,10 +32,25 @@ def roles(said: Callable[[str], str]) -> set[bool]:
     return {"standby" in text for text in texts if "'ready': True" in text}
 
 
-def page_of(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=60) as answer:
+def page_of(port: int, query: str = "") -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/?{query}", timeout=60) as answer:
         text: str = answer.read().decode()
         return text
+
+
+def ports_of(configurations: Mapping[str, Setting]) -> dict[str, int]:
+    """Write the configurations of the processes. The port in that of a calibrator is the one of the other calibrator,
+    as in pods, which all have the same port at different addresses. Return the ports of the processes."""
+    ports = dict(zip(configurations, free_ports(len(configurations)), strict=True))
+    others = {"worker": ports["worker"], "calibrator": ports["other"], "other": ports["calibrator"]}
+    for name, one in configurations.items():
+        one.configuration(http={"port": others[name]})
+    return ports
+
+
+def forwards(port: int) -> bool:
+    """Return whether one that stands by shows the page of the active calibrator, and says on its own where that is."""
+    return ACTIVE in page_of(port, FORWARDED) and ACTIVE not in page_of(port)
 
 
 OUTAGES = ((Cluster.stop, Cluster.start), (Cluster.freeze, Cluster.thaw))
@@ -46,17 +64,20 @@ def test_readyz_names_a_broker_that_is_gone_until_it_is_back(tmp_path: Path) -> 
             here = setting(cluster.bootstrap, tmp_path)
             with Processes(tmp_path) as processes:
                 processes.run("topics", "--config", str(here.path))
+                configurations = {name: replace(here, file=f"{name}.yaml") for name in PROCESSES}
+                ports = ports_of(configurations)
                 for name, command in PROCESSES.items():
-                    processes.start(name, command, "--config", str(here.path))
-                ports = {name: http_port(processes, name) for name in PROCESSES}
+                    config = ("--config", str(configurations[name].path), "--http-port", str(ports[name]))
+                    processes.start(name, command, *config)
+                    http_port(processes, name)
                 said = lambda name: str(get(ports[name], "/readyz"))  # noqa: E731
                 gone = lambda: {name for name in PROCESSES if "no broker answers at" in said(name)}  # noqa: E731
                 processes.wait(lambda: HELD in said("worker") and not gone(), "a worker that holds its input")
                 for go, come_back in OUTAGES:
                     processes.wait(lambda: roles(said) == {True, False}, "an active calibrator and a standby")
                     processes.wait(
-                        lambda: any(ACTIVE in page_of(ports[name]) for name in PROCESSES if "standby" in said(name)),
-                        "a standby whose page says where the active calibrator is",
+                        lambda: any(forwards(ports[name]) for name in PROCESSES if "standby" in said(name)),
+                        "a standby that shows the page of the active calibrator",
                     )
                     start = time.monotonic()
                     go(cluster, 1)

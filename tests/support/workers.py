@@ -71,10 +71,11 @@ class Setting:
     bootstrap: str
     folder: Path
     data: dict[str, Any]
+    file: str = "discharges.yaml"
 
     @property
     def path(self) -> Path:
-        return self.folder / "discharges.yaml"
+        return self.folder / self.file
 
     @property
     def topics(self) -> Mapping[str, str]:

@@ -139,6 +139,15 @@ needs no masking secret if the internal topics have one of their own, and only a
 {{- end }}
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
+{{- $names := .Values.http.names }}
+{{- if .Values.calibrator.service }}
+{{- range list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) }}
+{{- $names = append $names (printf "%s-calibrator%s" (include "stream-masker.fullname" (index $ 0)) .) }}
+{{- end }}
+{{- end }}
+{{- if and $names (eq (index $ 1) "calibrator") }}
+- {name: STREAM_MASKER__HTTP__NAMES, value: {{ toJson $names | quote }}}
+{{- end }}
 {{- if .Values.http.tls.existingSecret }}
 - {name: STREAM_MASKER__HTTP__TLS__CERTIFICATE, value: /run/secrets/http-tls/tls.crt}
 - {name: STREAM_MASKER__HTTP__TLS__KEY, value: /run/secrets/http-tls/tls.key}
@@ -281,6 +290,16 @@ template:
         volumeMounts: {{- include "stream-masker.volumeMounts" (list . "test") | nindent 10 }}
     volumes: {{- include "stream-masker.volumes" (list . "test" (index $job 3)) | nindent 6 }}
 {{- end }}
+{{- end }}
+
+{{/* Peers of the NetworkPolicy: the calibrators, of which one that stands by fetches the page of the active one. */}}
+{{- define "stream-masker.calibrators" -}}
+{{- if .Values.calibrator.service -}}
+- podSelector:
+    matchLabels:
+      {{- include "stream-masker.selectorLabels" . | nindent 6 }}
+      app.kubernetes.io/component: calibrator
+{{- end -}}
 {{- end }}
 
 {{/* The ports of the schema registry as JSON, for the NetworkPolicy: those of the URLs if records have its format. */}}

@@ -21,7 +21,7 @@ from stream_masker.service.calibrator.components import CalibratorComponents, bu
 from stream_masker.service.calibrator.engine import STANDBY_REASON, CalibratorEngine
 from stream_masker.service.calibrator.faust_app import build_app
 from stream_masker.service.calibrator.metrics import initialise_counters
-from stream_masker.service.calibrator.page import LivePage
+from stream_masker.service.calibrator.page import LivePage, fetched_page
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.configuration.secret import warn_about_plain_topics
@@ -51,8 +51,7 @@ def active_elsewhere(configuration: Configuration, health: Health) -> str | None
         members = group.result().members
     except KafkaException:
         return None
-    active = (member.host.lstrip("/") for member in members if member.assignment.topic_partitions)
-    return next((f"at {host}" for host in active), None)
+    return next((member.host.lstrip("/") for member in members if member.assignment.topic_partitions), None)
 
 
 log = logging.getLogger(__name__)
@@ -85,14 +84,20 @@ def run_calibrator(
     """
     http, health = configuration.http, Health(stale_after=CALIBRATOR_STALE_SECONDS)
     registry = process_registry("calibrator", health)
-    page = LivePage(configuration, health, find_active=partial(active_elsewhere, configuration, health))
+    access = http_access(configuration)
+    page = LivePage(
+        configuration,
+        health,
+        find_active=partial(active_elsewhere, configuration, health),
+        fetch=partial(fetched_page, configuration, access),
+    )
     server = HttpServer(
         host=http.host,
         port=http.port if http_port is None else http_port,
         health=health,
         registry=registry,
         pages={"/": page.html},
-        access=http_access(configuration),
+        access=access,
     )
     with server, unexpected_errors_hidden(), exit_on_signals():
         limit_client_logs()

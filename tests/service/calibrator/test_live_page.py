@@ -149,7 +149,7 @@ def test_crossed_limits_and_changed_correlations_are_reasons() -> None:
 
 
 def test_a_page_that_stands_by_says_who_is_active() -> None:
-    page = LivePage(configuration(), find_active=lambda: "at 10.0.0.7")
+    page = LivePage(configuration(), find_active=lambda: "10.0.0.7")
     assert "The active calibrator is at 10.0.0.7." in outline(page.html("")).text
 
 

@@ -71,7 +71,7 @@ class PageContent:
 
     ``versions``: the oldest first; ``reasons``, ``notes``: those of /readyz; ``mechanism``: its name and parameters;
     ``promise``: what it guarantees; ``rate``: records per second in the blocks of the last minute, None if it is not
-    known; ``active``: where the active calibrator is, if it is another one.
+    known; ``active``: the address of the active calibrator, if it is another one.
     """
 
     versions: tuple[VersionFigures, ...]
@@ -103,7 +103,7 @@ def _nothing_yet(content: PageContent) -> str:
 
 def _header(content: PageContent, refresh: int | None) -> str:
     latest = content.versions[-1] if content.versions else None
-    active = () if content.active is None else (f"The active calibrator is {content.active}.",)
+    active = () if content.active is None else (f"The active calibrator is at {content.active}.",)
     state = "".join(f'<p class="warn">{escape(text)}</p>' for text in (*content.reasons, *content.notes, *active))
     shown = PAGE_SECTIONS if latest else {"configuration": PAGE_SECTIONS["configuration"]}
     links = "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in shown.items())

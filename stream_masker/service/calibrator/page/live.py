@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.service.calibrator.page.document import PageContent, document
+from stream_masker.service.calibrator.page.elsewhere import FORWARDED
 from stream_masker.service.calibrator.page.figures import VersionFigures
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.display import redacted_yaml
@@ -20,14 +21,15 @@ RATE_SECONDS = 60.0
 """Seconds over which the rate of records is the mean."""
 
 REFRESH = {"refresh=30": 30}
-"""Seconds between two loads of the page by itself, by query."""
+"""Seconds between two loads of the page by itself, by a part of the query."""
 
 
 class LivePage:
     """The page of a calibrator, at ``/``. It has the versions since the calibrator became active.
 
     The calibrator writes it, in one thread, and the HTTP server reads it. ``health``: the process whose state the page
-    shows. ``find_active``: returns where the active calibrator is, None if it is this one or not known.
+    shows. ``find_active``: returns the address of the active calibrator, None if it is this one or not known.
+    ``fetch``: returns the page of that address for a query, None if it cannot be read.
     """
 
     def __init__(
@@ -36,11 +38,13 @@ class LivePage:
         health: Health | None = None,
         *,
         find_active: Callable[[], str | None] = lambda: None,
+        fetch: Callable[[str, str], str | None] = lambda address, query: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._health = health or Health()
         self._versions: deque[VersionFigures] = deque(maxlen=KEPT_VERSIONS)
         self._find_active = find_active
+        self._fetch = fetch
         self._clock = clock
         self._read: deque[tuple[float, int]] = deque()
         self.configure(configuration)
@@ -82,7 +86,10 @@ class LivePage:
         self._read.clear()
 
     def html(self, query: str) -> str:
-        """Return the page as HTML; ``query``: the query of its URL."""
+        """Return the page as HTML, that of the active calibrator if this one stands by; ``query``: that of its URL."""
+        parts, active = query.split("&"), self._find_active()
+        if active is not None and FORWARDED not in parts and (page := self._fetch(active, query)) is not None:
+            return page
         content = PageContent(
             versions=tuple(self._versions),
             configuration=self._configuration,
@@ -92,6 +99,6 @@ class LivePage:
             mechanism=self._mechanism,
             promise=self._promise,
             rate=self.rate,
-            active=self._find_active(),
+            active=active,
         )
-        return document(content, refresh=REFRESH.get(query))
+        return document(content, refresh=next((REFRESH[part] for part in parts if part in REFRESH), None))

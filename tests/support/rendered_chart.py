@@ -24,6 +24,11 @@ Objects = dict[tuple[str, str], dict[str, Any]]
 """Objects of Kubernetes by kind and name."""
 
 
+def at(path: str) -> str:
+    """Return a pattern of the place of a refused value: versions of Helm write it with slashes or with dots."""
+    return path.replace("/", "[./]")
+
+
 def rendered_text(values: Any, *, example: bool = True, arguments: Sequence[str] = (), chart: Path = CHART) -> str:
     """Return the manifests that the chart renders for these values. Raises ValueError if helm refuses them."""
     files = ["-f", str(EXAMPLE)] if example else []

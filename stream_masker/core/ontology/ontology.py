@@ -16,7 +16,7 @@ from stream_masker.core.ontology.links import build_taxonomy
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.sources import load_data
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, UnknownConceptError
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -144,10 +144,10 @@ class Ontology:
             raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         whole = self.data.taxonomy
         if domain is not None:
-            positions = list(whole.encode(domain))
-            if not positions:
-                raise ParameterError("the domain of a taxonomy must hold at least one concept")
-            return self._subtaxonomy(whole.common_subsumer(positions))
+            return self._subtaxonomy(whole.common_subsumer(_domain_positions(whole, domain)))
+        if root is not None and root not in whole:
+            few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
+            raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
         return self._subtaxonomy(0 if root is None else whole.position(root))
 
     def to_networkx(self) -> nx.DiGraph[str]:
@@ -169,6 +169,17 @@ class Ontology:
         if position not in self._subtaxonomies:
             self._subtaxonomies[position] = _subtaxonomy(self.data.taxonomy, position)
         return self._subtaxonomies[position]
+
+
+def _domain_positions(tau: Taxonomy, domain: Iterable[str]) -> list[int]:
+    values = list(domain)
+    if not values:
+        raise ParameterError("domain is empty: use at least one concept id")
+    try:
+        return list(tau.encode(values))
+    except UnknownConceptError as error:
+        message = f"domain[{error.position}] is not a concept of the ontology"
+        raise UnknownConceptError(message, position=error.position) from None
 
 
 def _subtaxonomy(tau: Taxonomy, position: int) -> Taxonomy:

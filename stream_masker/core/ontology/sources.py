@@ -153,7 +153,7 @@ def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], On
 
 def _icd10cm() -> ResolvedSource:
     package = cache.package_key(icd10cm.ICD10CM_PACKAGE)
-    key = f"{package}-{icd10cm.READER_VERSION}-{_joint_key(icd10cm.data_files())}"
+    key = f"{package}-{_joint_key(icd10cm.data_files())}"
     return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
 

@@ -189,8 +189,10 @@ def test_a_taxonomy_has_a_root_or_a_domain():
         onto.taxonomy(domain=["b"], root="a")
     with pytest.raises(ParameterError, match="at least one"):
         onto.taxonomy(domain=[])
-    with pytest.raises(UnknownConceptError):
+    with pytest.raises(UnknownConceptError, match=r"^root='z' is not a concept of the ontology: use one of 5 ids"):
         onto.taxonomy(root="z")
+    with pytest.raises(UnknownConceptError, match=r"^domain\[1\] is not a concept of the ontology$"):
+        onto.taxonomy(domain=["b", "z"])
 
 
 def test_the_second_load_maps_the_compiled_form(tmp_path, monkeypatch):

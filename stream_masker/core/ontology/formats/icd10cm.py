@@ -9,8 +9,6 @@ from stream_masker.core.ontology.draft import OntologyDraft
 
 ICD10CM_PACKAGE = "simple-icd-10-cm"
 ICD10CM_ROOT = "ICD10CM"
-READER_VERSION = 2
-"""Part of the key of the compiled form: increase it when the same package is read as other concepts."""
 
 
 def data_files() -> list[Path]:

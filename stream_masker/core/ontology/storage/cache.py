@@ -2,7 +2,8 @@
 
 The first process that loads a source parses it and writes its compiled form here. Later processes map that file. An
 installation contains the compiled forms of named sources, in the folder ``SHIPPED``, in the same format and under the
-same names. They are read where the cache has none.
+same names. They are read where the cache has none. The name of a file has a digest of the code that parses: another
+build, which may read the same source as other concepts, parses it again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ import importlib.metadata
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Final
 
 from stream_masker.core.cache_folder import SHIPPED, cache_folder
 from stream_masker.core.ontology.data import OntologyData
@@ -21,6 +24,9 @@ from stream_masker.core.ontology.storage import compiled
 from stream_masker.errors import OntologyError
 
 log = logging.getLogger(__name__)
+
+READERS: Final = Path(__file__).parents[1]
+"""The folder of the code that reads sources and orders their concepts."""
 
 
 def cache_path(key: str) -> Path:
@@ -65,7 +71,16 @@ def package_key(package: str) -> str:
 
 
 def _file_name(key: str) -> str:
-    return f"{key}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+    return f"{key}-{_readers_digest(READERS)}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+
+
+@cache
+def _readers_digest(folder: Path) -> str:
+    """Return a digest of the Python files in a folder."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _open(key: str, source: str) -> OntologyData | None:

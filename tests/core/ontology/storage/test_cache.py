@@ -91,6 +91,15 @@ def test_another_source_or_format_is_parsed(shipped, own_cache, monkeypatch, key
     assert [path.read_bytes() for path in shipped.parent.iterdir()] == [content]
 
 
+def test_a_source_that_an_earlier_build_parsed_is_parsed_again(shipped, tmp_path, monkeypatch):
+    readers = tmp_path / "readers"
+    readers.mkdir()
+    (readers / "claml.py").write_text("another parser")
+    monkeypatch.setattr(cache, "READERS", readers)
+    parsed = Ontology.from_edges([("x", "r")]).data
+    assert list(cache.load_cached("key", "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
+
+
 def test_a_damaged_file_of_the_installation_is_parsed(shipped, own_cache):
     shipped.write_bytes(shipped.read_bytes()[:-1])
     assert len(cache.load_cached("key", "source", parse_links).taxonomy) == 3

@@ -7,7 +7,7 @@ converts it to an ``IndexedDraft``, which holds the same as arrays; the SNOMED C
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -67,8 +67,13 @@ def add_common_root(draft: OntologyDraft, root: str = COMMON_ROOT, label: str = 
 
 def longest_start(code: str, codes: Collection[str]) -> list[str]:
     """Return the longest other code that a code starts with, as a list; an empty one if there is none."""
-    starts = (code[:end].rstrip(".-") for end in range(len(code) - 1, 0, -1))
-    return [start for start in starts if start in codes and start != code][:1]
+    return [start for start in starts_of(code, codes) if start != code][:1]
+
+
+def starts_of(code: str, codes: Collection[str]) -> Iterator[str]:
+    """Yield the codes that a code starts with, the longest first."""
+    starts = (code[:end].rstrip(".-") for end in range(len(code), 0, -1))
+    return (start for start in starts if start in codes)
 
 
 def indexed_draft(

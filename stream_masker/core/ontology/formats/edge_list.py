@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator
-from typing import Final, TextIO
+from collections.abc import Callable, Collection, Iterator, Mapping
+from os.path import commonprefix
+from typing import Final, TextIO, TypeAlias
 
-from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, longest_start
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, starts_of
 from stream_masker.core.ontology.formats.metadata import UpperLevels, is_metadata, read_metadata
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
 
@@ -16,6 +17,9 @@ _CODE: Final = re.compile(
 )
 _OPEN_END: Final = re.compile(r"\.?-$")
 """The mark of a code that has children, as in ``E11.-``."""
+
+_BLOCK: Final = re.compile(r"(\S+?)\s*(?:\.{3}|…)\s*(\S+)|([A-Z]\d[0-9A-Z])\s*[-–]\s*([A-Z]\d[0-9A-Z])")
+"""A range of codes as OPS and ICD write it: ``1-10...1-10``, ``I10-I15``."""
 
 _LABEL: Final = re.compile(
     r"(?:.*[ _-])?(?:label|name|title|titel|text|bezeichnung|bedeutung|description|beschreibung|libell(?:é|e))"
@@ -28,7 +32,8 @@ def read_csv(lines: TextIO, levels: Callable[[], UpperLevels] = UpperLevels) -> 
     An edge list has the columns ``concept``, ``parent`` and, if wanted, ``label``. A concept with several parents has
     several rows; the root has a row with an empty parent. If no row has an empty parent, the parents without a row of
     their own are roots. A list of codes, such as ATC or OPS, has a column of codes and perhaps one of labels; the
-    parent of a code is the longest one that it starts with. A root is added above several of them. The metadata files
+    parent of a code is the longest one that it starts with, or the block around it (``1-10...1-10``, ``I10-I15``) if
+    that is narrower. A root is added above several of them. The metadata files
     of ICD-10 and OPS have no header: see ``read_metadata``.
 
     Raises EmptyOntologyError, SourceFormatError (the header, or a row without a concept or a parent column),
@@ -88,9 +93,36 @@ def _read_codes(rows: Iterator[list[str]], code: int, label: int | None) -> Onto
         if not concept:
             raise SourceFormatError(f"line {number} has no code")
         draft.labels.setdefault(concept, row[label].strip() if label is not None and len(row) > label else "")
-    draft.parents = {concept: longest_start(concept, draft.labels) for concept in draft.labels}
+    blocks = {one: ends for one in draft.labels if (ends := _block_ends(one)) is not None}
+    draft.parents = {concept: _parents_of(concept, draft.labels, blocks) for concept in draft.labels}
     add_common_root(draft)
     return draft
+
+
+_Ends: TypeAlias = tuple[str, str]
+"""The first and the last code of a block; of a code, twice the code."""
+
+
+def _block_ends(code: str) -> _Ends | None:
+    found = _BLOCK.fullmatch(code)
+    return None if found is None else (found[1] or found[3], found[2] or found[4])
+
+
+def _parents_of(code: str, codes: Collection[str], blocks: Mapping[str, _Ends]) -> list[str]:
+    """Return the parent of a code or a block, as a list; an empty one without any."""
+    ends = blocks.get(code, (code, code))
+    start = next((one for one in starts_of(commonprefix(ends), codes) if not _holds(ends, (one, one))), None)
+    around = [one for one, own in blocks.items() if _holds(own, ends) and (code not in blocks or own != ends)]
+    if around:
+        first = max(blocks[one][0] for one in around)
+        narrowest = min((one for one in around if blocks[one][0] == first), key=lambda one: blocks[one][1])
+        if start is None or not _holds(blocks[narrowest], (start, start)):
+            start = narrowest
+    return [] if start is None else [start]
+
+
+def _holds(outer: _Ends, inner: _Ends) -> bool:
+    return outer[0] <= inner[0][: len(outer[0])] and inner[1][: len(outer[1])] <= outer[1]
 
 
 def _add_edge(draft: OntologyDraft, row: list[str], number: int) -> None:

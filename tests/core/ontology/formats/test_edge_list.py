@@ -63,6 +63,21 @@ OPS = """code,title
 5-471,Simultane Appendektomie
 """
 
+OPS_BLOCKS = """Kode;Titel
+1;Diagnostische Maßnahmen
+1-10...1-10;Klinische Untersuchung
+1-10;Klinische Untersuchung
+1-100;Klinische Untersuchung in Allgemeinanästhesie
+1-20...1-33;Untersuchung einzelner Körpersysteme
+1-20...1-22;Neurologische Untersuchungen
+1-20;Neurologische Untersuchungen
+1-207;EEG
+1-207.0;Routine-EEG
+1-31;Funktionsuntersuchung des Verdauungstraktes
+"""
+
+ICD_BLOCKS = "code,label\nI05-I70,Circulatory\nI10-I15,Hypertensive\nI10,Hypertension\nI15.0,Renovascular\nI63.9,Stroke\n"
+
 
 @pytest.mark.parametrize(
     ("text", "concept", "ancestors", "label"),
@@ -71,6 +86,12 @@ OPS = """code,title
         (OPS, "5-470.11", ["5-470.1", "5-470", "5-47", "5"], "Absetzung durch Klammern"),
         ("icd_code,name\nE11,Diabetes\nE11.9,Without\nE11.90,Controlled\n", "E11.90", ["E11.9", "E11"], "Controlled"),
         ("Schlüsselnummer;Titel\nE11.-;Diabetes\nE11;D\nE11.9;W\n", "E11.9", ["E11"], "W"),
+        (OPS_BLOCKS, "1-100", ["1-10", "1-10...1-10", "1"], "Klinische Untersuchung in Allgemeinanästhesie"),
+        (OPS_BLOCKS, "1-207.0", ["1-207", "1-20", "1-20...1-22", "1-20...1-33", "1"], "Routine-EEG"),
+        (OPS_BLOCKS, "1-31", ["1-20...1-33", "1"], "Funktionsuntersuchung des Verdauungstraktes"),
+        (ICD_BLOCKS, "I10", ["I10-I15", "I05-I70"], "Hypertension"),
+        (ICD_BLOCKS, "I15.0", ["I10-I15", "I05-I70"], "Renovascular"),
+        (ICD_BLOCKS, "I63.9", ["I05-I70"], "Stroke"),
     ],
 )
 def test_the_parents_of_a_list_of_codes_follow_from_the_codes(tmp_path, text, concept, ancestors, label):

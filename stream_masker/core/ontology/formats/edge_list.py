@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from os.path import commonprefix
 from typing import Final, TextIO, TypeAlias
 
 from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, starts_of
@@ -111,7 +110,8 @@ def _block_ends(code: str) -> _Ends | None:
 def _parents_of(code: str, codes: Collection[str], blocks: Mapping[str, _Ends]) -> list[str]:
     """Return the parent of a code or a block, as a list; an empty one without any."""
     ends = blocks.get(code, (code, code))
-    start = next((one for one in starts_of(commonprefix(ends), codes) if not _holds(ends, (one, one))), None)
+    starts = (one for one in starts_of(ends[0], codes) if ends[1].startswith(one) and not _holds(ends, (one, one)))
+    start = next(starts, None)
     around = [one for one, own in blocks.items() if _holds(own, ends) and (code not in blocks or own != ends)]
     if around:
         first = max(blocks[one][0] for one in around)

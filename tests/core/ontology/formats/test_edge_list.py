@@ -76,7 +76,9 @@ OPS_BLOCKS = """Kode;Titel
 1-31;Funktionsuntersuchung des Verdauungstraktes
 """
 
-ICD_BLOCKS = "code,label\nI05-I70,Circulatory\nI10-I15,Hypertensive\nI10,Hypertension\nI15.0,Renovascular\nI63.9,Stroke\n"
+ICD_BLOCKS = (
+    "code,label\nI05-I70,Circulatory\nI10-I15,Hypertensive\nI10,Hypertension\nI15.0,Renovascular\nI63.9,Stroke\n"
+)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from stream_masker.errors import StreamMaskerError
 
@@ -53,6 +53,8 @@ class Reason(StrEnum):
     """The record's own alpha is not a number from 0.01 to 10."""
     MISSING_NOISE_KEY = "missing_noise_key"
     """The field that keys the noise is missing, or is not a text or a number."""
+    SEVERAL_PATIENTS = "several_patients"
+    """A FHIR Bundle is about several patients, and the patient keys the noise: split it into one for each."""
     GROUP_TOO_SMALL = "group_too_small"
     """The record's group did not have enough records in time, and the policy is to suppress such groups."""
     MISSING_KEY = "missing_key"
@@ -83,14 +85,21 @@ def by_reason(causes: RejectionCauses) -> dict[str, int]:
 
 
 def causes_text(causes: RejectionCauses, most: int | None = None) -> str:
-    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path.
+    """``missing at a.b 12, not_json 1``: numbers of rejected records by reason and configured path, and what helps.
 
     most: the number of causes to name, the most frequent ones first; None: all of them, in alphabetic order.
     """
     ordered = sorted(causes.items(), key=lambda item: (item[0][0], item[0][1] or ""))
     if most is not None:
         ordered = sorted(ordered, key=lambda item: -item[1])[:most]
-    return ", ".join(f"{reason}{f' at {path}' if path else ''} {count:,}" for (reason, path), count in ordered)
+    texts = (
+        f"{reason}{f' at {path}' if path else ''} {count:,}{_HELP.get(reason, '')}" for (reason, path), count in ordered
+    )
+    return ", ".join(texts)
+
+
+_HELP: Final[Mapping[str, str]] = {Reason.SEVERAL_PATIENTS: " (split a Bundle of several patients into one for each)"}
+"""What helps against a rejection, if the configuration cannot."""
 
 
 class RecordRejectedError(StreamMaskerError):

@@ -65,10 +65,15 @@ def type_of_path(path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class FhirMessage:
-    """A message as a Bundle; ``is_single``: whether it is a single resource, the only one of the Bundle."""
+    """A message as a Bundle.
+
+    ``is_single``: whether it is a single resource, the only one of the Bundle. ``patients``: the number of patients
+    that it is about.
+    """
 
     bundle: dict[str, Any]
     is_single: bool
+    patients: int
 
     @classmethod
     def of(cls, document: dict[str, Any], types: FhirTypes) -> FhirMessage:
@@ -81,13 +86,13 @@ class FhirMessage:
         if is_single and not (_type_of(document) in R4_TYPES and types.admit(document)):
             raise RecordRejectedError(Reason.UNLISTED_TYPE)
         bundle = {"resourceType": BUNDLE, "entry": [{"resource": document}]} if is_single else document
-        patient = _patient_of(bundle)
+        patients = _patients_of(bundle)
         bundle.pop(PATIENT_KEY, None)
-        if patient is not None:
-            bundle[PATIENT_KEY] = patient
+        if len(patients) == 1:
+            (bundle[PATIENT_KEY],) = patients
         if "entry" in bundle:
             bundle["entry"] = [entry for entry in _entries(bundle) if _is_admitted(entry, types)]
-        return cls(bundle, is_single)
+        return cls(bundle, is_single, len(patients))
 
     def written(self, treated: dict[str, Any]) -> dict[str, Any]:
         """Return the document to write, of the bundle after the field policy, which keeps the types of listed
@@ -123,8 +128,8 @@ def _is_admitted(entry: dict[str, Any], types: FhirTypes) -> bool:
     return "resource" not in entry or types.admit(entry["resource"])
 
 
-def _patient_of(bundle: dict[str, Any]) -> str | None:
-    """Return the id of the only patient that a Bundle's resources are about; None for none or several."""
+def _patients_of(bundle: dict[str, Any]) -> set[str]:
+    """Return the ids of the patients that a Bundle's resources are about."""
     ids: dict[str, str] = {}
     others = set()
     for entry in _entries(bundle):
@@ -134,8 +139,7 @@ def _patient_of(bundle: dict[str, Any]) -> str | None:
             others.add(own)
         elif (found := _text(entry["resource"], "id") or own) is not None:
             ids |= {found: found, own or found: found}
-    patients = {*ids.values(), *(ids.get(own, own) for own in _subjects(bundle) if own in ids or own not in others)}
-    return patients.pop() if len(patients) == 1 else None
+    return {*ids.values(), *(ids.get(own, own) for own in _subjects(bundle) if own in ids or own not in others)}
 
 
 def _subjects(bundle: dict[str, Any]) -> Iterator[str]:

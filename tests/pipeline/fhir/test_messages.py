@@ -39,7 +39,7 @@ def test_a_single_resource_is_the_only_one_of_a_bundle():
 def test_a_bundle_is_written_without_the_patient_key():
     message = FhirMessage.of(bundle(encounter()), TYPES)
     assert not message.is_single
-    assert message.bundle["patient"] == "17"
+    assert (message.bundle["patient"], message.patients) == ("17", 1)
     assert message.written(message.bundle) == bundle(encounter())
 
 

@@ -32,7 +32,7 @@ from stream_masker.pipeline.codec.roles import (
     role_trie,
     roles_of,
 )
-from stream_masker.pipeline.fhir.messages import FhirMessage
+from stream_masker.pipeline.fhir.messages import PATIENT_KEY, FhirMessage
 from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
@@ -233,6 +233,8 @@ class ReferenceCodec(RecordCodec[ReferenceTemplates]):
         document = decoded if message is None else message.bundle
         matches = self._match(document)
         if self._noise_key is not None:
+            if message is not None and message.patients > 1 and self._noise_key[1].text == PATIENT_KEY:
+                raise RecordRejectedError(Reason.SEVERAL_PATIENTS)
             accumulator.keys.append(read_noise_key(matches, *self._noise_key))
         if self._alpha is not None:
             accumulator.alphas.append(self._alpha(matches, records.record(index)))

@@ -7,8 +7,6 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from stream_masker.pipeline.fhir.messages import PATIENT_KEY
-from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.files import FileTotals
 from stream_masker.service.local.proposal.attributes import ProposedAttributes
@@ -45,8 +43,6 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
     yield f"# Of the sample, {totals.masked:,} {outcome}, {totals.rejections}."
     if problem:
         yield f"# It cannot be masked by its own statistics: {problem}."
-    if totals.rejected[Reason.MISSING_NOISE_KEY, PATIENT_KEY]:
-        yield "# An event has one patient: split a Bundle of several, such as a search result, into one for each."
     for path, count in totals.emptied.most_common():
         yield f"# {emptied_text(path, count)}."
     if flagged := sum(one.is_flagged for one in treatments.values()):

@@ -86,6 +86,7 @@ class FakeSession:
             self.bench.found = None
             raise StatisticsError("some attribute has no value")
         self.samples.append(counts)
+        self.notes_of_sample = self.bench.health.notes
         self.history.latest = "version 1"
 
 

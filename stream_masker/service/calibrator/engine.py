@@ -337,8 +337,8 @@ class CalibratorEngine:
 
     def _await_sample(self, session: CalibrationSession, sampler: Sampler) -> None:
         sample = sampler.result()
-        needed = self._components.settings.min_records
-        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed} needed")
+        needed = f"{self._components.settings.min_records} needed" if sample is None else "computing them"
+        self._health.note("statistics", f"no statistics yet: {sampler.records} records sampled, {needed}")
         if sample is None:
             return
         try:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import secrets
 import socket
 from dataclasses import dataclass
+from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Any
 
+import orjson
 import yaml
 
 from stream_masker.service.configuration import Configuration, load_configuration
@@ -104,3 +106,18 @@ def is_served(port: int) -> bool:
     """Return whether a server accepts connections on a local port."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+HEALTH_SECONDS = 5.0
+
+
+def task_seconds(port: int) -> float:
+    """Return how long the main loop of a local process has been at its present task; 0 if it does not answer."""
+    connection = HTTPConnection("127.0.0.1", port, timeout=HEALTH_SECONDS)
+    try:
+        connection.request("GET", "/healthz")
+        return float(orjson.loads(connection.getresponse().read())["seconds_since_last_turn"])
+    except (OSError, HTTPException, orjson.JSONDecodeError):
+        return 0.0
+    finally:
+        connection.close()

@@ -8,8 +8,9 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -19,10 +20,17 @@ from rich.console import Console
 import stream_masker
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo, task_seconds
 from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.demo.view import DemoView, drift_lines, print_plain, promise_line, version_lines
+from stream_masker.service.demo.view import (
+    DemoView,
+    drift_lines,
+    print_plain,
+    promise_line,
+    version_lines,
+    waiting_text,
+)
 from stream_masker.service.demo.watch import POLL_SECONDS, Observations, TopicWatcher
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.observability.progress import step_progress
@@ -127,8 +135,12 @@ STALL_SECONDS = 300.0
 SETTLE_SECONDS = 180.0
 """The time without progress after which the demonstration fails, and after which it waits for statistics no longer.
 
-A calibrator that has a twentieth of a core needs more than a minute for a version.
+A calibrator that has a twentieth of a core needs minutes for a version. While it computes one, that is no time without
+progress.
 """
+
+LOOK_SECONDS, MOST_COMPUTING_SECONDS = 5.0, 1800.0
+"""How often the calibrator is looked at while there is no progress, and the longest time of a computation."""
 
 NO_DRIFT = (
     "the drift is not shown: statistics of both halves of the run were not published in time, because this machine is "
@@ -142,7 +154,7 @@ HALF_COVERED, RUN_COVERED = 0.49, 0.98
 def run_demo(options: DemoOptions, console: Console) -> None:
     """Run all processes of the service on generated events until every event is accounted for.
 
-    Raises ServiceError if a process stops, or if there is no progress for five minutes.
+    Raises ServiceError if a process stops, or for five minutes without progress and without computing statistics.
     """
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="stream-masker-demo-")))
@@ -179,7 +191,9 @@ def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: Ex
     observations = watcher.observations
     feed = EventFeed(environment.configuration, options, lambda: observations.outcomes)
     with feed, DemoView(console, options.records, taxonomies) as view:
-        _watch_until_done(watcher, children, feed, view, options.records)
+        _watch_until_done(
+            watcher, children, feed, view, options.records, partial(task_seconds, environment.calibrator_port)
+        )
     _print_summary(observations, time.monotonic() - start, console)
     print_plain(console, "\n".join(version_lines(observations, taxonomies)))
     print_plain(console, "\n".join(drift_lines(observations, taxonomies)) or NO_DRIFT)
@@ -206,19 +220,34 @@ def _await_metrics(children: ChildProcesses, port: int) -> None:
 
 
 def _watch_until_done(
-    watcher: TopicWatcher, children: ChildProcesses, feed: EventFeed, view: DemoView, records: int
+    watcher: TopicWatcher,
+    children: ChildProcesses,
+    feed: EventFeed,
+    view: DemoView,
+    records: int,
+    computing: Callable[[], float],
 ) -> None:
     """Update the view until every record is masked or rejected, then until statistics of the run follow, or a time
-    limit ends."""
-    observations, progressed, counted = watcher.observations, time.monotonic(), 0
+    limit ends.
+
+    ``computing``: returns the seconds that the calibrator has been at its present task.
+    """
+    observations, counted = watcher.observations, 0
+    progressed = looked = time.monotonic()
     while True:
         watcher.poll()
         children.check()
         feed.check()
         view.update(observations)
+        now = time.monotonic()
         if (count := observations.progress) > counted:
-            progressed, counted = time.monotonic(), count
-        idle = time.monotonic() - progressed
+            progressed, counted, observations.computing = now, count, 0.0
+        elif now - max(progressed, looked) >= LOOK_SECONDS:
+            looked, seconds = now, computing()
+            observations.computing = seconds if seconds >= LOOK_SECONDS else 0.0
+            if 0 < observations.computing < MOST_COMPUTING_SECONDS:
+                progressed = now
+        idle = now - progressed
         if observations.covered >= HALF_COVERED * records or idle > SETTLE_SECONDS:
             observations.keep_halfway()
             feed.open_second_half()
@@ -229,7 +258,7 @@ def _watch_until_done(
         if idle > STALL_SECONDS:
             raise ServiceError(
                 f"no progress for {STALL_SECONDS:.0f} s; {observations.outcomes:,} of {observations.produced:,} "
-                f"published records were processed; {children.last_words()}"
+                f"published records were processed{waiting_text(observations)}; {children.last_words()}"
             )
 
 

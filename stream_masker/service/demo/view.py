@@ -69,7 +69,7 @@ class DemoView:
             print_plain(
                 self._console,
                 f"{observations.produced:,} produced, {observations.outcomes:,} masked or rejected, "
-                f"{self._rate(observations):,.0f}/s",
+                f"{self._rate(observations):,.0f}/s{waiting_text(observations)}",
             )
         version = 0 if observations.drift is None else observations.drift.version
         if version > self._printed_version:
@@ -87,7 +87,7 @@ class DemoView:
         progress.add_row(
             f"{observations.produced:,} produced",
             f"{observations.outcomes:,} masked or rejected",
-            f"{self._rate(observations):,.0f} records/s",
+            f"{self._rate(observations):,.0f} records/s{waiting_text(observations)}",
         )
         bar = ProgressBar(total=self._records, completed=min(observations.outcomes, self._records))
         parts: list[RenderableType] = [Panel(Group(progress, bar), title="stream-masker demo")]
@@ -96,6 +96,12 @@ class DemoView:
         if observations.pair is not None:
             parts.append(Panel(Columns([Text("\n".join(pair_lines(*observations.pair)))]), title="one synthetic event"))
         return Group(*parts)
+
+
+def waiting_text(observations: Observations) -> str:
+    """Say what events wait for, if they do."""
+    seconds = observations.computing
+    return f"; the calibrator has been computing statistics for {seconds:.0f} s" if seconds else ""
 
 
 def version_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) -> list[str]:

@@ -43,7 +43,7 @@ class Observations:
 
     ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``divergence``: the
     greatest drift from the first version, by attribute. ``before``: the first input events by id, until one
-    is found masked.
+    is found masked. ``computing``: the seconds that the calibrator has been computing statistics, where events wait.
     """
 
     newest: VersionBuffer
@@ -56,6 +56,7 @@ class Observations:
     divergence: dict[str, float] = field(default_factory=dict)
     before: dict[str, ObservedEvent] = field(default_factory=dict)
     pair: tuple[ObservedEvent, ObservedEvent] | None = None
+    computing: float = 0.0
 
     @property
     def outcomes(self) -> int:

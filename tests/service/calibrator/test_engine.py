@@ -221,6 +221,7 @@ def test_without_a_version_a_sample_is_published(bench: EngineBench) -> None:
     bench.wait(lambda: "no statistics yet: 7 records sampled, 1000 needed" in bench.health.notes)
     bench.found = "counts"
     bench.wait(lambda: bench.session.samples)
+    assert "no statistics yet: 7 records sampled, computing them" in bench.session.notes_of_sample
     bench.wait(lambda: bench.samplers[0].stopped)
     assert bench.session.samples == ["counts"]
     assert (len(bench.samplers), bench.health.notes) == (1, ())

@@ -10,18 +10,20 @@ from types import SimpleNamespace
 
 import pytest
 from kafka_broker import free_ports
+from prometheus_client import CollectorRegistry
 from sealed_topics import PLAIN
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.demo import run
-from stream_masker.service.demo.environment import demo_configuration, free_port
+from stream_masker.service.demo.environment import demo_configuration, free_port, task_seconds
 from stream_masker.service.demo.feed import MAX_LEAD, EventFeed
 from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.run import ChildProcesses
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
+from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 EVENT = {
@@ -129,20 +131,23 @@ def test_the_second_half_waits_for_statistics_of_the_first():
 
 
 def watched(monkeypatch, *states):
-    """Watch a run of 100 events whose (outcomes, covered records, version) are ``states``, 100 s after each other."""
-    clock, opened = [0.0], []
-    seen = SimpleNamespace(produced=100, outcomes=0, covered=0, progress=0, keep_halfway=lambda: None)
+    """Watch a run of 100 events whose (outcomes, covered records, version) are ``states``, 100 s after each other.
+
+    A fourth number is that of the seconds for which the calibrator has been at its present task.
+    """
+    clock, opened, task = [0.0], [], [0.0]
+    seen = SimpleNamespace(produced=100, outcomes=0, covered=0, progress=0, computing=0, keep_halfway=lambda: None)
     script = iter(states)
 
     def poll():
         clock[0] += 100.0
-        seen.outcomes, seen.covered, version = next(script)
+        seen.outcomes, seen.covered, version, *task[:] = (*next(script), 0.0)[:4]
         seen.progress = seen.produced + seen.outcomes + version
 
     monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     quiet = SimpleNamespace(check=lambda: None, update=lambda _: None, last_words=lambda: "worker: at work")
     events = SimpleNamespace(check=lambda: None, open_second_half=lambda: opened.append(clock[0]))
-    run._watch_until_done(SimpleNamespace(poll=poll, observations=seen), quiet, events, quiet, 100)
+    run._watch_until_done(SimpleNamespace(poll=poll, observations=seen), quiet, events, quiet, 100, lambda: task[0])
     return clock[0], opened
 
 
@@ -160,6 +165,27 @@ def test_a_calibrator_that_publishes_nothing_more_is_not_waited_for(monkeypatch)
 def test_a_run_without_progress_fails_with_the_last_words(monkeypatch):
     with pytest.raises(ServiceError, match=r"^no progress for 300 s; 50 of 100 .* worker: at work$"):
         watched(monkeypatch, *[(50, 0, 1)] * 6)
+
+
+def test_a_calibrator_that_computes_is_waited_for(monkeypatch):
+    """On a busy machine the first statistics of 8,000 records take longer than the limit of a run without progress."""
+    waiting = [(0, 0, 0, 100.0 * number) for number in range(1, 8)]
+    end, opened = watched(monkeypatch, *waiting, (50, 50, 1), (100, 100, 2))
+    assert (end, opened[0]) == (900.0, 800.0)
+
+
+def test_a_calibrator_that_computes_without_end_fails_the_run(monkeypatch):
+    with pytest.raises(ServiceError, match=r"processed; the calibrator has been computing statistics for 2100 s; "):
+        watched(monkeypatch, *[(0, 0, 0, 100.0 * number) for number in range(30)])
+
+
+def test_a_process_tells_how_long_it_has_been_at_a_task():
+    clock = [0.0]
+    health = Health(clock=lambda: clock[0])
+    clock[0] = 12.5
+    with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as server:
+        assert task_seconds(server.port) == 12.5
+    assert task_seconds(free_port(0)) == 0.0
 
 
 def test_events_that_cannot_be_published_end_the_demonstration():

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import permutations
 
 import numpy as np
 
-from stream_masker.core.arrays import located
+from stream_masker.core.arrays import frozen_array, located
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
@@ -25,6 +26,9 @@ CHAPTER_DEPTH = 2
 
 FEATURE_DEPTH = 8
 """The depth down to which concepts are features."""
+
+KNOWN_TAXONOMIES = 8
+"""The number of taxonomies whose ancestors are kept: those of all methods that are measured on the same data."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -146,6 +150,7 @@ class AncestorFeatures:
     tables: tuple[Int64Array, ...]
 
     @classmethod
+    @lru_cache(maxsize=KNOWN_TAXONOMIES)
     def of(cls, taxonomy: Taxonomy) -> AncestorFeatures:
         depth = min(FEATURE_DEPTH, int(taxonomy.depth.max(initial=1)))
         return cls(tuple(ancestors_at(taxonomy, d) + 1 for d in range(CHAPTER_DEPTH, depth + 1)))
@@ -158,15 +163,16 @@ class AncestorFeatures:
         return [table[codes] for table in self.tables]
 
 
+@lru_cache(maxsize=KNOWN_TAXONOMIES * FEATURE_DEPTH)
 def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
-    """Return (m,) int64: the position of the ancestor of each concept at a depth, by first parents; -1 if there is
-    none."""
+    """Return (m,) int64, read-only: the position of the ancestor of each concept at a depth, by first parents; -1 if
+    there is none."""
     first = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
     found = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
     for level in range(depth + 1, int(taxonomy.depth.max()) + 1):
         rows = np.flatnonzero(taxonomy.depth == level)
         found[rows] = found[first[rows]]
-    return found
+    return frozen_array(found)
 
 
 def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:

@@ -12,6 +12,8 @@ from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.grouped import GroupMechanism
+from stream_masker.core.risk.groups import SAMPLED_RECORDS
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.utility import Utility, utility
 from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
@@ -25,6 +27,9 @@ EXACT_CELLS = 12_000_000
 
 SEEN_REPEATS = 5
 """The number of masks of a record in ``Measurement.repeated``."""
+
+MASKS_LEARNED = 100
+"""How many masks of each record random groups show, unless these are more than ``SAMPLED_RECORDS`` altogether."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +121,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
         anonymity=least_class(released),
         unique={"original": unique_share(data.whole), "masked": unique_share(released)},
-        repeated=_repeated(mechanism) if isinstance(risk, Risk) or mechanism.needs_group else None,
+        repeated=_repeated(mechanism, data) if isinstance(risk, Risk) or mechanism.needs_group else None,
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
@@ -131,8 +136,9 @@ def _risk(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch,
     return mechanism.risk()
 
 
-def _repeated(mechanism: WindowedMechanism[Any]) -> Mapping[str, float] | None:
-    if mechanism.needs_group:
+def _repeated(mechanism: WindowedMechanism[Any], data: DataSet) -> Mapping[str, float] | None:
+    if isinstance(mechanism, GroupMechanism):
+        mechanism.sampled_records = min(SAMPLED_RECORDS, MASKS_LEARNED * data.whole.size)
         return mechanism.repeated_risk(repeats=SEEN_REPEATS).given_value
     return mechanism.risk(repeats=SEEN_REPEATS).given_record
 

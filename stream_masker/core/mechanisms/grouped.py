@@ -22,6 +22,7 @@ from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import required_change
 from stream_masker.core.risk.groups import (
     GROUP_RECORDS,
+    SAMPLED_RECORDS,
     MaskedGroup,
     channel_of_value,
     sampled_groups,
@@ -94,6 +95,8 @@ class GroupMechanism(WindowedMechanism[Prepared]):
     """A mechanism that masks records in groups. Its transition probabilities are estimated from random groups."""
 
     needs_group: ClassVar[bool] = True
+    sampled_records: int = SAMPLED_RECORDS
+    """The number of records of all random groups together from which the risk is estimated."""
 
     def __init__(
         self,
@@ -159,7 +162,8 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         if counts is not self._counts:
             return list(sampled_groups(self, counts, self.group_size(counts)))
         if self._groups is None:
-            self._groups = list(sampled_groups(self, counts, self.group_size(counts)))
+            size = self.group_size(counts)
+            self._groups = list(sampled_groups(self, counts, size, records=self.sampled_records))
         return self._groups
 
     def _use(self, statistics: Statistics, counts: Counts | None = None) -> None:

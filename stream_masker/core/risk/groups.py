@@ -48,15 +48,21 @@ class MaskedGroup:
     after: Int32Matrix
 
 
-def group_count(size: int) -> int:
-    """Return the number of random groups of ``size`` records."""
-    return min(MAX_GROUPS, max(MIN_GROUPS, SAMPLED_RECORDS // size))
+def group_count(size: int, records: int = SAMPLED_RECORDS) -> int:
+    """Return the number of random groups of ``size`` records that have about ``records`` together."""
+    return min(MAX_GROUPS, max(MIN_GROUPS, records // size))
 
 
 def sampled_groups(
-    source: ChannelSource, counts: Counts, size: int, *, j: int = 0, only: int | None = None
+    source: ChannelSource,
+    counts: Counts,
+    size: int,
+    *,
+    j: int = 0,
+    only: int | None = None,
+    records: int = SAMPLED_RECORDS,
 ) -> Iterator[MaskedGroup]:
-    """Yield ``group_count(size)`` random groups of the window's records; the same ones each time.
+    """Yield ``group_count(size, records)`` random groups of the window's records; the same ones each time.
 
     As in the service, a group with too few values to be masked grows. If it still has too few at ``GROUP_GROWTH`` times
     its size, it is left out.
@@ -65,7 +71,7 @@ def sampled_groups(
     """
     law = RecordLaw(counts, tuple(len(d.taxonomy) for d in source.distances))
     generator = np.random.default_rng(0)
-    for number in range(group_count(size)):
+    for number in range(group_count(size, records)):
         codes = law.draw(generator, size)
         if only is not None:
             codes[0] = law.draw_with(generator, j, only)

@@ -9,6 +9,8 @@ import pytest
 import yaml
 from support.file_commands import CODES, read, run, write, write_configuration
 
+from stream_masker.core.ontology import Ontology
+
 SYSTEM = "http://hl7.org/fhir/sid/icd-10-cm"
 ICD = ["E11.9", "I10", "I21.4", "J18.9", "N17.9", "I50.9", "E78.5", "F32.9", "A41.9", "K21.9"]
 
@@ -123,7 +125,10 @@ def test_a_bundle_of_several_patients_is_explained(tmp_path):
     resources = [{"resource": encounter(k)} for k in range(60)]
     _, content = proposed(tmp_path, [{"resourceType": "Bundle", "type": "searchset", "entry": resources}])
     assert content["noise_key"] == "patient"
-    assert "# An event has one patient: split a Bundle of several" in (tmp_path / "proposed.yaml").read_text()
+    told = "several_patients 1 (split a Bundle of several patients into one for each)"
+    assert told in (tmp_path / "proposed.yaml").read_text()
+    done = run("mask", "-c", tmp_path / "proposed.yaml", tmp_path / "events.jsonl", tmp_path / "out.jsonl", code=1)
+    assert told in done.stderr
 
 
 def test_a_sample_with_a_single_code_is_refused_with_its_path(tmp_path):
@@ -271,6 +276,35 @@ def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
     masked = (tmp_path / "masked.jsonl").read_text()
     assert len(masked.splitlines()) == 300
     assert not any(word in masked for word in ("E11.90", "5-470", "Diabetes", "Pneumonie", "Kardio", ".07.", "10:15"))
+
+
+def test_cells_with_several_codes_are_lists_which_are_masked_and_written_as_cells(tmp_path):
+    rows = [f"p{k % 9},{ICD[k % 10]},{'; '.join(ICD[k % 10 : k % 10 + k % 3])}" for k in range(300)]
+    source = tmp_path / "visits.csv"
+    source.write_text("\n".join(["patient_id,main,others", *rows]) + "\n")
+    run("config", "init", "--events", source, "-o", tmp_path / "proposed.yaml")
+    content = yaml.safe_load((tmp_path / "proposed.yaml").read_text())
+    assert content["produce"] == {"lists": {"others": "; "}}
+    assert content["attributes"]["others"] == {"path": "others[*]", "ontology": "icd10cm", "missing": "keep"}
+    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
+    (tmp_path / "secret").chmod(0o600)
+    run("mask", "-c", tmp_path / "proposed.yaml", source, tmp_path / "masked.csv")
+    cells = [
+        [row.split(",")[2] for row in text.splitlines()[1:]]
+        for text in (source.read_text(), (tmp_path / "masked.csv").read_text())
+    ]
+    assert [len(cell.split("; ")) for cell in cells[0]] == [len(cell.split("; ")) for cell in cells[1]]
+    assert all(code in Ontology.load("icd10cm") for cell in cells[1] if cell for code in cell.split("; "))
+    assert cells[0] != cells[1]
+
+
+def test_texts_with_several_codes_that_are_no_cells_are_dropped_and_explained(tmp_path):
+    events = [
+        {"patient_id": f"p{k % 9}", "main": ICD[k % 10], "all": "|".join(ICD[k % 5 : k % 5 + 3])} for k in range(60)
+    ]
+    config, content = proposed(tmp_path, events)
+    assert "all  # CHECK: the values have several codes in one text: write them as lists" in config.read_text()
+    assert "all" in content["fields"]["drop"]
 
 
 def test_missing_and_unknown_codes_of_the_sample_decide_the_policies(tmp_path):

@@ -34,6 +34,11 @@ class ProduceSection(Section):
     numbers: tuple[NonEmptyText, ...] = Field(
         default=(), description="The columns whose cells are numbers. The cells of all other columns stay text."
     )
+    lists: dict[NonEmptyText, NonEmptyText] = Field(
+        default_factory=dict,
+        description="The separator of each column of a CSV file whose cells have several codes, such as `;`: a cell "
+        "becomes a list of texts without the spaces around them, and a masked list a cell again.",
+    )
     protobuf: ProtobufSection | SkipJsonSchema[None] = Field(
         default=None, description="The messages of files whose names end in `.pb` or `.binpb`. Default: not read."
     )

@@ -99,8 +99,9 @@ class EventRows:
         self._width = len(header)
         self._nulls = frozenset(settings.null_values)
         paths = {column: compile_path(text) for column, text in settings.columns.items()}
-        _require(header, (*paths, *settings.numbers))
-        self._numbers = [header.index(column) for column in settings.numbers]
+        _require(header, (*paths, *settings.numbers, *settings.lists))
+        self._numbers = [header.index(column) for column in settings.numbers if column not in settings.lists]
+        self._lists = [(header.index(column), separator) for column, separator in settings.lists.items()]
         flat = {column: Path(column, (NameStep(column),)) for column in header}
         self._build = row_builder(event_tree(paths or flat), header)
 
@@ -113,7 +114,14 @@ class EventRows:
         cells: list[Any] = [NO_FIELD if cell in self._nulls else cell for cell in row]
         for column in self._numbers:
             cells[column] = cells[column] if cells[column] is NO_FIELD else _number(cells[column], column)
+        for column, separator in self._lists:
+            cells[column] = cells[column] if cells[column] is NO_FIELD else split_cell(cells[column], separator)
         return self._build(cells)
+
+
+def split_cell(cell: str, separator: str) -> list[str]:
+    """Return the texts of a cell with several; the spaces around them and around ``separator`` do not count."""
+    return [text for part in cell.split(separator.strip() or None) if (text := part.strip())]
 
 
 def key_getter(path: Path | str | None) -> GetKey:

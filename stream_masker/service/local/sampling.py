@@ -24,6 +24,8 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
 from stream_masker.service.local.proposal.names import POSTCODE_NAMES
+from stream_masker.service.local.proposal.treatment import TESTED_VALUES
+from stream_masker.service.local.proposal.values import codes_separator
 from stream_masker.service.local.tables import open_lines
 
 DATED_EVENTS = 1000
@@ -63,7 +65,8 @@ class EventSample:
 def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
     """Return the first events of a file, or of each file of a folder.
 
-    Columns of a CSV file whose cells are all numbers are numbers in the events.
+    Columns of a CSV file whose cells are all numbers are numbers in the events, and those with several codes in a cell
+    are lists.
 
     ``protobuf``: the section ``produce.protobuf``, for a Protobuf file. Raises like ``open_lines``.
     """
@@ -74,21 +77,31 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
     for other in names[1:]:
         with open_lines(other, ProduceSection.model_validate(section)) as (lines, _):
             events += [line for _, line in islice(lines, -(-size // len(names)))]
-    numbers = _numeric_columns(events) if table is not None and table.kind == "csv" else []
-    if numbers:
-        section["numbers"] = numbers
+    if table is not None and table.kind == "csv":
+        rows = [orjson.loads(line) for line in events if line.startswith(b"{")]
+        found = {"numbers": _numeric_columns(rows), "lists": _list_columns(rows)}
+        section |= {key: columns for key, columns in found.items() if columns}
         with open_lines(name, ProduceSection.model_validate(section)) as (lines, _):
             events = [line for _, line in islice(lines, size)]
     return EventSample(events, {"produce": section} if section else {})
 
 
-def _numeric_columns(events: list[bytes]) -> list[str]:
+def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the columns whose cells have several codes, with what stands between them."""
+    cells: dict[str, dict[str, None]] = {}
+    for row in rows:
+        for name, cell in row.items():
+            cells.setdefault(name, {})[cell] = None
+    found = {name: codes_separator(list(values)[:TESTED_VALUES]) for name, values in cells.items()}
+    return {name: separator for name, separator in found.items() if separator is not None}
+
+
+def _numeric_columns(rows: list[dict[str, Any]]) -> list[str]:
     """Return the columns whose texts are all numbers without a leading zero, which codes may have, and no dates.
 
     Postcodes stay texts, also if no event of the sample has one with a leading zero.
     """
     found: dict[str, bool] = {}
-    rows = [orjson.loads(line) for line in events if line.startswith(b"{")]
     for row in rows:
         for name, cell in row.items():
             found[name] = found.get(name, True) and _is_number(cell)

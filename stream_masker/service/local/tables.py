@@ -242,17 +242,20 @@ class CsvTable:
 
     kind = "csv"
 
-    def __init__(self, file: EventFile, columns: Mapping[str, Path], delimiter: str) -> None:
+    def __init__(
+        self, file: EventFile, columns: Mapping[str, Path], delimiter: str, separators: Mapping[str, str]
+    ) -> None:
         self.columns = columns
         self._file = file
         self._delimiter = delimiter
+        self._separators = separators
 
     def with_delimiter(self, delimiter: str) -> CsvTable:
         """Return the table with another delimiter of its written rows."""
-        return CsvTable(self._file, self.columns, delimiter)
+        return CsvTable(self._file, self.columns, delimiter, self._separators)
 
     def probes(self) -> Sequence[JsonValue]:
-        return [PROBE] * len(self.columns)
+        return [[PROBE] if column in self._separators else PROBE for column in self.columns]
 
     def lines(self) -> Iterator[NumberedLine]:
         for number, event in enumerate(self._file, start=1):
@@ -264,19 +267,23 @@ class CsvTable:
         text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
         rows = csv.writer(text, lineterminator="\n", delimiter=self._delimiter)
         rows.writerow(columns)
-        yield lambda line: rows.writerow([_cell(value_at(orjson.loads(line), c.path)) for c in columns.values()])
+        paths = [(column.path, self._separators.get(name, "")) for name, column in columns.items()]
+        yield lambda line: rows.writerow([_cell(value_at(orjson.loads(line), path), by) for path, by in paths])
         text.detach()
 
 
 @contextmanager
 def _open_csv(file: InputFile, settings: ProduceSection) -> Iterator[CsvTable]:
     rows = EventFile(file, settings=settings)
-    yield CsvTable(rows, column_paths(rows.header, settings), file.delimiter)
+    yield CsvTable(rows, column_paths(rows.header, settings), file.delimiter, settings.lists)
 
 
-def _cell(value: JsonValue) -> str:
+def _cell(value: JsonValue, separator: str = "") -> str:
+    """Return the text of a value; ``separator``: of the texts of a list, which is JSON without one."""
     if value is None or isinstance(value, str):
         return value or ""
+    if isinstance(value, list) and separator:
+        return separator.join(map(_cell, value))
     return orjson.dumps(value).decode()
 
 

@@ -103,6 +103,9 @@ def _all_numbers(tested: Collection[str], low: float, high: float) -> bool:
 
 def _clinical(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
     shape = values.code_shape(tested)
+    if values.codes_separator(tested) is not None:
+        why = "the values have several codes in one text: write them as lists to mask them"
+        return ProposedTreatment("drop", None, why, is_flagged=True)
     if shape is not None and not _identifies(field) and not names.HARMLESS_NAMES.fits(field.name):
         why = f"the values look like codes of {shape}: name their ontology with --ontology to mask them"
         return ProposedTreatment("drop", None, why, is_flagged=True)

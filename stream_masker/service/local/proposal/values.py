@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from itertools import product
 from typing import Final
@@ -13,6 +14,10 @@ LEAST_CODES: Final = 0.3
 """The least share of a field's different values that look like codes of a kind. Below it, they do so by chance."""
 
 LEAST_DATES: Final = 0.9
+LEAST_SEVERAL: Final = 2
+LEAST_SHARE_OF_SEVERAL: Final = 0.05
+"""The least number and share of a field's different values with several codes, for all of them to be lists."""
+
 LONGEST_CATEGORY: Final = 24
 MOST_CATEGORIES: Final = 20
 _SEPARATORS: Final = re.compile(r"[;,|/\s~]+")
@@ -63,6 +68,20 @@ def code_shape(values: Collection[str]) -> str | None:
         if all(shape.fullmatch(value.strip()) for value in values) and (kind != "SNOMED CT" or _checked(values)):
             return kind
     return None
+
+
+def codes_separator(values: Collection[str]) -> str | None:
+    """Return what stands between the codes of texts that have several, most often; None if few have several codes."""
+    shape = _SHAPES.get(code_shape(values) or "")
+    found, several = Counter[str](), 0
+    for value in map(str.strip, values):
+        between = _SEPARATORS.findall(value)
+        if shape is not None and between and _all_match(shape, value):
+            found.update(between)
+            several += 1
+    if several < max(LEAST_SEVERAL, LEAST_SHARE_OF_SEVERAL * len(values)):
+        return None
+    return found.most_common(1)[0][0]
 
 
 def _all_match(shape: re.Pattern[str], text: str) -> bool:

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.transport import nearest
-from stream_masker.core.mechanisms.transport.nearest import nearest_values, values_below
-from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
+from stream_masker.core.mechanisms.transport import values as nearest
+from stream_masker.core.mechanisms.transport.values import Values, nearest_values, values_below
 from stream_masker.core.ontology import Ontology
 
 
@@ -28,15 +27,6 @@ def test_the_nearest_value_is_the_first_of_least_distance(measure, tau, data):
     found = nearest_values(distance, positions, values_below(distance, positions), codes)
     distances = distance.between(codes, positions)
     np.testing.assert_array_equal(found, distances.argmin(axis=1))
-
-
-@given(tau=taxonomies(), data=st.data())
-def test_distances_of_other_values_are_those_computed_anew(tau, data):
-    distance = WuPalmer(tau)
-    kept = SquareDistances(distance)
-    for _ in range(3):
-        positions = some(data.draw, len(tau))
-        np.testing.assert_array_equal(kept.of(positions), distance.matrix(positions) ** 2)
 
 
 @pytest.fixture

@@ -8,16 +8,19 @@ O(tuples · values).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, logarithms
-from stream_masker.core.mechanisms.transport.scaling import products
-from stream_masker.core.mechanisms.transport.scaling.columns import greatest_records, least_logs
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, own_sides, seen_from
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.kernels.elementary import inner_product, logarithms
+from stream_masker.core.mechanisms.transport.scaling.columns import record_maxima
+from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem, Scaling, seen_from
+from stream_masker.core.mechanisms.transport.scaling.table import Binding
+from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.risk.measures import confident_share
+from stream_masker.core.risk.records import Tuples
 from stream_masker.core.risk.risk import CERTAIN
 
 
@@ -88,28 +91,19 @@ class Disclosure:
         ``weights``: (l,) the share of records of each law. A law without records counts only for certainty and ε.
         """
 
-        def mean(figures: Sequence[float]) -> float:
-            return float(np.dot(weights, figures))
+        def one(name: str, figures: list[float]) -> float:
+            if name.startswith(("certainty", "epsilon")):
+                return max(figures)
+            power = 2.0 if name == "rmse" else 1.0
+            return float(np.dot(weights, np.power(figures, power)) ** (1.0 / power))
 
-        def greatest(name: str) -> dict[str, float]:
-            return {a: max(getattr(each, name)[a] for each in parts) for a in parts[0].vulnerability}
+        def whole(name: str, given: list[Any]) -> Any:
+            if isinstance(given[0], float):
+                return one(name, given)
+            return {attribute: one(name, [each[attribute] for each in given]) for attribute in given[0]}
 
-        def means(name: str, power: float = 1.0) -> dict[str, float]:
-            figures = {a: [getattr(each, name)[a] ** power for each in parts] for a in parts[0].vulnerability}
-            return {a: mean(each) ** (1.0 / power) for a, each in figures.items()}
-
-        return cls(
-            vulnerability=means("vulnerability"),
-            given_record=means("given_record"),
-            vulnerability_of_record=mean([each.vulnerability_of_record for each in parts]),
-            certainty=greatest("certainty"),
-            certain=means("certain"),
-            unchanged=means("unchanged"),
-            rmse=means("rmse", 2.0),
-            epsilon=greatest("epsilon"),
-            epsilon_of_record=max(each.epsilon_of_record for each in parts),
-            epsilon_of_value=greatest("epsilon_of_value"),
-        )
+        names = [each.name for each in fields(cls)]
+        return cls(**{name: whole(name, [getattr(part, name) for part in parts]) for name in names})
 
 
 def _epsilon(joint: Float64Matrix) -> float:
@@ -125,12 +119,8 @@ def channel_rows(joint: Float64Matrix) -> Float64Matrix:
 
 def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
-    kernels = scaling.kernels
-    entries = problem.table.by_row
-    logs, second = logarithms(scaling.phi), logarithms(kernels.second.astype(np.float64))
-    maxima = exponentials(products.row_maxima(entries.offsets, entries.columns, logs, second))
-    side = seen_from(problem, kernels, scaling.phi, first=True)
-    return min(float(greatest_records(side, *scaling.binding, maxima, scaling.psi).sum()), 1.0)
+    side = seen_from(problem, scaling.kernels, scaling.phi, first=True, sums=False)
+    return min(inner_product(scaling.psi, record_maxima(side, *scaling.binding)), 1.0)
 
 
 def stays_of_record(problem: Problem, scaling: Scaling) -> float:
@@ -145,18 +135,53 @@ def stays_of_record(problem: Problem, scaling: Scaling) -> float:
 
 
 def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
-    """max over t, s, s′ of ln M(t | s) − ln M(t | s′), over the window's tuples s, s′ and the written tuples t.
+    """max over t, s, s′ of ln M(t | s) − ln M(t | s′), over the window's tuples s, s′ and the written tuples t."""
+    given = scaling.phi / problem.law
+    greatest = record_maxima(seen_from(problem, scaling.kernels, given, first=True, sums=False), *scaling.binding)
+    kernels = Kernels(1.0 / scaling.kernels.first, 1.0 / scaling.kernels.second)
+    tiny = np.finfo(np.float32).tiny
+    first, second = (
+        b._replace(factors=(1.0 / np.maximum(b.factors, tiny)).astype(np.float32)) for b in scaling.binding
+    )
+    of_least = record_maxima(seen_from(problem, kernels, 1.0 / given, first=True, sums=False), first, second)
+    return float(logarithms((greatest * of_least)[scaling.psi > 0.0]).max())
 
-    With limits it is an upper bound: the first term is that without factors.
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TransportedPairs:
+    """M(a*, b* | a, b) of the window's pairs, up to the factor ψ(a*, b*).
+
+    * ``problem``, ``scaling``: the transport of pairs. ``values``: of both attributes.
+    * ``a``, ``b``: (t,) indices of the values of each pair. ``scales``: (t,) 1 / D of each pair.
     """
-    kernels = scaling.kernels
-    first, second = (logarithms(kernel.astype(np.float64)) for kernel in (kernels.first, kernels.second))
-    logs = -logarithms(np.maximum(scaling.phi, np.finfo(np.float64).tiny)) + logarithms(problem.law)
-    masks = products.transposed(np.ascontiguousarray(first))
-    greatest = problem.table.by_row.maxima(-logs, masks, second)
-    least = -problem.table.by_row.maxima(logs, -masks, -second)
-    for side, mine, others in zip(
-        own_sides(problem, kernels, scaling.phi), scaling.binding, scaling.binding[::-1], strict=True
-    ):
-        least_logs(side, mine, others, logs, least)
-    return float((greatest - least)[scaling.psi > 0.0].max())
+
+    problem: Problem
+    scaling: Scaling
+    values: tuple[Values, ...]
+    a: Int32Array
+    b: Int32Array
+    scales: Float64Array
+
+    @classmethod
+    def of(cls, problem: Problem, scaling: Scaling, values: tuple[Values, ...], tuples: Tuples) -> TransportedPairs:
+        """Create the law of a transport of pairs."""
+        a, b = (v.indices(codes) for v, codes in zip(values, tuples.codes, strict=True))
+        place = np.searchsorted(problem.table.keys, a.astype(np.int64) * problem.table.shape[1] + b)
+        return cls(problem, scaling, values, a, b, (scaling.phi / problem.law)[place])
+
+    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
+        """Return (t,) float64: the probability of the masked pair given each pair, up to a common factor."""
+        (new_a, new_b), table = (v.index(code) for v, code in zip(self.values, masked, strict=True)), self.problem.table
+        t = int(np.searchsorted(table.keys, new_a * table.shape[1] + new_b))
+        kernels = self.scaling.kernels
+        sides = zip(self.scaling.binding, (kernels.first[:, new_a], kernels.second[:, new_b]), strict=True)
+        first, second = (_cut(binding, t, column) for binding, column in sides)
+        return np.asarray(first[self.a] * second[self.b] * self.scales)
+
+
+def _cut(binding: Binding, t: int, column: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Float64Array:
+    """Return (k,) K·r of a tuple's mask."""
+    own = slice(int(binding.offsets[t]), int(binding.offsets[t + 1]))
+    result: Float64Array = column.astype(np.float64)
+    result[binding.values[own]] *= binding.factors[own]
+    return result

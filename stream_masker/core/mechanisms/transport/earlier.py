@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.fit import two_numbers
+from stream_masker.core.mechanisms.transport.fitting import two_numbers
 from stream_masker.core.mechanisms.transport.kernel import Levels
-from stream_masker.core.mechanisms.transport.scaling.binding import Binding
+from stream_masker.core.mechanisms.transport.scaling.table import Binding
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
@@ -22,7 +22,7 @@ EARLIER_FORMAT = 4
 
 
 def converted(model: Mapping[str, Any], target: Target, least: int) -> dict[str, Any]:
-    """Return a model of format 4 in the format of ``reading``. Raises StatisticsError if it cannot be masked with."""
+    """Return a model of format 4 in the format of ``model``. Raises StatisticsError if it cannot be masked with."""
     if "tree" in model:
         raise StatisticsError(
             f"a model of format {EARLIER_FORMAT} is read for one or two attributes without arrays only"

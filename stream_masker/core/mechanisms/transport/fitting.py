@@ -1,4 +1,9 @@
-"""The fit of a transport to a window's counts, and the errors if a target cannot be met."""
+"""Transports that are fitted to a window's counts, their form in a model, and the errors if a target cannot be met.
+
+A fit is the transport of one attribute, or of a pair of attributes, onto itself. Its model holds the window's tuples
+with their counts, the exponents of the kernels, ln ψ as float32, and the factors of its limits. Kernels and φ are
+computed again wherever the model is used.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.arrays import located
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.kernels.elementary import exponentials, logarithms
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
-from stream_masker.core.mechanisms.transport.fit import Fit, costs_of
 from stream_masker.core.mechanisms.transport.kernel import Levels, leveled
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
@@ -26,8 +33,17 @@ from stream_masker.core.mechanisms.transport.scaling.search import (
     move_at_least,
     solve,
 )
-from stream_masker.core.mechanisms.transport.scaling.solver import MARGINAL_ERROR, Problem, Start, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.solver import (
+    LEAST,
+    MARGINAL_ERROR,
+    Kernels,
+    Problem,
+    Scaling,
+    Start,
+    columns_of,
+    denominators,
+)
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
@@ -39,10 +55,119 @@ MAX_NOISE = 0.995
 MAX_POLISHES = 5
 """How often a solution is checked, each time after rounds to a third of the error."""
 
+MAX_LOG_SCALE = 200.0
+"""The greatest |ln ψ| that a model may hold."""
+
 Met = TypeVar("Met")
 
 Squares = tuple[Float64Matrix, Float64Matrix]
 CapPair = tuple[Caps, Caps]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fit:
+    """A fitted transport of the tuples of one or two attributes.
+
+    * ``table``: the window's tuples. ``counts``: (m,) int64, its rows of each tuple. ``written``: (m,) whether a tuple
+      may be written.
+    * ``levels``: those of both kernels. ``exponents``: (2,) of the kernels.
+    * ``psi``: (m,) ψ, 0 where a tuple is not written. ``binding``: the factors of both attributes.
+    * ``changed``: (2,) the share of values of each attribute that change.
+    """
+
+    table: Table
+    counts: Int64Array
+    written: BoolArray
+    levels: tuple[Levels, Levels]
+    exponents: Float64Array
+    psi: Float64Array
+    binding: tuple[Binding, Binding]
+    changed: Float64Array
+
+    @classmethod
+    def of(cls, problem: Problem, counts: Int64Array, levels: tuple[Levels, Levels], scaling: Scaling) -> Fit:
+        """Create the fit of a solution, with the numbers that its model holds, and without what changes."""
+        psi = np.zeros(scaling.psi.size)
+        psi[problem.written] = _rounded(scaling.psi[problem.written])
+        given = (problem.table, counts, problem.written, levels, scaling.exponents)
+        return cls(*given, psi, scaling.binding, np.zeros(2))
+
+    @property
+    def law(self) -> Float64Array:
+        """(m,) float64 P: the share of each tuple."""
+        result: Float64Array = self.counts / self.counts.sum()
+        return result
+
+    def solution(
+        self, squares: tuple[Float64Matrix, Float64Matrix], limits: tuple[Caps, Caps]
+    ) -> tuple[Problem, Scaling]:
+        """Return the problem that the fit solves, and its solution; ``squares``: (k, k) sd² of both attributes."""
+        costs = costs_of(self.levels, squares)
+        problem = Problem(self.table, self.law, self.written, costs, limits)
+        kernels = Kernels.of(problem, self.exponents)
+        totals = denominators(problem, kernels, self.psi, self.binding)
+        phi = self.law / np.maximum(totals, LEAST)
+        return problem, Scaling(self.exponents, kernels, self.psi, phi, self.binding, 0.0)
+
+    def start_for(
+        self, target: Float64Array, keys: Int64Array, own_keys: Int64Array, values: tuple[Int64Array, Int64Array]
+    ) -> Start:
+        """Return ψ and the factors as a start for another window; tuples are identified by keys.
+
+        * ``target``: (n,) the law of masks of the other window. ``keys``, ``own_keys``: (n,) and (m,) those of its
+          tuples, and of the fit's, ascending. ``values``: for both attributes the index that each value has there.
+        """
+        place, held = located(own_keys, keys)
+        known = held & (self.psi[place] > 0.0)
+        first, second = (b.carried(place, known, v) for b, v in zip(self.binding, values, strict=True))
+        return np.where(known, self.psi[place], target), (first, second)
+
+    def to_model(self) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return {
+            **pack_tuples(self.table, self.counts),
+            "written": pack_array(np.packbits(self.written)),
+            "kernels": [each.to_model() for each in self.levels],
+            "exponents": self.exponents.tolist(),
+            "changed": self.changed.tolist(),
+            "scale": pack_array(logarithms(self.psi[self.written]).astype(np.float32)),
+            "factors": [each.to_model() for each in self.binding],
+        }
+
+    @classmethod
+    def from_model(cls, model: object, shape: tuple[int, int]) -> Fit:
+        """Restore what ``to_model`` returns, for a table of that shape. Raises StatisticsError."""
+        table, counts = read_tuples(model, shape)
+        written = read_written(model, counts.size)
+        scale = unpack_array(read_model_field(model, "scale"), np.float32, int(written.sum())).astype(np.float64)
+        if not (np.abs(scale) <= MAX_LOG_SCALE).all():
+            raise StatisticsError("a scale of the model is not allowed")
+        psi = np.zeros(counts.size)
+        psi[written] = exponentials(scale)
+        exponents, changed = (two_numbers(model, name) for name in ("exponents", "changed"))
+        factors, kernels = (_two(model, name) for name in ("factors", "kernels"))
+        first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
+        levels = tuple(Levels.from_model(each, size) for each, size in zip(kernels, shape, strict=True))
+        return cls(table, counts, written, (levels[0], levels[1]), exponents, psi, (first, second), changed)
+
+
+def costs_of(
+    levels: tuple[Levels, Levels], squares: tuple[Float64Matrix, Float64Matrix]
+) -> tuple[Float32Matrix, Float32Matrix]:
+    """Return the exponents of both kernels; ``squares``: (k, k) sd² of both attributes."""
+    return levels[0].costs(squares[0]), levels[1].costs(squares[1])
+
+
+def _two(model: object, name: str) -> list[object]:
+    """Return a model's list with an entry for each of two attributes. Raises StatisticsError."""
+    entries = read_model_field(model, name)
+    if not isinstance(entries, list) or len(entries) != 2:
+        raise StatisticsError(f"the model's {name} are not those of two attributes")
+    return entries
+
+
+def _rounded(psi: Float64Array) -> Float64Array:
+    return exponentials(logarithms(psi).astype(np.float32).astype(np.float64))
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,3 +341,52 @@ def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Mat
     """
     masks = written.sum()
     return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0
+
+
+def pack_tuples(table: Table, counts: Int64Array) -> dict[str, Any]:
+    """Return what ``read_tuples`` reads."""
+    return counts_to_model("tuples", table.keys, counts)
+
+
+def read_tuples(model: object, shape: tuple[int, int]) -> tuple[Table, Int64Array]:
+    """Return the tuples of a model, for a table of that shape, and their counts. Raises StatisticsError."""
+    keys, counts = read_counts(model, "tuples", np.int64, shape[0] * shape[1])
+    rows, columns = np.divmod(keys, shape[1])
+    return Table.of(rows, columns, shape), counts
+
+
+def read_written(model: object, tuples: int) -> BoolArray:
+    """Return (m,) bool: which tuples of a model may be written. Raises StatisticsError if none may."""
+    packed = unpack_array(read_model_field(model, "written"), np.uint8, (tuples + 7) // 8)
+    written = np.unpackbits(packed, count=tuples).astype(np.bool_)
+    if not written.any():
+        raise StatisticsError("no tuple of the model may be written")
+    return np.asarray(written)
+
+
+def two_numbers(model: object, name: str) -> Float64Array:
+    """Return (2,) float64 from 0 of a model's field. Raises StatisticsError."""
+    try:
+        numbers = np.array(read_model_field(model, name), np.float64)
+    except (TypeError, ValueError):
+        numbers = np.empty(0)
+    if numbers.shape != (2,) or not np.isfinite(numbers).all() or numbers.min() < 0.0:
+        raise StatisticsError(f"the model's {name} is not two numbers from 0")
+    return numbers
+
+
+def counts_to_model(name: str, keys: np.ndarray[Any, Any], counts: Int64Array) -> dict[str, Any]:
+    """Return what ``read_counts`` reads."""
+    return {name: pack_array(np.diff(keys, prepend=keys.dtype.type(0))), "counts": pack_array(counts)}
+
+
+def read_counts(model: object, name: str, dtype: type[np.integer[Any]], size: int) -> tuple[Any, Int64Array]:
+    """Return (n,) the numbers of a model, from 0 to below ``size``, ascending, and their counts.
+
+    Raises StatisticsError.
+    """
+    keys = np.cumsum(unpack_array(read_model_field(model, name), dtype)).astype(dtype)
+    counts = unpack_array(read_model_field(model, "counts"), np.int64, keys.size)
+    if not keys.size or keys[0] < 0 or keys[-1] >= size or np.diff(keys).min(initial=1) < 1 or counts.min() < 1:
+        raise StatisticsError(f"the model's {name} are not distinct or not allowed, or a count of them is not positive")
+    return keys, counts

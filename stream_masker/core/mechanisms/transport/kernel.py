@@ -210,17 +210,13 @@ def add_column(
 
 
 @kernel
-def fill_kernel(costs: Float32Matrix, exponent: float, result: Float32Matrix) -> None:
-    """Set ``result``, (k, k), to exp(−exponent·costs), with exponents of at most ``MAX_EXPONENT``."""
+def kernel_of(costs: Float32Matrix, exponent: float) -> Float32Matrix:
+    """Return (k, k) float32: exp(−exponent·costs) of a value (row) and its mask (column), with exponents of at most
+    ``MAX_EXPONENT``."""
+    result = np.empty_like(costs)
     for x in range(costs.shape[0]):
         row = costs[x]
         into = result[x]
         for y in range(row.size):
             into[y] = np.exp(-min(np.float32(exponent) * row[y], np.float32(MAX_EXPONENT)))
-
-
-def kernel_of(costs: Float32Matrix, exponent: float) -> Float32Matrix:
-    """Return (k, k) float32: the kernel K^exponent of a value (row) and its mask (column)."""
-    result = np.empty_like(costs)
-    fill_kernel(costs, exponent, result)
     return result

@@ -14,16 +14,12 @@ from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.transport.disclosure import Disclosure
+from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
 from stream_masker.core.mechanisms.transport.earlier import EARLIER_FORMAT, converted
-from stream_masker.core.mechanisms.transport.laws import Laws
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
-from stream_masker.core.mechanisms.transport.reading import read_model
-from stream_masker.core.mechanisms.transport.records import TransportedPairs
-from stream_masker.core.mechanisms.transport.strata import ContextSettings, LawsBuilder, read_laws
+from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws, LawsBuilder, read_laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
-from stream_masker.core.mechanisms.transport.values import SquareDistances
 from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys
@@ -141,7 +137,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
             Context.of({} if context is None else context), whole_number("context_least", context_least, 2, 1_000_000)
         )
         self._check_context()
-        self._squares = tuple(SquareDistances(d) for d in self._distances)
         self._groups = self._target.groups([taxonomies[name] for name in self._attributes])
 
     def calibrate(self) -> Statistics:
@@ -210,7 +205,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         if isinstance(prepared, Laws):
             return None
         if prepared.pair is not None:
-            return TransportedPairs.of(prepared, tuples)
+            return TransportedPairs.of(*prepared.solution(), prepared.values, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:
@@ -285,7 +280,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
 
     @property
     def _settings(self) -> TransportSettings:
-        return TransportSettings(self._attributes, self._squares, self._target, self._groups, self._least, self._seed)
+        return TransportSettings(self._attributes, self._distances, self._target, self._groups, self._least, self._seed)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         before = self._prepared

@@ -1,12 +1,12 @@
 """The model of a window: computed from its counts, and JSON-serialisable for the processes that mask.
 
 It holds for each attribute its values, the levels of its kernel, and the transport of the attribute alone; for two
-attributes their transport as pairs; and the edges of a star (``transport.star.layout``) otherwise.
+attributes their transport as pairs; and the edges of a star (``transport.star.edges``) otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,40 +14,45 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.arrays import located
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import logarithms
+from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
-from stream_masker.core.mechanisms.transport.fit import Fit, pack_values
 from stream_masker.core.mechanisms.transport.fitting import (
+    Fit,
     Goal,
     check_written,
     checked,
+    counts_to_model,
     fit,
     greatest_noise,
     meet_level,
+    read_counts,
 )
 from stream_masker.core.mechanisms.transport.kernel import Levels, design
 from stream_masker.core.mechanisms.transport.limits import Caps, Groups
-from stream_masker.core.mechanisms.transport.prepared import TRIVIAL, PreparedTransport
+from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
 from stream_masker.core.mechanisms.transport.scaling.search import (
     Measured,
     Solved,
     solve,
 )
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, Start, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.edges import Edge, flipped, meet_distance
+from stream_masker.core.mechanisms.transport.star.edges import Edge, Star, array_attributes, flipped, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.star.layout import Star, array_attributes
 from stream_masker.core.mechanisms.transport.star.rare import masks_of
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.values import SquareDistances, Values, pair_table, single_table
+from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table, square_distances
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 ROUNDING = 1e-6
 """By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
+MAX_CONCEPTS = 1 << 31
+"""The number of int32 positions."""
 MAX_REFITS = 12
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
@@ -58,7 +63,7 @@ class TransportSettings:
     ``seed``: secret, of the exchange of rare pairs."""
 
     attributes: tuple[str, ...]
-    distances: tuple[SquareDistances, ...]
+    distances: tuple[Distance, ...]
     target: Target
     groups: tuple[Groups, ...]
     least: int
@@ -83,8 +88,8 @@ class ModelBuilder:
         self._statistics = statistics
         self._previous = previous
         columns = zip(settings.distances, counts.values, strict=True)
-        self._values = [Values.most_frequent(d.distance, column) for d, column in columns]
-        self._squares = [d.of(v.positions) for d, v in zip(settings.distances, self._values, strict=True)]
+        self._values = [Values.most_frequent(d, column) for d, column in columns]
+        self._squares = [square_distances(v.distance, v.positions) for v in self._values]
         self._laws = [v.counts / v.counts.sum() for v in self._values]
         self._given = wanted_squares(settings.target, statistics)
         written = [np.where(v.units >= settings.least, v.counts, 0) for v in self._values]
@@ -96,7 +101,9 @@ class ModelBuilder:
         names = self._settings.attributes
         exceeded = [name for name, more in zip(names, self._given > self._most, strict=True) if more]
         model: dict[str, Any] = {
-            "values": {n: pack_values(v.positions, v.counts) for n, v in zip(names, self._values, strict=True)},
+            "values": {
+                n: counts_to_model("positions", v.positions, v.counts) for n, v in zip(names, self._values, strict=True)
+            },
             "truncated": exceeded if self._target.kind == "alpha" else [],
         }
         for name, values in zip(names, self._values, strict=True):
@@ -132,50 +139,54 @@ class ModelBuilder:
     def _limits(self, j: int, *, fitting: bool) -> Caps:
         return self._settings.limits(j, self._values[j].positions, self._values[j].counts, fitting=fitting)
 
+    def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
+        """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Goal``."""
+        lone = len(js) == 1
+        exact, lower = (
+            [self._limits(j, fitting=fitting) for j in js] + [Caps.none(1)] * lone for fitting in (False, True)
+        )
+        squares = [self._squares[j] for j in js] + [TRIVIAL] * lone
+        levels = [self._levels[j] for j in js] + [Levels.flat(1, 1.0)] * lone
+        return Goal(
+            tuple(self._settings.attributes[j] for j in js),
+            self._wanted[list(js)],
+            self._target,
+            (exact[0], exact[1]),
+            (lower[0], lower[1]),
+            table,
+            counts,
+            written,
+            (squares[0], squares[1]),
+            (levels[0], levels[1]),
+        )
+
     def _single_goal(self, j: int, allowed: BoolArray | None = None) -> Goal:
         """Return the goal of an attribute that is masked alone; ``allowed``: (k,) which values may be written."""
-        values, none = self._values[j], Caps.none(1)
+        values = self._values[j]
         written = values.units >= self._settings.least
-        return Goal(
-            (self._settings.attributes[j],),
-            self._wanted[[j]],
-            self._target,
-            (self._limits(j, fitting=False), none),
-            (self._limits(j, fitting=True), none),
-            single_table(values),
-            values.counts,
-            written if allowed is None else written & allowed,
-            (self._squares[j], TRIVIAL),
-            (self._levels[j], Levels.flat(1, 1.0)),
-        )
+        return self._goal((j,), single_table(values), values.counts, written if allowed is None else written & allowed)
 
     def _single(self, j: int, allowed: BoolArray | None = None) -> Fit:
         goal = self._single_goal(j, allowed)
-        if self._previous is None:
-            return fit(goal, None)
-        before, own = self._previous.fits[j], self._previous.values[j].positions
-        keys = self._values[j].positions.astype(np.int64)
-        carried = before.start_for(goal.problem.target, keys, own.astype(np.int64), (self._carried(j), ONLY_VALUE))
-        return fit(goal, (before.exponents, carried))
-
-    def _carried(self, j: int) -> Int64Array:
-        """Return, for each value of the model in force, its index among the window's values, −1 for none."""
-        assert self._previous is not None
-        place, held = located(self._values[j].positions, self._previous.values[j].positions)
-        return np.where(held, place, -1)
+        return fit(goal, None if self._previous is None else self._start(goal, self._previous.fits[j], (j,)))
 
     def _pair(self) -> Fit:
         table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
-        names, squares, levels = self._settings.attributes, self._squares, self._levels
-        exact, lower = ((self._limits(0, fitting=f), self._limits(1, fitting=f)) for f in (False, True))
-        window = (table, counts, units >= self._settings.least, (squares[0], squares[1]), (levels[0], levels[1]))
-        goal = Goal(names, self._wanted, self._target, exact, lower, *window)
-        if self._previous is None or self._previous.pair is None:
-            return fit(goal, None)
-        before = self._previous.pair
-        keys, own = _position_keys(table, self._values), _position_keys(before.table, self._previous.values)
-        carried = before.start_for(goal.problem.target, keys, own, (self._carried(0), self._carried(1)))
-        return fit(goal, (before.exponents, carried))
+        goal = self._goal((0, 1), table, counts, units >= self._settings.least)
+        before = None if self._previous is None else self._previous.pair
+        return fit(goal, None if before is None else self._start(goal, before, (0, 1)))
+
+    def _start(self, goal: Goal, before: Fit, js: tuple[int, ...]) -> tuple[Float64Array, Start]:
+        """Return the exponents and the solution of the model in force, for the window's tuples."""
+        assert self._previous is not None
+        now, then = ([v[j].positions for j in js] + [ONE_PLACE] for v in (self._values, self._previous.values))
+        keys, own = (
+            first[table.rows].astype(np.int64) * MAX_CONCEPTS + second[table.columns]
+            for (first, second, *_), table in ((now, goal.table), (then, before.table))
+        )
+        places = [located(new, old) for new, old in zip(now, then, strict=True)]
+        first, second = (np.where(held, place, -1) for place, held in places[:2])
+        return before.exponents, before.start_for(goal.problem.target, keys, own, (first, second))
 
     def _star(self, star: Star, singles: list[Fit]) -> list[Edge]:
         """Return the edges to the children, and replace the fits of attributes that are masked alone."""
@@ -271,7 +282,7 @@ class ModelBuilder:
     def _epsilon(self, root: int, state: StarState) -> float:
         """Return the ε of records with one value of each attribute, of any of which others may be absent."""
         alone = {j: epsilon_of_record(*self._alone(j, single)) for j, single in state.fits.items()}
-        given = (max(alone[e.child], conditional_epsilon(e, self._squares[e.child])) for e in state.edges)
+        given = (max(alone[e.child], conditional_epsilon(e.laws(self._squares[e.child]))) for e in state.edges)
         return alone[root] + sum(given)
 
     def _edge(self, root: int, child: int) -> Edge:
@@ -284,10 +295,6 @@ class ModelBuilder:
         pairs, values = CountedPairs(table, counts), (self._values[root], self._values[child])
         masks = masks_of(pairs, units, values, self._settings.least, self._settings.seed)
         return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32))
-
-
-ONLY_VALUE = np.zeros(1, np.int64)
-"""The index of the single value of an attribute that is not there."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -314,7 +321,56 @@ def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
     return target.mean_squares(spread) if target.by_distance else np.asarray(spread)
 
 
-def _position_keys(table: Table, values: Sequence[Values]) -> Int64Array:
-    """Return (m,) int64 ascending: keys of tuples that do not depend on the window."""
-    first, second = (v.positions.astype(np.int64) for v in values)
-    return np.asarray(first[table.rows] * len(values[1].index_of) + second[table.columns])
+def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedTransport:
+    """Return what masking needs. Raises StatisticsError if the model is invalid."""
+    return read_transport(settings, statistics.model, np.diag(statistics.covariance))
+
+
+def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:
+    """Return the transport of a model; ``spread``: (p,) sdVar. Raises StatisticsError if the model is invalid."""
+    if not isinstance(model, Mapping) or spread.shape != (len(settings.attributes),):
+        raise StatisticsError("the model is not that of the mechanism's attributes")
+    names = settings.attributes
+    packed, single = read_model_field(model, "values"), read_model_field(model, "single")
+    values = tuple(
+        Values.of(d, *read_counts(read_model_field(packed, name), "positions", np.int32, len(d.taxonomy)))
+        for name, d in zip(names, settings.distances, strict=True)
+    )
+    sizes = [len(v) for v in values]
+    fits = tuple(
+        Fit.from_model(read_model_field(single, name), (size, 1)) for name, size in zip(names, sizes, strict=True)
+    )
+    pair = Fit.from_model(model["pair"], (sizes[0], sizes[1])) if "pair" in model else None
+    noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
+    limits = tuple(
+        settings.limits(j, v.positions, fit.counts, fitting=False)
+        for j, (v, fit) in enumerate(zip(values, fits, strict=True))
+    )
+    return PreparedTransport(
+        values,
+        settings.distances,
+        fits,
+        pair,
+        _read_edges(model.get("star"), names, sizes),
+        limits,
+        tuple(noise.tolist()),
+        _read_truncated(model.get("truncated", []), names),
+    )
+
+
+def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:
+    if not isinstance(model, list) or not set(map(str, model)) <= set(names):
+        raise StatisticsError("the model's truncated attributes are not a list of attributes")
+    return tuple(name in model for name in names)
+
+
+def _read_edges(model: object, names: Sequence[str], sizes: Sequence[int]) -> tuple[Edge, ...]:
+    if model is None:
+        return ()
+    root, edges = read_model_field(model, "root"), read_model_field(model, "edges")
+    if not isinstance(model, Mapping) or root not in names or not isinstance(edges, list):
+        raise StatisticsError("the model's star has another attribute, or no edges")
+    read = tuple(Edge.from_model(edge, names, names.index(str(root)), sizes) for edge in edges)
+    if len({edge.child for edge in read}) < len(read):
+        raise StatisticsError("an attribute of the model has two places in its star")
+    return read

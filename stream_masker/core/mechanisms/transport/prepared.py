@@ -9,6 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -17,16 +18,17 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     stays_of_record,
     vulnerability_of_record,
 )
-from stream_masker.core.mechanisms.transport.fit import Fit
+from stream_masker.core.mechanisms.transport.fitting import Fit
 from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values, masked_sums
-from stream_masker.core.mechanisms.transport.scaling.binding import Binding
-from stream_masker.core.mechanisms.transport.scaling.kinds import meaning_of
-from stream_masker.core.mechanisms.transport.scaling.solver import Columns, Kernels, Problem, Scaling, columns_of
-from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
+from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
+from stream_masker.core.mechanisms.transport.scaling.columns import Columns
+from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem, Scaling, columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import Binding
+from stream_masker.core.mechanisms.transport.star.couplings import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
-from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, figures_of
-from stream_masker.core.mechanisms.transport.values import SquareDistances, Values
+from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
+from stream_masker.core.mechanisms.transport.values import Values, square_distances
+from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
@@ -52,7 +54,7 @@ class PreparedTransport:
     """
 
     values: tuple[Values, ...]
-    distances: tuple[SquareDistances, ...]
+    distances: tuple[Distance, ...]
     fits: tuple[Fit, ...]
     pair: Fit | None
     edges: tuple[Edge, ...]
@@ -63,7 +65,7 @@ class PreparedTransport:
     @cached_property
     def squares(self) -> tuple[Float64Matrix, ...]:
         """sd² of the values of each attribute."""
-        return tuple(d.of(values.positions) for d, values in zip(self.distances, self.values, strict=True))
+        return tuple(square_distances(d, v.positions) for d, v in zip(self.distances, self.values, strict=True))
 
     @cached_property
     def squares32(self) -> tuple[Float32Matrix, ...]:
@@ -142,7 +144,7 @@ class PreparedTransport:
             a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
         b = before[edge.child]
         channel = self._conditional(edge)
-        rows = np.flatnonzero((b >= 0) & channel.covers(a, new_a))
+        rows = np.flatnonzero((b >= 0) & channel.laws.covers(a, new_a))
         if rows.size:
             salts = self._salts[edge.child]
             after[edge.child][rows] = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows], salts)
@@ -153,7 +155,8 @@ class PreparedTransport:
         assert self.pair is not None
         problem, scaling = self.solution()
         positions = (self.values[0].positions, self.values[1].positions)
-        place_of = self.distances[1].preorder[positions[1]]
+        tau = self.distances[1].taxonomy
+        place_of = preorder_of(first_parents_of(tau.parent_offsets, tau.parents))[positions[1]]
         table, psi = problem.table, scaling.psi
         return PairChannel.of(table, psi, scaling.kernels, scaling.binding, self.squares32[0], positions, place_of)
 
@@ -169,8 +172,11 @@ class PreparedTransport:
     @cached_property
     def columns(self) -> tuple[Columns, ...]:
         """What the masks of each attribute of a pair tell, or of a single attribute."""
-        solution, both = self.solution(), zip((True, False), self.squares, strict=False)
-        return tuple(columns_of(*solution, squares, first=first, joint=True) for first, squares in both)
+        solution = self.solution()
+        return tuple(
+            columns_of(*solution, squares, first=j == 0, joint=True, kinds=self._kinds(j))
+            for j, squares in enumerate(self.squares)
+        )
 
     def disclosure(self, names: tuple[str, ...]) -> Disclosure:
         """Return what masked records tell an attacker; ``names``: the attributes."""
@@ -186,7 +192,7 @@ class PreparedTransport:
         certainty = [self.certainty(j) for j in range(len(names))]
         for edge in self.edges:
             given[edge.child] = self._figures[edge.child].child
-            alone[edge.child] = max(alone[edge.child], conditional_epsilon(edge, self.squares[edge.child]))
+            alone[edge.child] = max(alone[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
         of_record = max([*(each.both for each in self._figures.values()), *given])
         return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, sum(alone))
 
@@ -200,11 +206,11 @@ class PreparedTransport:
         """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
         what its own mask tells."""
         if self.pair is not None:
-            return meaning_of(*self.solution(), self._kinds(j), first=j == 0)
+            return self.columns[j].meaning(self._kinds(j))
         return self._figures[j].meaning(self._kinds(j)) if j in self._figures else None
 
     def _kinds(self, j: int) -> Kinds:
-        return Kinds.of(self.distances[j].distance.taxonomy, self.values[j].positions)
+        return Kinds.of(self.distances[j].taxonomy, self.values[j].positions)
 
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be
@@ -236,13 +242,14 @@ class PreparedTransport:
     def _figures(self) -> Mapping[int, EdgeFigures]:
         """The figures of each edge, by its child."""
         return {
-            edge.child: figures_of(
+            edge.child: limited(
                 edge,
                 self.squares[edge.child],
                 self.alone(edge.root),
                 self.limits[edge.child],
+                solve=False,
                 kinds=self._kinds(edge.child),
-            )
+            )[1]
             for edge in self.edges
         }
 
@@ -316,17 +323,18 @@ def _masked(
 
     The distances of codes outside the window are computed one by one.
     """
-    values, codes = prepared.values[j], column.codes
-    masked = np.empty(codes.size, np.int32)
-    sums, others = masked_sums(prepared.squares32[j], values.positions, before, after, codes, masked)
-    squared = sums.squared_distance
-    if others.size:
-        squared += float((values.distance.pairs(codes[others], masked[others]) ** 2).sum())
+    values, present = prepared.values[j], np.flatnonzero(column.codes >= 0)
+    masked = np.full(column.codes.size, -1, np.int32)
+    masked[present] = values.positions[after[present]]
+    codes, masks = column.codes[present], masked[present]
+    squares = prepared.squares32[j][before[present], after[present]].astype(np.float64)
+    others = np.flatnonzero(values.positions[before[present]] != codes)
+    squares[others] = values.distance.pairs(codes[others], masks[others]) ** 2
     distortion = Distortion(
-        values=sums.present,
-        squared_distance=squared,
-        squared_noise=sums.present * prepared.noise[j],
-        truncated=sums.present if prepared.truncated[j] else 0,
-        unchanged=sums.unchanged,
+        values=present.size,
+        squared_distance=float(squares.sum()),
+        squared_noise=present.size * prepared.noise[j],
+        truncated=present.size if prepared.truncated[j] else 0,
+        unchanged=int(np.count_nonzero(codes == masks)),
     )
     return Column(masked, column.offsets), distortion

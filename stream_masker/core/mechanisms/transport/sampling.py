@@ -5,7 +5,7 @@ b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of th
 second is C(a*, b), so neither takes a pass of its own.
 
 Kψ is computed in advance for all pairs of values, because most incoming records are not tuples of the window.
-A pair is accepted with the probability r_A·r_B of its factors (``transport.scaling.binding``), and drawn again
+A pair is accepted with the probability r_A·r_B of its factors (``transport.scaling.table``), and drawn again
 otherwise; after ``PAIR_ATTEMPTS`` it is drawn from the weights with factors, over all tuples.
 
 Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
@@ -26,21 +26,11 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
-from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
-from stream_masker.core.mechanisms.transport.scaling.products import fill_contexts
 from stream_masker.core.mechanisms.transport.scaling.solver import Kernels
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table, factor_of
 from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
-PREFETCHED_PAIRS = 8
-"""How many pairs ahead of their use arrays are prefetched. The data that locate them are prefetched twice as far
-ahead."""
-PREFETCHED_DISTANCES = 24
-"""Distances are prefetched this many values ahead of their use."""
-PREFETCHED_CANDIDATES = 4
-"""The number of candidates of a pair whose contexts are prefetched."""
 DISTANCE_STEPS = 1 << 11
 """The number of steps of sd² by which candidates are ordered."""
 PAIR_ATTEMPTS = 128
@@ -101,68 +91,38 @@ class PairChannel(NamedTuple):
         ``place_of``: (k_B,) int32, the places of the values of the second one.
         """
         ordered = np.lexsort((place_of[table.columns], table.rows))
-        offsets, partners = table.by_row.offsets, table.columns[ordered].astype(np.int32)
-        scaled = psi[ordered] * (GREATEST_CONTEXT / psi.sum())
-        first, second = kernels.first, kernels.second
-        context = np.empty((second.shape[1], first.shape[0]), np.float32)
-        fill_contexts(offsets, partners, scaled, kernels.second_masks, context)
-        totals: Float32Matrix = first @ context.T
-        order, weights = np.empty(first.shape, np.uint16), np.empty(first.shape, np.float32)
-        fill_order(first, squares, order, weights)
-        places, lesser = place_of[partners], np.empty(table.shape, np.uint16)
-        fill_lesser(offsets, places, place_of, np.argsort(place_of), lesser)
-        first_salts, second_salts = map(salts_of, positions)
+        partners, first = table.columns[ordered].astype(np.int32), kernels.first
+        scaled = psi * (GREATEST_CONTEXT / psi.sum())
+        context = table.by_row.sums(scaled, kernels.second_masks)
+        steps = (squares * np.float32(DISTANCE_STEPS)).astype(np.uint16)
+        order = np.argsort(steps, axis=1, kind="stable").astype(np.uint16)
         first_factors, second_factors = (each.ordered(ordered) for each in binding)
         return cls(
             partners,
-            places,
+            place_of[partners],
             place_of,
-            offsets,
-            lesser,
-            scaled,
-            totals,
-            second,
+            table.by_row.offsets,
+            _lesser(table, place_of),
+            scaled[ordered],
+            first @ context.T,
+            kernels.second,
             context,
             order,
-            weights,
-            first_salts,
-            second_salts,
+            np.take_along_axis(first, order, axis=1),
+            salts_of(positions[0]),
+            salts_of(positions[1]),
             first_factors,
             second_factors,
         )
 
 
-@kernel
-def fill_order(first: Float32Matrix, squares: Float32Matrix, order: UInt16Matrix, ordered: Float32Matrix) -> None:
-    """Set ``order`` and ``first`` of a channel, from K_A and sd²; equals are ordered by index."""
-    size = first.shape[1]
-    starts = np.empty(DISTANCE_STEPS + 2, np.int64)
-    for a in range(first.shape[0]):
-        starts[:] = 0
-        for new in range(size):
-            starts[int64(squares[a, new] * np.float32(DISTANCE_STEPS)) + 1] += 1
-        for step in range(DISTANCE_STEPS):
-            starts[step + 1] += starts[step]
-        for new in range(size):
-            step = int64(squares[a, new] * np.float32(DISTANCE_STEPS))
-            place = starts[step]
-            starts[step] += 1
-            order[a, place] = new
-            ordered[a, place] = first[a, new]
-
-
-@kernel
-def fill_lesser(
-    offsets: Int64Array, places: Int32Array, place_of: Int32Array, ordered: Int64Array, lesser: UInt16Matrix
-) -> None:
-    """Set ``lesser`` of a channel; ``ordered``: (k_B,), the values of the second attribute in the order of places."""
-    for a in range(lesser.shape[0]):
-        k = offsets[a]
-        row = lesser[a]
-        for b in ordered:
-            while k < offsets[a + 1] and places[k] < place_of[b]:
-                k += 1
-            row[b] = k - offsets[a]
+def _lesser(table: Table, place_of: Int32Array) -> UInt16Matrix:
+    """Return (k_A, k_B) uint16: ``lesser`` of a channel."""
+    ranks = np.argsort(np.argsort(place_of))
+    present = np.zeros(table.shape, np.uint16)
+    present[table.rows, ranks[table.columns]] = 1
+    before = np.cumsum(present, axis=1, dtype=np.uint16) - present
+    return np.take(before, ranks, axis=1)
 
 
 @part
@@ -271,36 +231,6 @@ def draw_pair_again(channel: PairChannel, a: int, b: int, word: np.uint64) -> tu
     return draw_among_all(channel, a, b, mixed_word(word))
 
 
-@part
-def prefetch_first(channel: PairChannel, a: Int32Array, b: Int32Array, i: int) -> None:
-    """Prefetch what ``draw_first`` reads first: the order of pair i's candidates, and the contexts of a pair before."""
-    if i < a.size and a[i] >= 0 and b[i] >= 0:
-        prefetch(channel.order[a[i]], int64(0))
-        prefetch(channel.first[a[i]], int64(0))
-        prefetch(channel.totals[a[i]], int64(b[i]))
-    i -= PREFETCHED_PAIRS
-    if i < a.size and a[i] >= 0 and b[i] >= 0:
-        context = channel.context[b[i]]
-        order = channel.order[a[i]]
-        for k in range(min(PREFETCHED_CANDIDATES, order.size)):
-            prefetch(context, int64(order[k]))
-
-
-@part
-def prefetch_second(channel: PairChannel, new: Int32Array, b: Int32Array, i: int) -> None:
-    """Prefetch what ``draw_second`` reads first: the entry of ``lesser`` of pair i, and, of a pair before, C(a*, b) and
-    K_B of the two partners of nearest places."""
-    if i < new.size and new[i] >= 0:
-        prefetch(channel.lesser[new[i]], int64(b[i]))
-    i -= PREFETCHED_PAIRS
-    if i < new.size and new[i] >= 0:
-        prefetch(channel.context[b[i]], int64(new[i]))
-        weights = channel.second[b[i]]
-        above = channel.offsets[new[i]] + int64(channel.lesser[new[i], b[i]])
-        prefetch(weights, int64(channel.partners[max(above - 1, 0)]))
-        prefetch(weights, int64(channel.partners[min(above, channel.partners.size - 1)]))
-
-
 @kernel
 def draw_pairs(
     channel: PairChannel, a: Int32Array, b: Int32Array, words_a: UInt64Array, words_b: UInt64Array
@@ -309,18 +239,15 @@ def draw_pairs(
     new_a = np.full(a.size, -1, np.int32)
     new_b = np.full(a.size, -1, np.int32)
     for i in range(a.size):
-        prefetch_first(channel, a, b, i + 2 * PREFETCHED_PAIRS)
         if a[i] >= 0 and b[i] >= 0:
-            new_a[i] = draw_first(channel, int64(a[i]), int64(b[i]), words_a[i])
-    for i in range(a.size):
-        prefetch_second(channel, new_a, b, i + 2 * PREFETCHED_PAIRS)
-        if new_a[i] >= 0:
-            k = draw_second(channel, int64(new_a[i]), int64(b[i]), words_b[i])
-            accepted = factors_of(channel, k, int64(a[i]), int64(b[i]))
-            if accepted < 1.0 and uniform(mixed_word(words_a[i] ^ words_b[i] ^ ACCEPTANCE)) >= accepted:
-                again, k = draw_pair_again(channel, int64(a[i]), int64(b[i]), words_a[i] ^ mixed_word(words_b[i]))
-                new_a[i] = again
-            new_b[i] = channel.partners[k]
+            own, other = int64(a[i]), int64(b[i])
+            new = draw_first(channel, own, other, words_a[i])
+            if new >= 0:
+                k = draw_second(channel, new, other, words_b[i])
+                accepted = factors_of(channel, k, own, other)
+                if accepted < 1.0 and uniform(mixed_word(words_a[i] ^ words_b[i] ^ ACCEPTANCE)) >= accepted:
+                    new, k = draw_pair_again(channel, own, other, words_a[i] ^ mixed_word(words_b[i]))
+                new_a[i], new_b[i] = new, channel.partners[k]
     return new_a, new_b
 
 
@@ -333,47 +260,3 @@ def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int3
         if a[i] >= 0:
             new[i] = draw_first(channel, int64(a[i]), int64(0), words[i])
     return new
-
-
-class MaskedSums(NamedTuple):
-    """Sums over the values of one column: how many are present, how many are unchanged, and Σ sd²."""
-
-    present: int
-    unchanged: int
-    squared_distance: float
-
-
-@kernel
-def masked_sums(
-    squares: Float32Matrix,
-    positions: Int32Array,
-    before: Int32Array,
-    after: Int32Array,
-    codes: Int32Array,
-    masked: Int32Array,
-) -> tuple[MaskedSums, Int32Array]:
-    """Decode the masks of n values, and return their sums, and the rows whose distance is not in them.
-
-    * ``squares``: (k, k) sd². ``positions``: (k,) of the values. ``before``, ``after``: (n,) the indices of values and
-      masks. ``codes``: (n,) the positions of the values, which differ from ``positions[before]`` where a value is none
-      of the k: these rows are returned. ``masked``: (n,) set to the positions of the masks, −1 where absent.
-    """
-    present, unchanged, others = 0, 0, 0
-    squared = 0.0
-    rows = np.empty(codes.size, np.int32)
-    for i in range(codes.size):
-        ahead = min(i + PREFETCHED_DISTANCES, codes.size - 1)
-        if before[ahead] >= 0:
-            prefetch(squares[before[ahead]], int64(after[ahead]))
-        masked[i] = -1
-        if codes[i] >= 0:
-            present += 1
-            masked[i] = positions[after[i]]
-            if masked[i] == codes[i]:
-                unchanged += 1
-            elif positions[before[i]] == codes[i]:
-                squared += np.float64(squares[before[i], after[i]])
-            else:
-                rows[others] = i
-                others += 1
-    return MaskedSums(present, unchanged, squared), rows[:others]

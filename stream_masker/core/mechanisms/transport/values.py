@@ -1,76 +1,39 @@
-"""The values that masked values are taken from, and their place for every concept of the taxonomy."""
+"""The values that masked values are taken from, and the nearest of them for every concept of the taxonomy.
+
+Under each concept u of the taxonomy there is a value that is the fewest links below it. The distance of a concept c to
+a value whose least common subsumer with c is u is at least that of the fewest links, so the least of these bounds over
+the ancestors u of c is a bound for all values. If the value that has the bound is that far from c, it is the nearest
+one: in a tree always, in a graph nearly always. Else all values are compared. A concept therefore costs O(ancestors),
+not O(values), for any size of the taxonomy.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
-from stream_masker.core.distance.kernels import WU_PALMER
-from stream_masker.core.dtypes import Float64Matrix, Int32Array, Int64Array
-from stream_masker.core.kernels.intrinsics import prefetch
-from stream_masker.core.kernels.jit import int64, kernel
-from stream_masker.core.mechanisms.transport.nearest import ValuesBelow, locate_in_tree, nearest_values, values_below
+from stream_masker.core.distance.kernels import WU_PALMER, wu_palmer
+from stream_masker.core.distance.many import Sources
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import int32, kernel
 from stream_masker.core.mechanisms.transport.scaling.table import Table
-from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
-PREFETCHED_CODES = 16
-"""The index of a code's value is prefetched this many codes ahead of its use."""
+COMPARED_AT_ONCE = 512
+"""The number of concepts that are compared with all values at once."""
+NOTHING_BELOW = np.iinfo(np.int32).max
 
 
-class SquareDistances:
-    """sd² of the values of one attribute. The last matrix is kept, so that the next one costs only its new values."""
-
-    def __init__(self, distance: Distance) -> None:
-        self.distance = distance
-        self._last: tuple[Int32Array, Float64Matrix] | None = None
-
-    @cached_property
-    def preorder(self) -> Int32Array:
-        """(m,) int32: the index of each concept of the taxonomy in a preorder walk."""
-        tau = self.distance.taxonomy
-        return np.asarray(preorder_of(first_parents_of(tau.parent_offsets, tau.parents)))
-
-    def of(self, positions: Int32Array) -> Float64Matrix:
-        """Return (k, k) float64: sd² of the values at k positions, ascending."""
-        last = self._last
-        if last is None or not np.array_equal(last[0], positions):
-            last = (positions, self._computed(positions, last))
-            self._last = last
-        return last[1]
-
-    def _computed(self, positions: Int32Array, last: tuple[Int32Array, Float64Matrix] | None) -> Float64Matrix:
-        if last is None:
-            return self._squared(positions)
-        old, kept = located(last[0], positions)
-        new = np.flatnonzero(~kept)
-        if 2 * new.size > positions.size:
-            return self._squared(positions)
-        result: Float64Matrix = np.empty((positions.size, positions.size))
-        select(last[1], old, result)
-        rows = self.distance.between(positions[new], positions) ** 2
-        result[new] = rows
-        result[:, new] = rows.T
-        return result
-
-    def _squared(self, positions: Int32Array) -> Float64Matrix:
-        result: Float64Matrix = self.distance.matrix(positions)
-        return np.square(result, out=result)
-
-
-@kernel
-def select(matrix: Float64Matrix, chosen: Int64Array, result: Float64Matrix) -> None:
-    """Set ``result``, (k, k), to the chosen rows and columns of a matrix; ``chosen``: (k,)."""
-    for i in range(chosen.size):
-        row = matrix[chosen[i]]
-        for j in range(chosen.size):
-            result[i, j] = row[chosen[j]]
+def square_distances(distance: Distance, positions: Int32Array) -> Float64Matrix:
+    """Return (k, k) float64: sd² of the values at k positions."""
+    result: Float64Matrix = distance.matrix(positions)
+    return np.square(result, out=result)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,12 +80,12 @@ class Values:
     def indices(self, codes: Int32Array) -> Int32Array:
         """Return (n,) int32: the index of each code's value, −1 for absent ones. Remembers the nearest value of new
         codes."""
-        found = np.empty(codes.size, np.int32)
-        if look_up(self.index_of, codes, found):
-            new = np.unique(codes[(found < 0) & (codes >= 0)])
+        found = np.where(codes < 0, -1, self.index_of[codes])
+        new = np.unique(codes[(found < 0) & (codes >= 0)])
+        if new.size:
             self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
-            look_up(self.index_of, codes, found)
-        return found
+            found = np.where(codes < 0, -1, self.index_of[codes])
+        return found.astype(np.int32, copy=False)
 
     def index(self, code: int) -> int:
         """Return the index of one code's value."""
@@ -135,27 +98,11 @@ class Values:
         In a directed acyclic graph, or with another distance than Wu–Palmer's, a search costs too much to do this.
         """
         if self.distance.kind == WU_PALMER and self.distance.taxonomy.is_tree:
-            tau = self.distance.taxonomy
-            locate_in_tree(tau.tree.parent, tau.depth, self._below, self.index_of)
+            self.indices(np.arange(len(self.index_of), dtype=np.int32))
 
     @cached_property
     def _below(self) -> ValuesBelow:
         return values_below(self.distance, self.positions)
-
-
-@kernel
-def look_up(index_of: Int32Array, codes: Int32Array, found: Int32Array) -> int:
-    """Set ``found``, (n,), to the index of each code's value, −1 for absent ones, and count the codes without one."""
-    new = 0
-    for i in range(codes.size):
-        ahead = codes[min(i + PREFETCHED_CODES, codes.size - 1)]
-        if ahead >= 0:
-            prefetch(index_of, int64(ahead))
-        found[i] = -1
-        if codes[i] >= 0:
-            found[i] = index_of[codes[i]]
-            new += int64(found[i] < 0)
-    return new
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array, Int64Array]:
@@ -170,3 +117,77 @@ def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table
 def single_table(values: Values) -> Table:
     """Return the table of one attribute, with a second one of a single value."""
     return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1))
+
+
+class ValuesBelow(NamedTuple):
+    """For each concept of the taxonomy, the value that is the fewest links below it.
+
+    * ``links``: (m,) int32, ``NOTHING_BELOW`` if there is none. ``position``: (m,) int32, the least of equals.
+    """
+
+    links: Int32Array
+    position: Int32Array
+
+
+def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow, codes: Int32Array) -> Int32Array:
+    """Return (n,) int32: the index of the value nearest to each code; among equally near ones, that of least position.
+
+    * ``positions``: (k,) int32, those of the values, ascending. ``below``: see ``values_below``.
+    """
+    if distance.kind != WU_PALMER:
+        return _compared(distance, positions, codes)
+    sources = Sources.of(distance.taxonomy, codes)
+    nearest, bounds = least_bounds(sources.offsets, sources.ancestors, sources.paths, distance.taxonomy.depth, below)
+    found = np.searchsorted(positions, nearest).astype(np.int32)
+    unsure = np.flatnonzero(distance.pairs(codes, nearest) > bounds)
+    if unsure.size:
+        found[unsure] = _compared(distance, positions, codes[unsure])
+    return found
+
+
+def _compared(distance: Distance, positions: Int32Array, codes: Int32Array) -> Int32Array:
+    parts = [codes[start : start + COMPARED_AT_ONCE] for start in range(0, codes.size, COMPARED_AT_ONCE)]
+    return np.concatenate([np.argmin(distance.between(part, positions), axis=1) for part in parts]).astype(np.int32)
+
+
+def values_below(distance: Distance, positions: Int32Array) -> ValuesBelow:
+    """Find the value below each concept; ``positions``: (k,) int32, those of the values."""
+    tau = distance.taxonomy
+    below = ValuesBelow(np.full(len(tau), NOTHING_BELOW, np.int32), np.zeros(len(tau), np.int32))
+    below.links[positions] = 0
+    below.position[positions] = positions
+    raise_values(below, tau.parent_offsets, tau.parents)
+    return below
+
+
+@kernel
+def raise_values(below: ValuesBelow, parent_offsets: Int64Array, parents: Int32Array) -> None:
+    """Raise the value of each concept to its parents, children first."""
+    for c in range(below.links.size - 1, 0, -1):
+        if below.links[c] != NOTHING_BELOW:
+            links = int32(below.links[c] + 1)
+            for k in range(parent_offsets[c], parent_offsets[c + 1]):
+                p = parents[k]
+                nearer = links < below.links[p]
+                if nearer or (links == below.links[p] and below.position[c] < below.position[p]):
+                    below.links[p] = links
+                    below.position[p] = below.position[c]
+
+
+@kernel
+def least_bounds(
+    offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, depth: Int32Array, below: ValuesBelow
+) -> tuple[Int32Array, Float64Array]:
+    """Return for each of n concepts the value of the least bound, and the bound; for the first arrays see
+    ``Sources``."""
+    nearest = np.zeros(offsets.size - 1, np.int32)
+    bounds = np.full(offsets.size - 1, np.inf)
+    for i in range(nearest.size):
+        for k in range(offsets[i], offsets[i + 1]):
+            u = ancestors[k]
+            if below.links[u] != NOTHING_BELOW:
+                bound = wu_palmer(depth[u], paths[k] + below.links[u])
+                if bound < bounds[i] or (bound == bounds[i] and below.position[u] < nearest[i]):
+                    bounds[i] = bound
+                    nearest[i] = below.position[u]
+    return nearest, bounds

@@ -7,7 +7,7 @@ import pytest
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.transport.star.layout import array_attributes
+from stream_masker.core.mechanisms.transport.star.edges import array_attributes
 from stream_masker.core.statistics.counts import count_batch, merge
 
 SIZES = (4, 4, 4)

@@ -21,11 +21,13 @@ from stream_masker.core.dtypes import (
     Int32Array,
     Int64Array,
 )
+from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
-from stream_masker.core.mechanisms.transport.scaling.binding import Binding, factor_of
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
+from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
+from stream_masker.core.risk.meaning import MeaningRisk
 
 CANCELLED = 1e-2
 """Where factors leave a smaller share of a sum, it is computed again without differences, which would be inexact."""
@@ -39,7 +41,8 @@ class Side(NamedTuple):
     """A pair of attributes as seen from one of them, "mine"; the other is "theirs". All arrays are by tuple t.
 
     * ``mine``, ``theirs``: (m,) indices of the values of both attributes of each tuple.
-    * ``lines``, ``entries``: the tuples of each of their values, as compressed rows.
+    * ``my_lines``, ``my_entries``, ``lines``, ``entries``: the tuples of each of my and of their values, as compressed
+      rows.
     * ``kernel``: (k, k) float32, K of a mask of mine (row) and a value (column): transposed. ``sums``: (l, k) float32
       Σ φ·K of their values, of each mask of theirs and each value of mine.
     * ``their_kernel``: (l, l) float32 K of their values, of a mask (row) and a value (column).
@@ -47,6 +50,8 @@ class Side(NamedTuple):
     """
 
     mine: Int64Array
+    my_lines: Int64Array
+    my_entries: Int64Array
     theirs: Int64Array
     lines: Int64Array
     entries: Int64Array
@@ -237,8 +242,7 @@ def add_factors(
 ) -> None:
     """Add what my factors change to the sums Σ_t ψ·K·r of all tuples s, ``result``, (m,).
 
-    ``side``: with ``lines`` and ``entries`` of *my* values. ``with_others``: whether their factors count too; they do
-    for one of both attributes.
+    ``with_others``: whether their factors count too; they do for one of both attributes.
     """
     for t in range(psi.size):
         for f in range(mine.offsets[t], mine.offsets[t + 1]):
@@ -246,8 +250,8 @@ def add_factors(
             lost = psi[t] * (np.float64(mine.factors[f]) - 1.0) * np.float64(side.kernel[side.mine[t], x])
             row = side.their_kernel[side.theirs[t]]
             limited = with_others and others.offsets[t] < others.offsets[t + 1]
-            for e in range(side.lines[x], side.lines[x + 1]):
-                s = side.entries[e]
+            for e in range(side.my_lines[x], side.my_lines[x + 1]):
+                s = side.my_entries[e]
                 other = int64(side.theirs[s])
                 factor = factor_of(others, t, other) if limited else 1.0
                 result[s] += lost * np.float64(row[other]) * factor
@@ -257,10 +261,7 @@ def add_factors(
 def sum_again(
     side: Side, mine: Binding, others: Binding, psi: Float64Array, whole: Float64Array, result: Float64Array
 ) -> None:
-    """Compute the sums Σ_t ψ·K·r of tuples again of which factors leave little; ``whole``: (m,) those without factors.
-
-    ``side``: of the first attribute, with ``lines`` and ``entries`` of its own values.
-    """
+    """Compute the sums Σ_t ψ·K·r again of which factors leave little; ``whole``: (m,) those without factors."""
     for s in range(result.size):
         if result[s] >= CANCELLED * whole[s]:
             continue
@@ -273,51 +274,80 @@ def sum_again(
         result[s] = total
 
 
-class ColumnFigures(NamedTuple):
-    """Figures of the posterior of one attribute given each of m tuples, all times the sum of its column.
+class Columns(NamedTuple):
+    """What the masks of one attribute tell: the posterior given each of m tuples; 0 for those that are not written.
 
-    * ``totals``: (m,) the sum. ``greatest``: (m,) of any value. ``moved``: (m,) sd². ``stays``: (m,) of the value that
-      equals the mask. ``excess``: (m,) by how much a value or a group exceeds its limit at most.
+    * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
+      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``excess``: (m,) by how much a value or a
+      group exceeds its limit at most.
+    * ``kinds``: (m, g) the greatest posterior of a kind of values, for each guess. ``joint``: (k, k) P(a, a*), if it
+      was asked for.
     """
 
-    totals: Float64Array
+    shares: Float64Array
     greatest: Float64Array
     moved: Float64Array
     stays: Float64Array
     excess: Float64Array
+    kinds: Float64Matrix
+    joint: Float64Matrix
+
+    def meaning(self, kinds: Kinds) -> MeaningRisk:
+        """Return what the masks tell of the kinds of values, if the kinds and ``joint`` were asked for."""
+        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.shares, self.kinds.T)
+
+    @property
+    def vulnerability(self) -> float:
+        """The chance that the best guess of a value, given all masks of the record, is right."""
+        return inner_product(self.shares, self.greatest)
+
+    @property
+    def mean_square(self) -> float:
+        """E[sd²]."""
+        return inner_product(self.shares, self.moved)
+
+    @property
+    def changed(self) -> float:
+        """The share of values that change."""
+        return float(np.clip(1.0 - inner_product(self.shares, self.stays), 0.0, 1.0))
+
+    @property
+    def certainty(self) -> float:
+        """The greatest posterior of a value, over all tuples that are written."""
+        return float(self.greatest.max())
 
 
 @kernel
-def add_figures(
+def fill_figures(
     side: Side,
     mine: Binding,
     others: Binding,
     limits: Caps,
     psi: Float64Array,
     squares: Float64Matrix,
-    figures: ColumnFigures,
-    joint: Float64Matrix,
+    kinds: KindTable,
+    figures: Columns,
 ) -> None:
-    """Set the figures of all columns, and add the law of (mask, value) to ``joint``, (k, k), if it is not empty."""
+    """Set the figures of the tuples that are written, shares up to a factor, and ``joint`` of (mask, value)."""
     column = np.empty(side.kernel.shape[1])
     for t in range(psi.size):
+        if psi[t] == 0.0:
+            continue
         total = fill_limited(side, mine, others, t, column)
-        greatest = 0.0
-        for x in range(column.size):
-            greatest = max(greatest, column[x])
-        figures.totals[t] = total
-        figures.greatest[t] = greatest
-        figures.moved[t] = sum_of_products(column, squares[side.mine[t]])
-        figures.stays[t] = column[side.mine[t]]
-        figures.excess[t] = excess_of(column, limits, total)
-        if joint.size > 0:
-            into = joint[side.mine[t]]
+        figures.shares[t] = psi[t] * total
+        figures.greatest[t] = column.max() / total
+        figures.moved[t] = sum_of_products(column, squares[side.mine[t]]) / total
+        figures.stays[t] = column[side.mine[t]] / total
+        figures.excess[t] = excess_of(column, limits, total) / total
+        greatest_kinds(column, total, kinds, figures.kinds[t])
+        if figures.joint.size > 0:
+            into = figures.joint[side.mine[t]]
             for x in range(column.size):
                 into[x] += psi[t] * column[x]
 
 
 @part
-def cut_maxima(side: Side, others: Binding, t: int, maxima: Float64Array) -> None:
+def fill_maxima(side: Side, others: Binding, t: int, maxima: Float64Array) -> None:
     """Set ``maxima``, (k,), to max φ·K·r over their values, for each value of mine."""
     maxima[:] = 0.0
     kernel_row = side.their_kernel[side.theirs[t]]
@@ -329,50 +359,26 @@ def cut_maxima(side: Side, others: Binding, t: int, maxima: Float64Array) -> Non
 
 
 @kernel
-def greatest_records(
-    side: Side, mine: Binding, others: Binding, maxima: Float64Matrix, psi: Float64Array
-) -> Float64Array:
-    """Return (m,) the greatest max_s π(s, t) of each tuple t; ``maxima``: (k, l) max φ·K over their values."""
-    result = np.zeros(psi.size)
-    of_tuple = np.empty(maxima.shape[0])
-    for t in range(psi.size):
-        if psi[t] == 0.0:
-            continue
-        if others.offsets[t] < others.offsets[t + 1]:
-            cut_maxima(side, others, t, of_tuple)
-        else:
-            for x in range(of_tuple.size):
-                of_tuple[x] = maxima[x, side.theirs[t]]
-        own = side.kernel[side.mine[t]]
-        best = 0.0
-        for x in range(own.size):
-            share = np.float64(own[x]) * of_tuple[x]
-            if share > best:
-                best = max(best, share * factor_of(mine, t, int64(x)))
-        result[t] = psi[t] * best
+def record_maxima(side: Side, mine: Binding, others: Binding) -> Float64Array:
+    """Return (m,) float64: max over the tuples s of φ(s)·K·r of each tuple t."""
+    result = np.empty(side.mine.size)
+    size = side.kernel.shape[1]
+    common, cut, column = np.empty(size), np.empty(size), np.empty(size)
+    for other in range(side.lines.size - 1):
+        known = False
+        for e in range(side.lines[other], side.lines[other + 1]):
+            t = int64(side.entries[e])
+            maxima = common
+            if others.offsets[t] < others.offsets[t + 1]:
+                fill_maxima(side, others, t, cut)
+                maxima = cut
+            elif not known:
+                fill_maxima(side, others, t, common)
+                known = True
+            own = side.kernel[side.mine[t]]
+            for x in range(size):
+                column[x] = np.float64(own[x]) * maxima[x]
+            for f in range(mine.offsets[t], mine.offsets[t + 1]):
+                column[mine.values[f]] *= np.float64(mine.factors[f])
+            result[t] = column.max()
     return result
-
-
-@kernel
-def least_logs(side: Side, mine: Binding, others: Binding, logs: Float64Array, least: Float64Array) -> None:
-    """Lower ``least``, (m,), to the least ln M(t | s) + const of the tuples s that have factors.
-
-    ``side``: with ``lines`` and ``entries`` of my values. ``logs``: (m,) ln D of all tuples.
-    """
-    for t in range(least.size):
-        for f in range(mine.offsets[t], mine.offsets[t + 1]):
-            x = mine.values[f]
-            own = np.log(np.float64(mine.factors[f])) + np.log(np.float64(side.kernel[side.mine[t], x]))
-            row = side.their_kernel[side.theirs[t]]
-            for e in range(side.lines[x], side.lines[x + 1]):
-                s = side.entries[e]
-                other = int64(side.theirs[s])
-                theirs = np.log(np.float64(row[other])) + np.log(factor_of(others, t, other))
-                least[t] = min(least[t], own + theirs - logs[s])
-
-
-def tuples_of(table: Table, *, first: bool) -> tuple[Int64Array, Int64Array, Int64Array, Int64Array]:
-    """Return ``mine``, ``theirs``, and the lines and entries of the values of the first attribute, or of the second."""
-    if first:
-        return table.rows, table.columns, table.by_row.offsets, np.arange(table.rows.size)
-    return table.columns, table.rows, table.by_column.offsets, table.order

@@ -16,10 +16,10 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.kernels.elementary import exponentials, logarithm, logarithms
+from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import (
     MARGINAL_ERROR,
     ROUGH_ERROR,
-    Columns,
     Problem,
     Scaling,
     Start,

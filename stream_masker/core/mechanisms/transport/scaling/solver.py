@@ -1,7 +1,7 @@
 """The scaling of a transport of a law onto itself, with limits to what a mask tells.
 
 For tuples s, t of a window's law P, the coupling is π(s, t) = φ(s)·K(s, t)·r(s, t)·ψ(t), with K the product of the
-kernels of both attributes (``transport.kernel``) and r the factors of the limits (``transport.scaling.binding``). Its
+kernels of both attributes (``transport.kernel``) and r the factors of the limits (``transport.scaling.table``). Its
 marginals are P: φ·D = P with D(s) = Σ_t K·r·ψ, and ψ·U = P with U(t) = Σ_s φ·K·r (Sinkhorn's iteration; Cuturi 2013;
 Peyré and Cuturi 2019: section 4.2). The channel is M(t | s) = π(s, t) / P(s), an invariant PRAM (Gouweleeuw and others
 1998).
@@ -21,21 +21,19 @@ from typing import TypeAlias
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
+from stream_masker.core.kernels.elementary import exponentials, least_squares, logarithms
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
 from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.scaling.binding import Binding
 from stream_masker.core.mechanisms.transport.scaling.columns import (
-    ColumnFigures,
+    Columns,
     Side,
     add_factors,
-    add_figures,
     bound,
+    fill_figures,
     sum_again,
-    tuples_of,
 )
-from stream_masker.core.mechanisms.transport.scaling.products import fill_contexts
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
+from stream_masker.core.risk.kinds import NO_KINDS, Kinds
 
 MARGINAL_ERROR = 1e-4
 """The greatest sum of absolute differences between the law of masks and P."""
@@ -177,40 +175,24 @@ def denominators(
     result = problem.table.by_row.product(psi, kernels.first, kernels.second_masks)
     if binding[0].values.size or binding[1].values.size:
         whole = result.copy()
-        first, second = own_sides(problem, kernels, psi)
+        first, second = (seen_from(problem, kernels, psi, first=one, sums=False) for one in (True, False))
         add_factors(first, binding[0], binding[1], psi, True, result)
         add_factors(second, binding[1], binding[0], psi, False, result)
         sum_again(first, binding[0], binding[1], psi, whole, result)
     return result
 
 
-def own_sides(problem: Problem, kernels: Kernels, phi: Float64Array) -> tuple[Side, Side]:
-    """Return both sides, whose lines are the tuples of each of their own values, without sums."""
-    masks = (kernels.first_masks, kernels.second_masks)
-    first, second = (tuples_of(problem.table, first=first) for first in (True, False))
-    return Side(*first, masks[0], NO_SUMS, masks[1], phi), Side(*second, masks[1], NO_SUMS, masks[0], phi)
-
-
-def seen_from(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool) -> Side:
-    """Return one side, whose lines are the tuples of each of the other's values."""
-    mine, theirs = tuples_of(problem.table, first=first)[:2]
-    masks = (kernels.first_masks, kernels.second_masks)
-    own, other = masks if first else masks[::-1]
-    sums = _sums(problem, kernels, phi, first=first)
-    return Side(mine, theirs, *tuples_of(problem.table, first=not first)[2:], own, sums, other, phi)
-
-
-def _sums(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool) -> Float32Matrix:
-    """Return Σ φ·K over the values of the other attribute, by its masks and by values of this one."""
-    table = problem.table
+def seen_from(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool, sums: bool = True) -> Side:
+    """Return the pair as seen from the first attribute, or from the second one; ``sums``: whether it has sums."""
+    table, masks = problem.table, (kernels.first_masks, kernels.second_masks)
+    rows = (table.rows, table.by_row.offsets, np.arange(table.rows.size))
+    columns = (table.columns, table.by_column.offsets, table.order)
     if first:
-        result = np.empty(table.shape[::-1], np.float32)
-        fill_contexts(table.by_row.offsets, table.columns.astype(np.int32), phi, kernels.second, result)
-        return result
-    result = np.empty(table.shape, np.float32)
-    partners = table.by_column.columns.astype(np.int32)
-    fill_contexts(table.by_column.offsets, partners, phi[table.order], kernels.first, result)
-    return result
+        return Side(
+            *rows, *columns, masks[0], table.by_row.sums(phi, kernels.second) if sums else NO_SUMS, masks[1], phi
+        )
+    given = table.by_column.sums(phi[table.order], kernels.first) if sums else NO_SUMS
+    return Side(*columns, *rows, masks[1], given, masks[0], phi)
 
 
 def _bound(
@@ -227,68 +209,28 @@ def _bound(
     return totals, (first, second)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Columns:
-    """What the masks of one attribute tell: the posterior given each tuple t.
-
-    * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
-      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``excess``: (m,) by how much a value or a
-      group exceeds its limit at most.
-    * ``joint``: (k, k) P(a, a*), if it was asked for.
-    """
-
-    shares: Float64Array
-    greatest: Float64Array
-    moved: Float64Array
-    stays: Float64Array
-    excess: Float64Array
-    joint: Float64Matrix
-
-    @property
-    def vulnerability(self) -> float:
-        """The chance that the best guess of a value, given all masks of the record, is right."""
-        return inner_product(self.shares, self.greatest)
-
-    @property
-    def mean_square(self) -> float:
-        """E[sd²]."""
-        return inner_product(self.shares, self.moved)
-
-    @property
-    def changed(self) -> float:
-        """The share of values that change."""
-        return float(np.clip(1.0 - inner_product(self.shares, self.stays), 0.0, 1.0))
-
-    @property
-    def certainty(self) -> float:
-        """The greatest posterior of a value, over all tuples that are written."""
-        return float(self.greatest.max())
-
-
 def columns_of(
-    problem: Problem, scaling: Scaling, squares: Float64Matrix, *, first: bool = True, joint: bool = False
+    problem: Problem,
+    scaling: Scaling,
+    squares: Float64Matrix,
+    *,
+    first: bool = True,
+    joint: bool = False,
+    kinds: Kinds = NO_KINDS,
 ) -> Columns:
     """Compute what the masks of the first attribute, or of the second one, tell.
 
-    ``squares``: (k, k) sd² of the attribute. ``joint``: whether to compute P(a, a*).
+    ``squares``: (k, k) sd² of the attribute. ``joint``: whether to compute P(a, a*). ``kinds``: those of its values.
     """
     side = seen_from(problem, scaling.kernels, scaling.phi, first=first)
     mine, others = scaling.binding if first else scaling.binding[::-1]
-    totals, greatest, moved, stays, excess = np.zeros((5, problem.law.size))
-    figures = ColumnFigures(totals, greatest, moved, stays, excess)
-    law = np.zeros(squares.shape) if joint else NO_JOINT
+    shares, greatest, moved, stays, excess = np.zeros((5, problem.law.size))
+    law, told = np.zeros(squares.shape) if joint else NO_JOINT, np.zeros((shares.size, len(kinds.sets)))
+    figures = Columns(shares, greatest, moved, stays, excess, told, law)
     limits = problem.limits[0 if first else 1]
-    add_figures(side, mine, others, limits, scaling.psi, squares, figures, law)
-    seen = np.where(scaling.psi > 0.0, 1.0 / np.maximum(totals, LEAST), 0.0)
-    shares = scaling.psi * totals
-    return Columns(
-        shares / shares.sum(),
-        greatest * seen,
-        moved * seen,
-        stays * seen,
-        excess * seen,
-        np.ascontiguousarray(law.T) / max(float(law.sum()), LEAST) if joint else law,
-    )
+    fill_figures(side, mine, others, limits, scaling.psi, squares, kinds.table, figures)
+    whole = max(float(shares.sum()), LEAST)
+    return figures._replace(shares=shares / whole, joint=np.ascontiguousarray(law.T) / whole)
 
 
 class Anderson:

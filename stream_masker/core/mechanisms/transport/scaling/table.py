@@ -1,16 +1,30 @@
-"""The joint law of two attributes as a sparse table, in rows and in columns."""
+"""The joint law of two attributes as a sparse table, its products with kernels, and the factors of its limits.
+
+Products are computed at the entries of the table only, in O(entries · values): no matrix over pairs of entries is ever
+built.
+
+The coupling of tuples s = (a, b) and t = (a*, b*) is π(s, t) = φ(s)·K_A(a, a*)·r_A(a, t)·K_B(b, b*)·r_B(b, t)·ψ(t). The
+posterior of a given t is proportional to g(a) = K_A(a, a*)·r_A(a, t)·Σ_b φ(a, b)·K_B(b, b*)·r_B(b, t). Where a value
+exceeds its limit, its factor r ≤ 1 cuts it to this share of the column, and where a sensitive group does, the factors
+of all of its values; r = 1 elsewhere. Then the same for B, and so on with the scaling, until nothing exceeds.
+
+Only factors below 1 are kept, for each tuple t. A draw from the coupling without factors that is accepted with
+probability r_A·r_B, and repeated otherwise, is a draw from the coupling with them.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
-from stream_masker.core.mechanisms.transport.scaling import products
-from stream_masker.core.mechanisms.transport.scaling.products import STRIP, TRANSPOSED_ROWS, FloatMatrix, entry_products
+from stream_masker.core.arrays import offsets_from_lengths, ranges
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.kernels.simd import sum_of_products
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.errors import StatisticsError
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -23,28 +37,42 @@ class Entries:
     offsets: Int64Array
     columns: Int64Array
 
-    def product(self, weights: Float64Array, left: FloatMatrix, right: FloatMatrix) -> Float64Array:
-        """Return (m,) the entries of L·Φ·R, where Φ holds the weights, (m,), at the entries.
+    def sums(self, weights: Float64Array, right: Float32Matrix) -> Float32Matrix:
+        """Return (v, rows) float32: Φ·R transposed, where Φ holds the weights, (m,), at the entries, for (columns, v)
+        R."""
+        result = np.empty((self.offsets.size - 1, right.shape[1]), np.float32)
+        fill_sums(self.offsets, self.columns, weights, right, result)
+        return np.ascontiguousarray(result.T)
 
-        It is computed in the precision of the matrices; with a single column, in double precision.
-        """
-        width, precision = right.shape[1], left.dtype
-        if width == 1:
-            filled = np.flatnonzero(np.diff(self.offsets))
-            column = np.zeros(left.shape[1])
-            column[filled] = weights * right[0, 0]
-            return np.asarray(products.row_products(left, filled, column))
-        rows, strip = np.empty((TRANSPOSED_ROWS, width), precision), np.empty((width, STRIP), precision)
-        result = np.zeros(weights.size, precision)
-        with np.errstate(over="ignore"):  # a weight that is too large becomes infinite, which ends the balancing
-            given = weights.astype(precision)
-        entry_products(self.offsets, self.columns, given, left, right, rows, strip, result)
-        return result.astype(np.float64)
+    def product(self, weights: Float64Array, left: Float32Matrix, right: Float32Matrix) -> Float64Array:
+        """Return (m,) the entries of L·Φ·R, in single precision; weights that are too large for it become infinite."""
+        return entry_products(self.offsets, self.columns, left, self.sums(weights, right))
 
-    def maxima(self, terms: Float64Array, left: Float64Matrix, right: Float64Matrix) -> Float64Array:
-        """Return (m,) the entries of max over all entries (a, b) of L[a′, a] + terms[a, b] + R[b, b′]."""
-        half = products.transposed(products.row_maxima(self.offsets, self.columns, terms, right))
-        return products.entry_maxima(self.offsets, self.columns, left, half)
+
+@kernel
+def fill_sums(
+    offsets: Int64Array, columns: Int64Array, weights: Float64Array, right: Float32Matrix, result: Float32Matrix
+) -> None:
+    """Set ``result``, (rows, v), to Φ·R."""
+    result[:] = 0.0
+    for a in range(offsets.size - 1):
+        row = result[a]
+        for k in range(offsets[a], offsets[a + 1]):
+            weight = np.float32(weights[k])
+            if weight > 0.0:
+                other = right[columns[k]]
+                for j in range(row.size):
+                    row[j] += weight * other[j]
+
+
+@kernel
+def entry_products(offsets: Int64Array, columns: Int64Array, left: Float32Matrix, sums: Float32Matrix) -> Float64Array:
+    """Return (m,) float64: for each entry (a, b) the product of row a of ``left`` and row b of ``sums``."""
+    result = np.empty(columns.size)
+    for a in range(offsets.size - 1):
+        for k in range(offsets[a], offsets[a + 1]):
+            result[k] = sum_of_products(left[a], sums[columns[k]])
+    return result
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,3 +115,72 @@ class CountedPairs(NamedTuple):
 
     table: Table
     counts: Int64Array
+
+
+class Binding(NamedTuple):
+    """The factors below 1 of one attribute, by tuple t.
+
+    * ``offsets``: (m + 1,) int64, the first factor of each tuple. ``values``: (n,) int32 indices of values.
+      ``factors``: (n,) float32 r.
+    """
+
+    offsets: Int64Array
+    values: Int32Array
+    factors: Float32Array
+
+    @classmethod
+    def none(cls, size: int) -> Binding:
+        """Return no factors of ``size`` tuples."""
+        return cls(np.zeros(size + 1, np.int64), np.empty(0, np.int32), np.empty(0, np.float32))
+
+    def ordered(self, order: Int64Array) -> Binding:
+        """Return the same with the tuples in another order; ``order``: (m,) the tuple at each place."""
+        lengths = np.diff(self.offsets)[order]
+        offsets = offsets_from_lengths(lengths)
+        places = ranges(self.offsets[:-1][order], lengths)
+        return Binding(offsets, self.values[places], self.factors[places])
+
+    def carried(self, places: Int64Array, known: BoolArray, values: Int64Array) -> Binding:
+        """Return the factors of the tuples of another window.
+
+        * ``places``: (n,) the tuple of each. ``known``: (n,) whether it is the same. ``values``: (k,) the index that
+          each value has there, −1 for none.
+        """
+        own = self.ordered(places)
+        lengths = np.diff(own.offsets)
+        indices = values[own.values]
+        kept = np.repeat(known, lengths) & (indices >= 0)
+        left = np.bincount(np.repeat(np.arange(known.size), lengths)[kept], minlength=known.size)
+        return Binding(offsets_from_lengths(left), indices[kept].astype(np.int32), own.factors[kept])
+
+    def to_model(self) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return {
+            "lengths": pack_array(np.diff(self.offsets).astype(np.int32)),
+            "values": pack_array(self.values),
+            "factors": pack_array(self.factors),
+        }
+
+    @classmethod
+    def from_model(cls, model: object, tuples: int, values: int) -> Binding:
+        """Restore what ``to_model`` returns, for a number of tuples and of values. Raises StatisticsError."""
+        lengths = unpack_array(read_model_field(model, "lengths"), np.int32, tuples)
+        if tuples and not 0 <= int(lengths.min()) <= int(lengths.max()) <= values:
+            raise StatisticsError("the factors of the model are not of its values")
+        offsets = offsets_from_lengths(lengths.astype(np.int64))
+        indices = unpack_array(read_model_field(model, "values"), np.int32, int(offsets[-1]))
+        factors = unpack_array(read_model_field(model, "factors"), np.float32, indices.size)
+        if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < values):
+            raise StatisticsError("the factors of the model are not of its values")
+        if not ((factors >= 0.0) & (factors <= 1.0)).all():
+            raise StatisticsError("a factor of the model is not a probability")
+        return cls(offsets, indices, factors)
+
+
+@part
+def factor_of(binding: Binding, t: int, value: int) -> float:
+    """Return r of a value and a tuple."""
+    for f in range(binding.offsets[t], binding.offsets[t + 1]):
+        if binding.values[f] == value:
+            return np.float64(binding.factors[f])
+    return 1.0

@@ -1,23 +1,45 @@
-"""The laws of an attribute given another one, and the couplings of two of them.
+"""Transport of an attribute B given another one, A: of the elements of an array, or of a scalar.
 
-Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler, Weed and
-Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn independently. The law
-of b* is therefore exact for any number of steps.
+Let A be masked to A* by a channel that preserves its law. For each pair (a, a*) the values of B move by an entropic
+optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
+
+*Law.* B and A* are independent given A if A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B* has the
+law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This holds for
+each B of A, and for each element of an array.
+
+*Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
+Weed and Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn
+independently. The law of b* is therefore exact for any number of steps. A coupling of n partners of a and m partners
+of a* is held as 2·m + n numbers: ψ of each partner of a*; cumulative, what the columns lack; and of each partner of a
+the share of its row that is drawn from ψ. It is computed when (a, a*) first occurs, and kept in bounded memory.
 """
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+    UInt64Array,
+)
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.scaling.products import FloatMatrix
+from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
+from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
 SINKHORN_STEPS = 15
 SINKHORN_ERROR = 1e-3
+CACHE_ENTRIES = 1 << 22
+"""The number of float64 entries of cached couplings of an attribute: 32 MB."""
 
 
 class Conditional(NamedTuple):
@@ -37,9 +59,14 @@ class Conditional(NamedTuple):
     kernel: Float32Matrix
 
     @classmethod
-    def of(cls, pairs: CountedPairs, masks: CountedPairs, second: FloatMatrix) -> Conditional:
+    def of(cls, pairs: CountedPairs, masks: CountedPairs, second: Float32Matrix) -> Conditional:
         """Create the laws of the window's pairs, and of those of its masks."""
-        return cls(*_by_root(pairs), *_by_root(masks), second.astype(np.float32))
+        return cls(*_by_root(pairs), *_by_root(masks), second)
+
+    def covers(self, a: Int32Array, new_a: Int32Array) -> BoolArray:
+        """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
+        partnered, written = np.diff(self.offsets) > 0, np.diff(self.mask_offsets) > 0
+        return np.asarray((a >= 0) & (new_a >= 0) & partnered[a] & written[new_a])
 
 
 def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]:
@@ -47,17 +74,6 @@ def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]
     table, counts = pairs
     totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
     return table.by_row.offsets, table.columns.astype(np.int32), np.asarray(counts / totals[table.rows])
-
-
-@kernel
-def coupling_sizes(laws: Conditional, a: Int32Array, new_a: Int32Array) -> Int64Array:
-    """Return (n,) int64: the entries of the couplings of pairs (a, a*): two for each partner of a*, one for each of
-    a."""
-    sizes = np.zeros(a.size, np.int64)
-    for i in range(a.size):
-        targets = laws.mask_offsets[new_a[i] + 1] - laws.mask_offsets[new_a[i]]
-        sizes[i] = 2 * targets + laws.offsets[a[i] + 1] - laws.offsets[a[i]]
-    return sizes
 
 
 @part
@@ -71,130 +87,249 @@ def multiply_rows(matrix: Float64Matrix, weights: Float64Array, result: Float64A
             result[k] += weight * row[k]
 
 
-class Coupling(NamedTuple):
-    """A coupling of n partners of a and m partners of a* that is being solved.
-
-    * ``source``: (n,) P(b | a). ``target``: (m,) the law of the partners of a*.
-    * ``forward``, ``backward``: K of these partners, (n, m), and its transpose. ``of_rows``, ``of_columns``: (n,) and
-      (m,), overwritten.
-    * ``psi``: ψ of each partner of a*, reduced so that no column exceeds its law. ``rest``: cumulative, what the
-      columns lack. ``kept``: φ of each partner of a, at last the share of its row that is drawn from ψ.
-    """
-
-    source: Float64Array
-    target: Float64Array
-    forward: Float64Matrix
-    backward: Float64Matrix
-    of_rows: Float64Array
-    of_columns: Float64Array
-    psi: Float64Array
-    rest: Float64Array
-    kept: Float64Array
-
-
 @part
-def scale_coupling(c: Coupling) -> None:
-    """Set φ and ψ by Sinkhorn's iteration."""
-    for k in range(c.target.size):
-        c.psi[k] = c.target[k]
-    c.kept[:] = 0.0
-    for step in range(SINKHORN_STEPS):
-        multiply_rows(c.backward, c.psi, c.of_rows)
-        missing = 0.0
-        for i in range(c.source.size):
-            missing += abs(c.kept[i] * c.of_rows[i] - c.source[i])
-            c.kept[i] = c.source[i] / c.of_rows[i]
-        if step > 0 and missing < SINKHORN_ERROR:
-            break
-        multiply_rows(c.forward, c.kept, c.of_columns)
-        for k in range(c.target.size):
-            if c.target[k] > 0.0:
-                c.psi[k] = c.target[k] / c.of_columns[k]
-
-
-@part
-def round_coupling(c: Coupling) -> None:
-    """Reduce rows, then columns, to their laws."""
-    multiply_rows(c.backward, c.psi, c.of_rows)
-    for i in range(c.source.size):
-        c.kept[i] = min(c.kept[i], c.source[i] / c.of_rows[i])
-    sum_rest = 0.0
-    multiply_rows(c.forward, c.kept, c.of_columns)
-    for k in range(c.target.size):
-        if c.target[k] > 0.0:
-            reached = c.of_columns[k] * c.psi[k]
-            if reached > c.target[k]:
-                c.psi[k] *= c.target[k] / reached
-                reached = c.target[k]
-            sum_rest += c.target[k] - reached
-        c.rest[k] = sum_rest
-    multiply_rows(c.backward, c.psi, c.of_rows)
-    for i in range(c.source.size):
-        c.kept[i] = min(1.0, c.kept[i] * c.of_rows[i] / c.source[i])
-
-
-@part
-def fill_kernels(laws: Conditional, a: int, new: int, forward: Float64Matrix, backward: Float64Matrix) -> None:
-    """Set K of the partners of a and of those of a*, (n, m), and its transpose."""
-    low, first = laws.offsets[a], laws.mask_offsets[new]
-    for i in range(forward.shape[0]):
-        row = laws.kernel[laws.partners[low + i]]
-        for k in range(forward.shape[1]):
-            weight = np.float64(row[laws.mask_partners[first + k]])
-            forward[i, k] = weight
-            backward[k, i] = weight
-
-
-@part
-def solve_coupling(
-    laws: Conditional,
-    a: int,
-    new: int,
+def scale_coupling(
+    source: Float64Array,
+    target: Float64Array,
     forward: Float64Matrix,
     backward: Float64Matrix,
-    sums: Float64Matrix,
+    of_rows: Float64Array,
+    of_columns: Float64Array,
     psi: Float64Array,
-    rest: Float64Array,
-    kept: Float64Array,
+    phi: Float64Array,
 ) -> None:
-    """Fill the coupling of a pair (a, a*); ``sums``: (2, max(n, m)), overwritten. For the others see ``Coupling``."""
-    sources, targets = forward.shape
-    own, first = laws.offsets[a], laws.mask_offsets[new]
-    fill_kernels(laws, a, new, forward, backward)
-    coupling = Coupling(
-        laws.source[own : own + sources],
-        laws.target[first : first + targets],
-        forward,
-        backward,
-        sums[0, :sources],
-        sums[1, :targets],
-        psi,
-        rest,
-        kept,
-    )
-    scale_coupling(coupling)
-    round_coupling(coupling)
+    """Set ψ and φ by Sinkhorn's iteration; for the arrays see ``solve_coupling``."""
+    for k in range(target.size):
+        psi[k] = target[k]
+    phi[:] = 0.0
+    for step in range(SINKHORN_STEPS):
+        multiply_rows(backward, psi, of_rows)
+        missing = 0.0
+        for i in range(source.size):
+            missing += abs(phi[i] * of_rows[i] - source[i])
+            phi[i] = source[i] / of_rows[i]
+        if step > 0 and missing < SINKHORN_ERROR:
+            break
+        multiply_rows(forward, phi, of_columns)
+        for k in range(target.size):
+            if target[k] > 0.0:
+                psi[k] = target[k] / of_columns[k]
 
 
 @kernel
-def solve_couplings(
-    laws: Conditional, a: Int32Array, new_a: Int32Array, starts: Int64Array, couplings: Float64Array
-) -> None:
-    """Fill the couplings of pairs (a, a*), each from its start on.
+def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float64Matrix:
+    """Set the coupling of a pair (a, a*), (2·m + n,), and return (n, m) float64 K of these partners.
 
-    K of the partners is copied, so that the steps read it in its order.
+    Sinkhorn's iteration is followed by the reduction of rows, then of columns, to their laws.
     """
-    offsets, masks = laws.offsets, laws.mask_offsets
-    most, cells = int64(0), int64(0)
+    own, first = laws.offsets[a], laws.mask_offsets[new]
+    source, target = laws.source[own : laws.offsets[a + 1]], laws.target[first : laws.mask_offsets[new + 1]]
+    psi, rest, kept = coupling[: target.size], coupling[target.size : 2 * target.size], coupling[2 * target.size :]
+    forward, backward = np.empty((source.size, target.size)), np.empty((target.size, source.size))
+    of_rows, of_columns = np.empty(source.size), np.empty(target.size)
+    for i in range(source.size):
+        row = laws.kernel[laws.partners[own + i]]
+        for k in range(target.size):
+            forward[i, k] = np.float64(row[laws.mask_partners[first + k]])
+            backward[k, i] = forward[i, k]
+    scale_coupling(source, target, forward, backward, of_rows, of_columns, psi, kept)
+    multiply_rows(backward, psi, of_rows)
+    for i in range(source.size):
+        kept[i] = min(kept[i], source[i] / of_rows[i])
+    lacking = 0.0
+    multiply_rows(forward, kept, of_columns)
+    for k in range(target.size):
+        if target[k] > 0.0:
+            reached = of_columns[k] * psi[k]
+            if reached > target[k]:
+                psi[k] *= target[k] / reached
+                reached = target[k]
+            lacking += target[k] - reached
+        rest[k] = lacking
+    multiply_rows(backward, psi, of_rows)
+    for i in range(source.size):
+        kept[i] = min(1.0, kept[i] * of_rows[i] / source[i])
+    return forward
+
+
+@kernel
+def coupling_rows(laws: Conditional, a: int, new: int) -> Float64Matrix:
+    """Return (n, m) float64: M(b* | b, a, a*) of the partners b of a and b* of a*."""
+    targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
+    coupling = np.empty(2 * targets + laws.offsets[a + 1] - laws.offsets[a])
+    rows = solve_coupling(laws, a, new, coupling)
+    psi, rest, kept = coupling[:targets], coupling[targets : 2 * targets], coupling[2 * targets :]
+    lacking = rest[targets - 1]
+    for i in range(kept.size):
+        row = rows[i]
+        total = 0.0
+        for k in range(targets):
+            row[k] *= psi[k]
+            total += row[k]
+        share = kept[i] if lacking > 0.0 else 1.0
+        from_psi = share / total
+        from_rest = (1.0 - share) / lacking if lacking > 0.0 else 0.0
+        before = 0.0
+        for k in range(targets):
+            row[k] = row[k] * from_psi + (rest[k] - before) * from_rest
+            before = rest[k]
+    return rows
+
+
+@kernel
+def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new_a: Int32Array) -> Float64Array:
+    """Return (n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
+    result = np.zeros(a.size)
     for i in range(a.size):
-        sources, targets = offsets[a[i] + 1] - offsets[a[i]], masks[new_a[i] + 1] - masks[new_a[i]]
-        most, cells = max(most, sources, targets), max(cells, sources * targets)
-    scratch, sums = np.empty((2, cells)), np.empty((2, most))
-    for i in range(a.size):
-        sources, targets = offsets[a[i] + 1] - offsets[a[i]], masks[new_a[i] + 1] - masks[new_a[i]]
-        forward = scratch[0, : sources * targets].reshape((sources, targets))
-        backward = scratch[1, : sources * targets].reshape((targets, sources))
-        psi = couplings[starts[i] : starts[i] + targets]
-        rest = couplings[starts[i] + targets : starts[i] + 2 * targets]
-        kept = couplings[starts[i] + 2 * targets : starts[i] + 2 * targets + sources]
-        solve_coupling(laws, int64(a[i]), int64(new_a[i]), forward, backward, sums, psi, rest, kept)
+        own, first = laws.offsets[a[i]], laws.mask_offsets[new_a[i]]
+        rows = coupling_rows(laws, int64(a[i]), int64(new_a[i]))
+        for j in range(rows.shape[0]):
+            moved = 0.0
+            for k in range(rows.shape[1]):
+                moved += rows[j, k] * squares[laws.partners[own + j], laws.mask_partners[first + k]]
+            result[i] += laws.source[own + j] * moved
+    return result
+
+
+@part
+def draw_coupled(
+    laws: Conditional,
+    b: int,
+    first: int,
+    last: int,
+    share: float,
+    word: np.uint64,
+    salts: UInt64Array,
+    start: int,
+    couplings: Float64Array,
+) -> int:
+    """Draw b* given b: with probability ``share`` from ψ, otherwise from what the columns lack."""
+    targets = last - first
+    chosen = int64(-1)
+    lacking = couplings[start + 2 * targets - 1]
+    row = laws.kernel[b]
+    if uniform(word) < share or not lacking > 0.0:
+        left = 0.0
+        for k in range(targets):
+            left += np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
+        for k in range(targets):
+            weight = np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
+            if weight > 0.0:
+                chosen = int64(laws.mask_partners[first + k])
+                if accepts(word, salts[chosen], weight, left):
+                    break
+                left -= weight
+        return chosen
+    before = 0.0
+    for k in range(targets):
+        after = couplings[start + targets + k]
+        if after > before:
+            chosen = int64(laws.mask_partners[first + k])
+            if accepts(word, salts[chosen], after - before, lacking - before):
+                break
+        before = after
+    return chosen
+
+
+@part
+def draw_child_again(
+    laws: Conditional, first: int, last: int, word: np.uint64, salts: UInt64Array, redraws: Float64Array
+) -> int:
+    """Draw b* from the law ∝ P(b* | a*)·η of the partners of a*."""
+    left = 0.0
+    for k in range(first, last):
+        left += laws.target[k] * redraws[k]
+    new = int64(-1)
+    for k in range(first, last):
+        weight = laws.target[k] * redraws[k]
+        if weight > 0.0:
+            new = int64(laws.mask_partners[k])
+            if accepts(word, salts[new], weight, left):
+                break
+            left -= weight
+    return new
+
+
+class Couplings(NamedTuple):
+    """The couplings of pairs (a, a*) that occurred.
+
+    * ``starts``: (k_A, k_A) int32, where each begins, −1 if it is not known. ``numbers``: all of them.
+      ``used``: (1,) int64, how many numbers are.
+    """
+
+    starts: Int32Matrix
+    numbers: Float64Array
+    used: Int64Array
+
+
+@kernel
+def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
+    """Return where the coupling of a pair (a, a*) begins, which is computed if it is not known."""
+    if couplings.starts[a, new] < 0:
+        sources, targets = laws.offsets[a + 1] - laws.offsets[a], laws.mask_offsets[new + 1] - laws.mask_offsets[new]
+        size = 2 * targets + sources
+        if couplings.used[0] + size > couplings.numbers.size:
+            couplings.starts[:] = -1
+            couplings.used[0] = 0
+        start = couplings.used[0]
+        solve_coupling(laws, a, new, couplings.numbers[start : start + size])
+        couplings.starts[a, new] = start
+        couplings.used[0] = start + size
+    return int64(couplings.starts[a, new])
+
+
+@kernel
+def draw_conditional(
+    laws: Conditional,
+    couplings: Couplings,
+    a: Int32Array,
+    new_a: Int32Array,
+    b: Int32Array,
+    words: UInt64Array,
+    salts: UInt64Array,
+    redraws: Float64Array,
+) -> Int32Array:
+    """Return (n,) int32: b* of n values; ``salts``: (k_B,); ``redraws``: (m,) η."""
+    result = np.empty(b.size, np.int32)
+    for i in range(b.size):
+        before, after = int64(a[i]), int64(new_a[i])
+        first, last = laws.mask_offsets[after], laws.mask_offsets[after + 1]
+        start = start_of(laws, couplings, before, after)
+        own = tuple_index(laws.offsets, laws.partners, before, int64(b[i]))
+        share = 1.0
+        if own >= 0:
+            share = couplings.numbers[start + 2 * (last - first) + own - laws.offsets[before]]
+        new = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, start, couplings.numbers)
+        again = mixed_word(words[i])
+        place = tuple_index(laws.mask_offsets, laws.mask_partners, after, new)
+        if place >= 0 and uniform(again) < redraws[place]:
+            new = draw_child_again(laws, first, last, mixed_word(again), salts, redraws)
+        result[i] = new
+    return result
+
+
+class ConditionalChannel:
+    """The channel of B given (a, a*), with a cache of couplings."""
+
+    def __init__(self, laws: Conditional, redraws: Float64Array) -> None:
+        """Create a channel without couplings.
+
+        ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
+        """
+        self.laws = laws
+        self._redraws = redraws
+        size = laws.offsets.size - 1
+        starts = np.full((size, size), -1, np.int32)
+        self._couplings = Couplings(starts, np.empty(CACHE_ENTRIES), np.zeros(1, np.int64))
+        self._lock = Lock()
+
+    def draw(
+        self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array, salts: UInt64Array
+    ) -> Int32Array:
+        """Return (n,) int32: the indices of the masked values of B.
+
+        The other arguments are (n,), of pairs (a, a*) that the laws cover; ``salts``: (k_B,), see
+        ``core.random.draws.accepts``.
+        """
+        with self._lock:
+            return draw_conditional(self.laws, self._couplings, a, new_a, b, words, salts, self._redraws)

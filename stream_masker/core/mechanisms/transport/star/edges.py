@@ -1,6 +1,11 @@
-"""An attribute B that is masked given another one, the root A of a star: an element of an array, or a scalar.
+"""How attributes depend on each other: as the points of a star.
 
-B moves by ``transport.star.conditional``. A mask b* whose posterior would exceed a limit, given a* and b*, is drawn
+One or two scalars without arrays are masked together. Otherwise one scalar A is the root, which is masked alone; every
+other attribute B is masked given the root's original and masked value. The masks of the others then tell nothing about
+the root that its own mask does not tell, and those of one of them nothing about another, if these are independent given
+the root: so what a record tells is computed exactly, whatever the number of attributes and of elements.
+
+B moves by ``transport.star.couplings``. A mask b* whose posterior would exceed a limit, given a* and b*, is drawn
 again with the probability η(a*, b*), from the law ∝ P(b* | a*)·η(a*, b*): the law of B* given a* stays as it is, and
 b* tells as little about A as before.
 """
@@ -10,18 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array
-from stream_masker.core.kernels.elementary import logarithm
+from stream_masker.core.kernels.elementary import inner_product, logarithm
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.core.mechanisms.transport.fit import pack_tuples, read_tuples
+from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.conditional import ConditionalChannel
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, ConditionalChannel, coupling_costs
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
 SAMPLES = 2000
@@ -133,9 +139,11 @@ def meet_distance(
     a, new_a = sample_joint(joint)
 
     def mean(log_sharpness: float) -> float:
-        channel = replace(edge, sharpness=math.exp(log_sharpness)).channel(squares)
-        covered = channel.covers(a, new_a)
-        return channel.mean_square(squares, a[covered], new_a[covered])
+        laws = replace(edge, sharpness=math.exp(log_sharpness)).laws(squares)
+        covered = laws.covers(a, new_a)
+        keys, counts = np.unique(a[covered].astype(np.int64) * len(joint) + new_a[covered], return_counts=True)
+        own, new = (each.astype(np.int32) for each in np.divmod(keys, len(joint)))
+        return inner_product(coupling_costs(laws, squares, own, new), counts.astype(np.float64)) / int(counts.sum())
 
     low = LEAST_LOG
     smallest, high = min((mean(point), point) for point in GREATEST_LOGS)
@@ -158,3 +166,41 @@ def meet_distance(
         proposal = point + float(np.clip(miss, -1.0, 1.0)) * gain
         point = proposal if low < proposal < high else (low + high) / 2.0
     return math.exp(low) if truncated else f"near {np.sqrt(mean(low)):.3f} or {np.sqrt(mean(high)):.3f}"
+
+
+def array_attributes(counts: Counts) -> list[int]:
+    """Return the attributes that are arrays, also if no event of the window has two elements.
+
+    Where some events were counted without lengths, an attribute is an array too if it looks like one: the rows of a
+    scalar repeat it for each element of another attribute; those of an array do not.
+    """
+    arrays = set(counts.lengths)
+    if not arrays or any(column.rows != counts.records for column in counts.lengths.values()):
+        repeated = [c.rows > given for c, given in zip(counts.values, counts.given, strict=True)]
+        if any(repeated):
+            arrays.update(j for j, more in enumerate(repeated) if not more)
+    return sorted(arrays)
+
+
+class Star(NamedTuple):
+    """A root and its children; all other attributes are masked alone. ``root``: −1 for none, without children."""
+
+    root: int
+    children: tuple[int, ...]
+
+    @classmethod
+    def of(cls, statistics: Statistics, counts: Counts) -> Star:
+        """Return the star whose root is the scalar with the greatest sum of correlations.
+
+        Attributes without a row in common with the root are no children of it.
+        """
+        arrays = set(array_attributes(counts))
+        scalars = [j for j in range(len(counts.values)) if j not in arrays]
+        linked = {pair for pair, column in counts.pairs.items() if column.keys.size}
+        children = {
+            root: tuple(j for pair in sorted(linked) if root in pair for j in pair if j != root) for root in scalars
+        }
+        if not any(children.values()):
+            return cls(-1, ())
+        root = max(scalars, key=lambda j: (sum(statistics.correlation[j, other] for other in children[j]), -j))
+        return cls(root, tuple(sorted(children[root])))

@@ -28,6 +28,7 @@ SERVICES = COMPOSE["services"]
 OURS = {name: one for name, one in SERVICES.items() if one["image"].startswith("stream-masker:")}
 COMMANDS = {name: one for name, one in OURS.items() if "entrypoint" not in one}
 SERVICE_KEY = "KAFKA_"
+DIGEST = r"@sha256:[0-9a-f]{64}"
 
 
 def mounts(service: dict) -> dict[str, str]:
@@ -76,15 +77,16 @@ def test_image_is_built_from_the_dockerfile() -> None:
     assert project is not None
     default = re.search(r"^ARG BASE=(.+)$", (ROOT / "deploy/Dockerfile").read_text(), re.MULTILINE)
     assert default is not None
+    assert re.fullmatch(rf"[a-z./]+:[a-z0-9.-]+{DIGEST}", default[1])
     assert {one["build"]["args"]["BASE"] for one in OURS.values()} == {f"${{BASE:-{default[1]}}}"}
     assert {one["image"] for one in OURS.values()} == {f"stream-masker:{project[1]}"}
 
 
-def test_images_of_others_can_be_named_by_digest() -> None:
+def test_images_of_others_are_named_by_digest_and_can_be_replaced() -> None:
     others = {name: one["image"] for name, one in SERVICES.items() if name not in OURS}
     assert others
     for name, image in others.items():
-        assert re.fullmatch(rf"\$\{{{name.upper()}_IMAGE:-[a-z/]+:v?[0-9.]+\}}", image), image
+        assert re.fullmatch(rf"\$\{{{name.upper()}_IMAGE:-[a-z/]+:v?[0-9.]+{DIGEST}\}}", image), image
 
 
 @pytest.mark.parametrize("name", COMMANDS)

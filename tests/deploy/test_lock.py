@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -44,3 +46,18 @@ def test_serdes_of_the_schema_registry_are_locked():
 def test_libraries_with_private_names_in_use_have_an_upper_bound(name):
     (dependency,) = (one for one in DEPENDENCIES if canonicalize_name(one.name) == name)
     assert any(one.operator in {"<", "==", "~="} for one in dependency.specifier)
+
+
+@pytest.mark.scheduled
+def test_all_dependencies_but_faust_have_wheels_for_arm64(tmp_path):
+    """Those that the image can install there; pip looks for them in the package index."""
+    locked = "".join(f"{name}=={version}{hashes}\n" for name, version, hashes in LOCKED if name != "faust-streaming")
+    (tmp_path / "requirements.lock").write_text(locked)
+    platforms = [f"--platform=manylinux_{glibc}_aarch64" for glibc in ("2_17", "2_28", "2_34")]
+    options = ["--python-version=3.11", "--only-binary=:all:", "--require-hashes", "--no-deps", "--quiet"]
+    command = [sys.executable, "-m", "pip", "download", *platforms, "--platform=manylinux2014_aarch64", *options]
+    done = subprocess.run(
+        [*command, "-r", "requirements.lock"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert len(list(tmp_path.glob("*.whl"))) == len(LOCKED) - 1

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, json_option, quiet_option, summarise
+from stream_masker.cli.options import config_option, json_option, output, quiet_option, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
@@ -37,8 +37,9 @@ def _parse_principals(
 
 
 def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole, str]) -> None:
-    for rule in dict.fromkeys(required_access(configuration)):
-        click.echo(rule.command(configuration.kafka.bootstrap_servers, principals[rule.role]))
+    servers, rules = configuration.kafka.bootstrap_servers, dict.fromkeys(required_access(configuration))
+    commands = [rule.command(servers, principals[rule.role]) for rule in rules]
+    output("\n".join(commands), {"commands": commands})
 
 
 @click.command()

@@ -38,6 +38,21 @@ def test_evaluate_writes_the_same_report_twice(tmp_path, config, source):
     assert data["measurements"][0]["options"]["rounding"] == "ceil"
 
 
+def test_quiet_leaves_the_files_alone_and_json_is_one_line(tmp_path, config, source):
+    done = run("evaluate", "-c", config, "-q", "--mechanisms", "pram", *FEW, "-o", tmp_path / "r.html", source)
+    assert (done.output, (tmp_path / "r.html").exists()) == ("", True)
+    limits = ["--max-rmse", "0.9", "--mechanisms", "pram"]
+    assert recommended(config, source, tmp_path, "-q", *limits).output == ""
+    assert (tmp_path / "best.yaml").exists()
+    done = recommended(config, source, tmp_path, "--json", *limits)
+    found = json.loads(done.stdout)
+    assert (found["met"], found["best"]["mechanism"]) == (True, "pram")
+    done = recommended(config, source, tmp_path, "--json", "-q", *limits)
+    assert (json.loads(done.stdout)["met"], done.stderr) == (True, "")
+    done = recommended(config, source, tmp_path, "--json", "--max-rmse", "0", "--mechanisms", "pram", code=3)
+    assert json.loads(done.stdout)["met"] is False
+
+
 def test_evaluate_reads_tables_and_samples(tmp_path, config, source):
     rows = [json.loads(line) for line in LINES]
     table, parquet = tmp_path / "in.csv", tmp_path / "in.parquet"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -78,6 +79,9 @@ def test_second_run_changes_nothing(run: Run, names: dict[str, str]) -> None:
     again = run()
     assert again.exit_code == 0, again.output
     assert statuses(again) == dict.fromkeys(names.values(), "exists")
+    found = json.loads(run("--json").output)["topics"]
+    assert {one["topic"]: one["status"] for one in found} == dict.fromkeys(names.values(), "exists")
+    assert run("--quiet").output == ""
 
 
 def test_dry_run_creates_nothing(run: Run, names: dict[str, str], topics: Topics) -> None:

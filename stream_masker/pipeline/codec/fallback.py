@@ -164,5 +164,5 @@ def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms)
         return FallbackCodec(ScannerCodec(plan, reference.attributes, pseudonyms, writes=reference.writes), reference)
     except NotCompilableError as reason:
         if reference.writes:
-            _log.warning("this configuration cannot be compiled, so records are decoded one by one: %s", reason)
+            _log.info("this configuration cannot be compiled, so records are decoded one by one: %s", reason)
         return reference

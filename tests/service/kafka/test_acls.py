@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from pathlib import Path
 
@@ -77,7 +78,9 @@ def test_commands_are_quoted_for_a_shell(configuration) -> None:
 def test_the_command_prints_one_line_for_each_rule_with_the_named_principals(tmp_path: Path) -> None:
     path = tmp_path / "masker.yaml"
     path.write_text(TEXT)
-    done = CliRunner().invoke(main, ["topics", "--config", str(path), "--acls", "--principal", "worker=User:masker"])
+    command = ["topics", "--config", str(path), "--acls", "--principal", "worker=User:masker"]
+    done = CliRunner().invoke(main, command)
+    assert json.loads(CliRunner().invoke(main, [*command, "--json"]).stdout)["commands"] == done.stdout.splitlines()
     assert done.exit_code == 0, done.output
     principals = [shlex.split(line)[5] for line in done.output.splitlines()]
     assert len(principals) == len(required_access(parse_configuration(yaml.safe_load(TEXT))))

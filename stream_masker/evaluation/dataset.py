@@ -76,6 +76,11 @@ class DataSet:
         """The statistics of the original records."""
         return self.statistics_of(self.whole)
 
+    @cached_property
+    def nominal_statistics(self) -> Statistics:
+        """The statistics of the original records without their numbers."""
+        return self.statistics if self.whole.numeric is None else self.statistics_of(self.nominal)
+
     def statistics_of(self, batch: Batch) -> Statistics:
         """Return the statistics of these or of masked records; numeric ones only if the batch has numbers."""
         names = () if batch.numeric is None else tuple(self.numeric)

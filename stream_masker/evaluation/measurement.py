@@ -15,6 +15,7 @@ from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.risk.groups import SAMPLED_RECORDS
 from stream_masker.core.risk.risk import Risk
+from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
 from stream_masker.evaluation.candidates import Candidate
@@ -50,6 +51,7 @@ class Measurement:
     * ``unchanged_records``: the share of records that have values, none of which masking changed.
     * ``predictions``: the accuracy of models that learn from masked records.
     * ``unmasked``: the share of each attribute's values for which no replacement met the conditions of the mechanism.
+    * ``promise``: that of the mechanism (``Mechanism.promise``).
     """
 
     candidate: Candidate
@@ -64,6 +66,7 @@ class Measurement:
     unchanged_records: float
     predictions: tuple[Prediction, ...]
     unmasked: Mapping[str, float]
+    promise: float | None
 
     @property
     def rmse(self) -> float:
@@ -100,6 +103,7 @@ class Measurement:
             "unchanged_records": self.unchanged_records,
             "predictions": [asdict(prediction) for prediction in self.predictions],
             "unmasked": dict(self.unmasked),
+            "promise": self.promise,
         }
 
 
@@ -115,7 +119,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
     risk = _risk(mechanism, data, masked, repeats)
     return Measurement(
         candidate=candidate,
-        utility=utility_of(mechanism, data, masked),
+        utility=utility_of(mechanism, data, masked, statistics),
         means=statistics.mean,
         risk=risk,
         linked=record_linkage(data.whole, masked.columns, data.distances).risk,
@@ -126,6 +130,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
         unmasked=_unmasked(data.attributes, masked.distortions),
+        promise=mechanism.promise,
     )
 
 
@@ -143,12 +148,15 @@ def _repeated(mechanism: WindowedMechanism[Any], data: DataSet) -> Mapping[str, 
     return mechanism.risk(repeats=SEEN_REPEATS).given_record
 
 
-def utility_of(mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch) -> Utility:
-    """Return the utility of masked records by the metrics of 2017."""
-    released = Batch(data.whole.size, masked.columns, numeric=masked.numeric)
-    original = data.statistics if masked.numeric is not None else data.statistics_of(data.nominal)
+def utility_of(
+    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, after: Statistics | None = None
+) -> Utility:
+    """Return the utility of masked records by the metrics of 2017. ``after``: their statistics, if they are known."""
+    if after is None:
+        after = data.statistics_of(Batch(data.whole.size, masked.columns, numeric=masked.numeric))
+    original = data.statistics if masked.numeric is not None else data.nominal_statistics
     alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
-    return utility(original, data.statistics_of(released), _distortions(data, masked), alpha, data.distances)
+    return utility(original, after, _distortions(data, masked), alpha, data.distances)
 
 
 def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:

@@ -17,7 +17,7 @@ from stream_masker.core.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
-from stream_masker.evaluation.dataset import sampled
+from stream_masker.evaluation.dataset import DataSet, sampled
 from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
 from stream_masker.evaluation.measurement import MASKS_LEARNED, measure
 
@@ -74,6 +74,18 @@ def test_a_small_sample_is_masked_in_fewer_random_groups(monkeypatch):
     found = measure(Candidate("rank_swapping", "x", "", {"k": 5}), dataset(), repeats=2)
     assert 0 < found.repeated["a"] < 1
     assert MASKS_LEARNED * 240 <= sum(drawn) <= (MASKS_LEARNED + max(COMPARED_GROUPS)) * 240
+
+
+def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
+    """Those of the original records for all candidates, and for each one those of the masked records."""
+    data, computed = dataset(numeric=False), []
+    statistics_of = DataSet.statistics_of
+    monkeypatch.setattr(
+        DataSet, "statistics_of", lambda own, batch: computed.append(batch) or statistics_of(own, batch)
+    )
+    for retention in (0.5, 0.7):
+        measure(Candidate("pram", "x", "", {"retention": retention}), data, repeats=1)
+    assert len(computed) == 3
 
 
 def test_data_that_do_not_allow_a_candidate():

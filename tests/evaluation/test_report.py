@@ -6,6 +6,8 @@ import csv
 import io
 import json
 import re
+import shutil
+import subprocess
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -105,6 +107,30 @@ def test_the_tables_of_2019_and_2013_hold_the_measures(evaluation, page):
     assert float(cell(page, "Sum of squared errors", "4", "SSE(stay), semantic")) == pytest.approx(
         semantic.sse["stay"], rel=0.01
     )
+
+
+def test_each_column_of_the_tables_of_all_methods_is_explained(page):
+    parts = list(page.iter())
+    for title in ("All methods", "All methods: more about the risk"):
+        at = next(i for i, part in enumerate(parts) if part.tag == "h3" and part.text == title)
+        table, terms = (next(part for part in parts[at:] if part.tag == tag) for tag in ("table", "dl"))
+        assert ["method", *(term.text for term in terms.iter("dt"))] == [th.text for th in table.iter("th")]
+        assert all(meaning.text.endswith(".") for meaning in terms.iter("dd"))
+
+
+MEASURE = """<script>document.title = JSON.stringify([...document.querySelectorAll(".scroll, body")].map(
+  box => box.scrollWidth - box.clientWidth))</script></body>"""
+
+
+@pytest.mark.skipif(not shutil.which("chromium"), reason="chromium is not installed")
+def test_the_page_fits_1280_pixels(evaluation, tmp_path):
+    path = tmp_path / "report.html"
+    path.write_text(report_html(evaluation).replace("</body>", MEASURE))
+    command = ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--window-size=1280,1000", "--dump-dom"]
+    done = subprocess.run([*command, path.as_uri()], capture_output=True, text=True, timeout=300, check=True)
+    beyond = json.loads(re.search(r"<title>(.*?)</title>", done.stdout)[1])
+    assert len(beyond) > 10
+    assert set(beyond) == {0}
 
 
 def test_the_picture_has_a_point_for_each_setting(evaluation, page):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from support.evaluating import dataset
 
+from stream_masker.evaluation.attack import MeasuredRisk
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_html
@@ -30,4 +33,19 @@ def test_the_report_opens_with_the_verdict_in_plain_sentences(evaluation):
         "Warning: 150 records are too few to rank methods. Shares have a standard error of up to 4.1%: "
         "smaller differences are chance."
     )
-    assert report_html(evaluation).index("Verdict</h2>") < report_html(evaluation).index("The data</h2>")
+    text = report_html(evaluation)
+    assert '<h1>Utility and risk of masking</h1>\n<section id="verdict">' in text
+    assert text.count("Verdict</h2>") == 1
+
+
+def test_the_promise_of_the_configured_method_is_stated_where_its_risk_is_measured(evaluation):
+    first = evaluation.measurements[0]
+    risk = MeasuredRisk({"a": 0.4, "b": 0.3}, 0.2, {"a": 0.0}, {"a": 0.1}, {"a": None}, {"a": 0.5})
+    for promise, begin in (
+        (0.5, "An attacker who knows everything but the secret can be at most 50% sure"),
+        (None, "Nothing is"),
+    ):
+        measured = [replace(first, promise=promise, risk=risk)]
+        learned = verdict_section(replace(evaluation, measurements=measured)).paragraphs[1]
+        assert learned.startswith(begin)
+        assert learned.endswith("; the best guess of a code was right in 40% of the cases of an attack.")

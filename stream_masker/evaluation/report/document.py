@@ -34,7 +34,6 @@ ROW_PARAMETERS = frozenset({"method", "variant", "k", "k1", "k2", "known"})
 
 CSV_HEADER = ("mechanism", "method", "setting", "measure", "attribute", "value")
 SECTIONS = (
-    verdict_section,
     data_section,
     risk_section,
     noise_section,
@@ -55,7 +54,8 @@ def report_html(evaluation: Evaluation) -> str:
         "Rufian-Torrell 2013 (marginality), Rodriguez-Garcia, Batet and Sánchez 2016, 2017 (semantic noise) and 2019 "
         "(rank swapping). sd is the semantic distance of two concepts: 0 for equal ones, at most 1.",
     )
-    return html_page("Utility and risk of masking", introduction, [make(evaluation) for make in SECTIONS])
+    sections = [make(evaluation) for make in SECTIONS]
+    return html_page("Utility and risk of masking", introduction, sections, opening=[verdict_section(evaluation)])
 
 
 def report_data(evaluation: Evaluation) -> dict[str, Any]:

@@ -30,14 +30,25 @@ DISTORTIONS = {"naive_distortion": "Naive distortion", "probabilistic_distortion
 def features_table(evaluation: Evaluation) -> ReportTable:
     """Return the semantic features of the data (2017: tables 1 and 6; 2019: Table 1)."""
     data, statistics = evaluation.data, evaluation.data.statistics
-    rows = [(f"sMean({a})", named(data.taxonomies[a], statistics.mean[a])) for a in data.attributes]
-    rows += [(f"sVar({a})", f"{statistics.variance[a]:.4f}") for a in data.attributes]
+    rows = [(f"mean of {a} (sMean)", named(data.taxonomies[a], statistics.mean[a])) for a in data.attributes]
+    rows += [(f"variance of {a} (sVar)", f"{statistics.variance[a]:.4f}") for a in data.attributes]
     for i, a in enumerate(data.attributes):
-        rows.append((f"sdVar({a})", f"{statistics.covariance[i, i]:.4f}"))
+        rows.append((f"distance variance of {a} (sdVar)", f"{statistics.covariance[i, i]:.4f}"))
         for j, b in list(enumerate(data.attributes))[i + 1 :]:
-            rows.append((f"sdCov({a}, {b})", f"{statistics.covariance[i, j]:.4f}"))
-            rows.append((f"sdCor({a}, {b})", f"{statistics.correlation[i, j]:.4f}"))
-    return ReportTable("Semantic features (2017: tables 1 and 6; 2019: Table 1)", ("feature", "value"), tuple(rows))
+            rows.append((f"distance covariance of {a} and {b} (sdCov)", f"{statistics.covariance[i, j]:.4f}"))
+            rows.append((f"correlation of {a} and {b} (sdCor)", f"{statistics.correlation[i, j]:.4f}"))
+    title = "Semantic features (2017: tables 1 and 6; 2019: Table 1)"
+    return ReportTable(title, ("feature", "value"), tuple(rows), explained=FEATURES)
+
+
+FEATURES = {
+    "mean (sMean)": "The most typical concept: that with the least sum of squared semantic distances to all codes.",
+    "variance (sVar)": "The mean squared semantic distance of the codes to their mean, in [0, 1].",
+    "distance variance (sdVar), distance covariance (sdCov)": "How much the distances between codes of one attribute "
+    "differ, and how far those of two attributes go together.",
+    "correlation (sdCor)": "sdCov in relation to both sdVar: 0 for independent attributes, at most 1.",
+}
+"""The semantic features, explained."""
 
 
 def named(taxonomy: Taxonomy, concept: str) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import isinf
 
 from stream_masker.core.risk.risk import Risk
@@ -35,15 +36,12 @@ def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
     name = ours.candidate.mechanism.replace("_", " ")
     yield f"{name[0].upper()}{name[1:]}, {ours.candidate.label}:"
     exact = ours.risk if isinstance(ours.risk, Risk) else None
-    learned, stays, _ = three_sentences(exact, unchanged=ours.risk.unchanged, unchanged_records=ours.unchanged_records)
-    yield (
-        learned
-        if exact is not None
-        else (
-            "Nothing is promised about single records: an attacker's best guess of a code is right in at least "
-            f"{ours.vulnerability:.0%} of the cases, measured by an attack."
-        )
+    learned, stays, _ = three_sentences(
+        exact, promise=ours.promise, unchanged=ours.risk.unchanged, unchanged_records=ours.unchanged_records
     )
+    promised = "Nothing is promised about single records" if ours.promise is None else learned.partition(";")[0]
+    measured = f"the best guess of a code was right in {ours.vulnerability:.0%} of the cases of an attack."
+    yield f"{promised}; {measured}" if exact is None else learned
     yield stays
     yield _kept(ours, before)
 
@@ -115,7 +113,7 @@ def risk_section(evaluation: Evaluation) -> ReportSection:
             "right, for the worst attribute. It is exact where the table says so. Otherwise it is the success rate of "
             "an attack that masks the same records under other secrets, which is a lower bound.",
         ),
-        (risk_figure(measured), _risk_table(measured)),
+        (risk_figure(measured), *_risk_tables(measured)),
     )
 
 
@@ -145,57 +143,102 @@ def _tip(one: Measurement) -> str:
     return f"{one.candidate.label}: {figures}"
 
 
-def _risk_table(measured: Sequence[Measurement]) -> ReportTable:
-    header = (
-        "method",
-        "RMSE",
-        "vulnerability",
-        "of record",
-        "after 5",
-        "certain",
-        "unchanged",
+def _risk_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
+    """Yield the tables of all methods: utility against risk, and more about the risk."""
+    note = "Figures are those of the worst attribute or pair."
+    for title, columns in (("All methods", MAIN_COLUMNS), ("All methods: more about the risk", RISK_COLUMNS)):
+        rows = tuple((one.candidate.label, *(column.text(one) for column in columns)) for one in measured)
+        header = ("method", *(column.name for column in columns))
+        yield ReportTable(title, header, rows, note, {column.name: column.meaning for column in columns})
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of figures of methods, and what they mean. ``text``: returns the cell of a measurement."""
+
+    name: str
+    meaning: str
+    text: Callable[[Measurement], str]
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+MAIN_COLUMNS = (
+    Column(
+        "distance (RMSE)",
+        "How far masked codes are from the originals: the root mean square of the semantic distance, 0 for equal "
+        "codes, at most 1.",
+        lambda one: _share(one.rmse),
+    ),
+    Column(
+        "right guesses (vulnerability)",
+        "The chance that an attacker's best guess of a code is right.",
+        lambda one: _share(one.vulnerability),
+    ),
+    Column(
+        "right guesses of records",
+        "The chance that the best guess of all codes of a record is right.",
+        lambda one: _share(one.risk.vulnerability_of_record),
+    ),
+    Column(
+        "right guesses after repeats",
+        "The chance for a code, from all masks of five records with equal values and independent noise; – if unknown.",
+        lambda one: _share(None if one.repeated is None else _worst(one.repeated)),
+    ),
+    Column(
+        "unchanged codes",
+        "The share of codes that masking leaves as they are.",
+        lambda one: _share(_worst(one.risk.unchanged)),
+    ),
+    Column(
         "unchanged records",
-        "linked",
-        "anonymity",
-        "unique",
+        "The share of records of which masking changes no code.",
+        lambda one: _share(one.unchanged_records),
+    ),
+    Column(
+        "change of correlation (ΔsdCor)",
+        "The difference between the correlation of two attributes before and after masking.",
+        lambda one: _share(one.correlation_error),
+    ),
+    Column(
+        "move of the mean",
+        "The semantic distance between the means before and after masking.",
+        lambda one: f"{max((u.mean_distance for u in one.utility.attributes.values()), default=0.0):.2f}",
+    ),
+    Column(
         "risk",
+        "Exact: computed from the transition probabilities. Attack: the success of an attack, which is a lower bound.",
+        lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
+    ),
+)
+RISK_COLUMNS = (
+    Column(
+        "sure guesses",
+        "The share of codes that the attacker guesses with a probability above 0.9.",
+        lambda one: _share(_worst(one.risk.certain)),
+    ),
+    Column(
+        "linked records",
+        "The expected share of records that an intruder who knows all originals links to their masked records.",
+        lambda one: _share(one.linked),
+    ),
+    Column(
+        "equal records (anonymity)",
+        "The number of records in the smallest set of equal masked records.",
+        lambda one: str(one.anonymity),
+    ),
+    Column(
+        "unique before", "The share of records that no other record equals.", lambda one: _share(one.unique["original"])
+    ),
+    Column("unique after", "The same of the masked records.", lambda one: _share(one.unique["masked"])),
+    Column(
         "ε",
-        "ΔsdCor",
-        "mean moved",
-    )
-    note = (
-        "Figures are those of the worst attribute or pair. Of record: the chance that all values of a record are "
-        "guessed right. After 5: the chance for a value, from all masks of five records with equal values and "
-        "independent noise. Certain: the share of values that the attacker guesses with a probability above 0.9. "
-        "Unchanged: the share of values that masking does not change. Unchanged records: the share of records in which "
-        "masking changes no value. Linked: the expected share of records that an intruder who knows all originals "
-        "links to their masked records. Unique: the share of records that no other record equals, before and after "
-        "masking. ε: that of the channel, – if unknown."
-    )
-    return ReportTable("All methods", header, tuple(_risk_row(one) for one in measured), note)
-
-
-def _risk_row(one: Measurement) -> tuple[str, ...]:
-    risk, attributes = one.risk, one.utility.attributes.values()
-    moved = max((u.mean_distance for u in attributes), default=0.0)
-    of_record = risk.vulnerability_of_record
-    return (
-        one.candidate.label,
-        f"{one.rmse:.3f}",
-        f"{one.vulnerability:.3f}",
-        "–" if of_record is None else f"{of_record:.3f}",
-        "–" if one.repeated is None else f"{_worst(one.repeated):.3f}",
-        *(
-            f"{figure:.3f}"
-            for figure in (_worst(risk.certain), _worst(risk.unchanged), one.unchanged_records, one.linked)
-        ),
-        str(one.anonymity),
-        f"{one.unique['original']:.3f}, {one.unique['masked']:.3f}",
-        "exact" if isinstance(risk, Risk) else "attack",
-        epsilon_text(risk.epsilon),
-        f"{one.correlation_error:.3f}",
-        f"{moved:.2f}",
-    )
+        "The ε of differential privacy between two codes of an attribute; – if unknown.",
+        lambda one: epsilon_text(one.risk.epsilon),
+    ),
+)
 
 
 def epsilon_text(epsilon: Mapping[str, float | None]) -> str:

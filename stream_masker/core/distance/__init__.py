@@ -1,8 +1,7 @@
 """Semantic distances: Wu–Palmer (2017) and the logarithmic taxonomic distance (2013).
 
-``measures`` has the public classes. Three implementations compute the same floats: ``kernels`` for single pairs and for
-one concept to all others, ``pair_index`` for millions of pairs, and ``many`` for blocks of many concepts to many.
-``units`` has distances as exact integers.
+``measures`` has the public classes. Two implementations compute the same floats: ``kernels`` for pairs, and ``many``
+for many concepts to many. ``units`` has distances as exact integers.
 """
 
 from stream_masker.core.distance.measures import (

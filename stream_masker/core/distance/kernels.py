@@ -1,4 +1,4 @@
-"""Compiled semantic distances of pairs, and of one concept to all others.
+"""Compiled semantic distances of pairs.
 
 Each measure has one formula in one place, so that equal distances are equal floats in every implementation.
 """
@@ -10,15 +10,10 @@ import math
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.intrinsics import prefetch
 from stream_masker.core.kernels.jit import borrowing, inlined, int64, kernel
 
 WU_PALMER = 0
 LOG_TAXONOMIC = 1
-
-PREFETCH_TARGETS = 8
-"""The ancestors of a pair are prefetched this many pairs ahead of their use (in a tree the first links up to them), and
-their offsets twice as many."""
 
 
 @inlined
@@ -57,39 +52,11 @@ def tree_pair(kind: int, a: int, b: int, parent: Int32Array, depth: Int32Array) 
 
 
 @kernel
-def tree_pairs(
-    kind: int,
-    a: Int32Array,
-    b: Int32Array,
-    chosen: Int32Array,
-    parent: Int32Array,
-    depth: Int32Array,
-    result: Float64Array,
-) -> None:
-    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a tree, for each i in ``chosen``."""
-    for k in range(chosen.size):
-        ahead = chosen[min(k + PREFETCH_TARGETS, chosen.size - 1)]
-        for position in (a[ahead], b[ahead]):
-            prefetch(parent, int64(position))
-            prefetch(depth, int64(position))
-        i = chosen[k]
+def tree_pairs(kind: int, a: Int32Array, b: Int32Array, parent: Int32Array, depth: Int32Array) -> Float64Array:
+    """Return (n,) float64: the distances of the positions ``a[i]`` and ``b[i]`` in a tree."""
+    result = np.empty(a.size, np.float64)
+    for i in range(a.size):
         result[i] = tree_pair(kind, a[i], b[i], parent, depth)
-
-
-@kernel
-def tree_to_all(kind: int, a: int, parent: Int32Array, depth: Int32Array) -> Float64Array:
-    """Return (m,) float64: the distance of position ``a`` to every concept of a tree, in one pass, parents first."""
-    m = parent.size
-    lcs_depth = np.zeros(m, np.int32)
-    c = a
-    while c >= 0:
-        lcs_depth[c] = depth[c]
-        c = parent[c]
-    result = np.empty(m, np.float64)
-    for c in range(m):
-        if lcs_depth[c] == 0:
-            lcs_depth[c] = lcs_depth[parent[c]]
-        result[c] = tree_distance(kind, lcs_depth[c], depth[a], depth[c])
     return result
 
 
@@ -139,76 +106,13 @@ def dag_pairs(
     kind: int,
     a: Int32Array,
     b: Int32Array,
-    chosen: Int32Array,
     depth: Int32Array,
-    offsets: Int64Array,
-    ancestors: Int32Array,
-    paths: Int32Array,
-    result: Float64Array,
-) -> None:
-    """Set ``result[i]`` to the distance of the positions ``a[i]`` and ``b[i]`` in a DAG, for each i in ``chosen``.
-
-    Rows of ancestors are prefetched.
-    """
-    for j in range(chosen.size):
-        if j + 2 * PREFETCH_TARGETS < chosen.size:
-            prefetch(offsets, int64(a[chosen[j + 2 * PREFETCH_TARGETS]]))
-            prefetch(offsets, int64(b[chosen[j + 2 * PREFETCH_TARGETS]]))
-            for c in (a[chosen[j + PREFETCH_TARGETS]], b[chosen[j + PREFETCH_TARGETS]]):
-                prefetch(ancestors, int64(offsets[c]))
-                prefetch(ancestors, int64(offsets[c + 1]) - 1)
-                prefetch(paths, int64(offsets[c + 1]) - 1)
-        i = chosen[j]
-        result[i] = dag_pair(kind, a[i], b[i], depth, offsets, ancestors, paths)
-
-
-@kernel
-def dag_wu_palmer_to_all(
-    a: int,
-    depth: Int32Array,
-    parent_offsets: Int64Array,
-    parents: Int32Array,
     offsets: Int64Array,
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> Float64Array:
-    """Return (m,) float64: the Wu–Palmer distance of position ``a`` to every concept of a DAG, in one pass over its
-    links.
-
-    A concept that subsumes a is its own least common subsumer with a. The common ancestors of any other concept and a
-    are those of its parents and a, one link farther. So the depth of the subsumer is the greatest over the parents, and
-    the sum of paths is the least over the parents with that depth, plus one.
-    """
-    m = depth.size
-    deepest = np.zeros(m, np.int32)
-    links = np.zeros(m, np.int32)
-    for k in range(offsets[a], offsets[a + 1]):
-        deepest[ancestors[k]] = depth[ancestors[k]]
-        links[ancestors[k]] = paths[k]
-    result = np.empty(m, np.float64)
-    for c in range(m):
-        if deepest[c] == 0:
-            for k in range(parent_offsets[c], parent_offsets[c + 1]):
-                p = parents[k]
-                if deepest[p] > deepest[c] or (deepest[p] == deepest[c] and links[p] + 1 < links[c]):
-                    deepest[c] = deepest[p]
-                    links[c] = links[p] + 1
-        result[c] = wu_palmer(deepest[c], links[c])
-    return result
-
-
-@kernel
-def dag_log_taxonomic_to_all(a: int, offsets: Int64Array, ancestors: Int32Array) -> Float64Array:
-    """Return (m,) float64: the logarithmic taxonomic distance of position ``a`` to every concept of a DAG."""
-    m = offsets.size - 1
-    is_ancestor = np.zeros(m, np.bool_)
-    for k in range(offsets[a], offsets[a + 1]):
-        is_ancestor[ancestors[k]] = True
-    own = offsets[a + 1] - offsets[a]
-    result = np.empty(m, np.float64)
-    for c in range(m):
-        common = 0
-        for k in range(offsets[c], offsets[c + 1]):
-            common += is_ancestor[ancestors[k]]
-        result[c] = log_taxonomic(own + offsets[c + 1] - offsets[c] - common, common)
+    """Return (n,) float64: the distances of the positions ``a[i]`` and ``b[i]`` in a DAG."""
+    result = np.empty(a.size, np.float64)
+    for i in range(a.size):
+        result[i] = dag_pair(kind, a[i], b[i], depth, offsets, ancestors, paths)
     return result

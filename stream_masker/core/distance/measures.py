@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
@@ -12,7 +11,6 @@ from numpy.typing import NDArray
 
 from stream_masker.core.distance import kernels
 from stream_masker.core.distance.many import Sources, Targets
-from stream_masker.core.distance.pair_index import PairIndex
 from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
@@ -24,9 +22,6 @@ ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 CONCEPTS_PER_CELL = 64
 """A matrix with fewer than one cell per 64 concepts of τ is computed pair by pair: a pass over τ would cost more."""
 
-PAIRS_FOR_INDEX = 0.25
-"""The pair index is built when at least this many pairs are requested at once, as a share of the concepts."""
-
 
 def require_distance(name: str, given: object) -> None:
     """Raise ParameterError unless ``given`` is a distance."""
@@ -36,7 +31,7 @@ def require_distance(name: str, given: object) -> None:
         )
 
 
-class Distance(ABC):
+class Distance:
     """A semantic distance sd: τ × τ → [0, 1]; symmetric, and 0 for equal concepts. Immutable.
 
     Methods accept concept ids or positions, and raise UnknownConceptError for concepts outside the taxonomy.
@@ -89,7 +84,7 @@ class Distance(ABC):
             return self._pairs(*pairs).reshape(first.size, second.size)
         result = np.empty((first.size, second.size))
         for start, stop, block in self.targets(second).blocks(self.sources(first)):
-            result[start:stop] = block.T[: stop - start]
+            result[start:stop] = block
         return result
 
     def matrix(self, concepts: ConceptsLike) -> Float64Array:
@@ -104,38 +99,29 @@ class Distance(ABC):
         """Prepare concepts as sources, to compute their distances to ``targets``."""
         return Sources.of(self.taxonomy, self.encode(concepts))
 
-    @abstractmethod
     def to_all(self, position: int) -> Float64Array:
-        """Return (m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
+        """Return (m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy.
 
-    def _pairs(self, a: Int32Array, b: Int32Array) -> Float64Array:
-        if "_pair_index" in self.__dict__ or a.size >= len(self.taxonomy) * PAIRS_FOR_INDEX:
-            result, unresolved = self._pair_index.pairs(self.kind, a, b)
-        else:
-            result, unresolved = np.empty(a.size), np.arange(a.size, dtype=np.int32)
-        self._compare_ancestors(a, b, unresolved, result)
-        return result
+        It takes O(links), or O(ancestors of all) for the logarithmic distance in a DAG.
+        """
+        _, _, block = next(self._all.blocks(self.sources(np.array([position], np.int32))))
+        return np.asarray(block[0])
 
     @cached_property
-    def _pair_index(self) -> PairIndex:
-        return PairIndex.of(self.taxonomy)
+    def _all(self) -> Targets:
+        return self.targets(np.arange(len(self.taxonomy), dtype=np.int32))
 
-    def _compare_ancestors(self, a: Int32Array, b: Int32Array, chosen: Int32Array, result: Float64Array) -> None:
-        """Compute the distances of the ``chosen`` pairs from their ancestors, and store them in ``result``."""
-        pairs: Callable[..., None] = kernels.tree_pairs if self.taxonomy.is_tree else kernels.dag_pairs
-        pairs(self.kind, a, b, chosen, *self._pair_arrays, result)
+    def _pairs(self, a: Int32Array, b: Int32Array) -> Float64Array:
+        pairs: Callable[..., Float64Array] = kernels.tree_pairs if self.taxonomy.is_tree else kernels.dag_pairs
+        return pairs(self.kind, a, b, *self._pair_arrays)
 
     @cached_property
     def _pair_arrays(self) -> tuple[Any, ...]:
-        """The arrays from which ``_compare_ancestors`` computes, for single calls."""
+        """The arrays from which the distances of pairs are computed."""
         tau = self.taxonomy
         if tau.is_tree:
             return tau.tree.parent, tau.depth
         return tau.depth, tau.closure.offsets, tau.closure.ancestors, tau.closure.paths
-
-    def _tree_to_all(self, position: int) -> Float64Array:
-        tau = self.taxonomy
-        return np.asarray(kernels.tree_to_all(self.kind, position, tau.tree.parent, tau.depth))
 
 
 class WuPalmer(Distance):
@@ -148,14 +134,6 @@ class WuPalmer(Distance):
     name = "wu_palmer"
     kind = kernels.WU_PALMER
 
-    def to_all(self, position: int) -> Float64Array:
-        """Return (m,) float64: the distance of the concept at ``position`` to every concept, in O(links)."""
-        tau = self.taxonomy
-        if tau.is_tree:
-            return self._tree_to_all(position)
-        up, own = tau.closure, (tau.depth, tau.parent_offsets, tau.parents)
-        return np.asarray(kernels.dag_wu_palmer_to_all(position, *own, up.offsets, up.ancestors, up.paths))
-
 
 class LogTaxonomic(Distance):
     """d(c1, c2) = log2(1 + (|T1 ∪ T2| − |T1 ∩ T2|) / |T1 ∪ T2|), in [0, 1) (2013: equation 1).
@@ -165,13 +143,6 @@ class LogTaxonomic(Distance):
 
     name = "log_taxonomic"
     kind = kernels.LOG_TAXONOMIC
-
-    def to_all(self, position: int) -> Float64Array:
-        """Return (m,) float64: the distance of the concept at ``position`` to every concept, in O(ancestors of all)."""
-        if self.taxonomy.is_tree:
-            return self._tree_to_all(position)
-        up = self.taxonomy.closure
-        return np.asarray(kernels.dag_log_taxonomic_to_all(position, up.offsets, up.ancestors))
 
 
 DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer, LogTaxonomic.name: LogTaxonomic}

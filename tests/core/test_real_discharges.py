@@ -12,7 +12,6 @@ from stream_masker.core.risk.measures import confident_share, joint_law
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.core.statistics import compute_statistics, count_batch
-from stream_masker.core.statistics.covariance import PairTable
 
 
 @pytest.fixture(scope="module")
@@ -51,11 +50,6 @@ def test_published_statistics(statistics):
     assert round(float(statistics.covariance[0, 1]), 5) == 0.03736
     assert np.round(np.diag(statistics.covariance), 4).tolist() == [0.1371, 0.1521]
     assert statistics.projection == 0.0
-
-
-def test_the_computation_by_blocks_agrees(statistics, counts, distance):
-    table = PairTable.of(counts.pairs[0, 1], distance, distance)
-    assert table.covariance_squared_by_blocks() == pytest.approx(statistics.covariance[0, 1] ** 2, rel=1e-10)
 
 
 def test_the_mean_is_the_chapter_of_the_circulatory_system(statistics):

@@ -5,8 +5,7 @@
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
 * ``mean``: sMean and sVar (equations 13 and 14).
 * ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
-* ``tree_sums``: the sums that both need in a tree, where depths determine every distance. ``products``: the
-  same sums for any other taxonomy, from blocks of the distance matrix.
+* ``products``: the sums of products of distances that sdCov needs, from blocks of the distance matrix.
 * ``psd``: the nearest positive semidefinite matrix (equation 22 needs it).
 * ``observed``: the set of concepts that have occurred, as packed bits. ``rollup``: values aggregated at one depth.
   Drift is measured on both.

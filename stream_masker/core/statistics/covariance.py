@@ -8,8 +8,7 @@ ones, and n the number of rows. Then sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1
 * S3 = (1/n) Σ N_ab r_a r_b, where r are the row means.
 
 A constant added to all distances cancels out. The distances are therefore shifted by their grand mean, so that S2
-vanishes and S1 and S3 are small. In trees, S1 telescopes over common ancestors (``tree_sums``). In other taxonomies,
-distances are computed in blocks of bounded size (``products``).
+vanishes and S1 and S3 are small. Distances are computed in blocks of bounded size (``products``).
 """
 
 from __future__ import annotations
@@ -18,11 +17,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
-from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts, same_counts
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import value_counts
@@ -107,46 +103,14 @@ class PairTable:
 
     @cached_property
     def _covariance_squared(self) -> float:
+        """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
         if len(self.a.positions) == 1 or len(self.b.positions) == 1:
             return 0.0
-        if self.a.depth_based and self.b.depth_based:
-            return self.covariance_squared_by_depths()
-        return self.covariance_squared_by_blocks()
-
-    def covariance_squared_by_depths(self) -> float:
-        """sdCov² if both taxonomies are trees: O(pairs·H_A·H_B) for the heights H, without a distance matrix."""
-        return self._centred(self._products_by_depths())
-
-    def covariance_squared_by_blocks(self) -> float:
-        """sdCov² for any distance: O(pairs·distinct values), in blocks of bounded size."""
-        return self._centred(table_product_sum(self.table, self.table, self.a.grand_mean, self.b.grand_mean))
-
-    def _centred(self, products: float) -> float:
-        """Return sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
+        products = table_product_sum(self.table, self.a.grand_mean, self.b.grand_mean)
         offsets_a = (self.a.means - self.a.grand_mean)[self.table.first]
         offsets_b = (self.b.means - self.b.grand_mean)[self.table.second]
         mixed = float(self.table.counts @ (offsets_a * offsets_b)) / self.rows
         return products / self.rows**2 - 2.0 * mixed
-
-    def _products_by_depths(self) -> float:
-        """Return S1·n² of the shifted distances, with the rows grouped by their ancestor at each depth of A."""
-        table = self.table
-        paths_a, paths_b = _paths(self.a), _paths(self.b)
-        terms_a, terms_b = _terms(self.a), _terms(self.b)
-        rank = np.empty(len(paths_b), dtype=np.int64)
-        rank[np.lexsort(paths_b.T[::-1])] = np.arange(len(paths_b))
-        depth_a = self.a.d.taxonomy.depth[self.a.positions][table.first]
-        depth_b = self.b.d.taxonomy.depth[self.b.positions][table.second]
-        total = 0.0
-        for level, terms in enumerate(terms_a):
-            groups = paths_a[table.first, level].astype(np.int64)
-            order = np.argsort(groups * len(rank) + rank[table.second])
-            order = order[np.count_nonzero(groups < 0) :]
-            paths = paths_b[table.second[order]]
-            total += tree_sums.tree_product_sum(
-                groups[order], depth_a[order], depth_b[order], paths, table.counts[order], terms, terms_b
-            )
-        return total
 
 
 def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> SparseCounts:
@@ -162,12 +126,3 @@ def _reuse(reusable: Marginal | None, counts: SparseCounts, d: Distance) -> Marg
     if reusable is not None and same_counts(reusable.counts, counts):
         return reusable
     return Marginal(counts, d)
-
-
-def _paths(values: Marginal) -> NDArray[np.int32]:
-    tau = values.d.taxonomy
-    return np.asarray(tree_sums.paths_from_root(values.positions, tau.tree.parent, tau.depth, values.height))
-
-
-def _terms(values: Marginal) -> Float64Array:
-    return np.asarray(tree_sums.level_terms(values.d.kind, values.height, values.grand_mean))

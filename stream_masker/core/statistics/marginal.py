@@ -5,17 +5,11 @@ from __future__ import annotations
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.statistics import tree_sums
 from stream_masker.core.statistics.counts import SparseCounts
-from stream_masker.core.statistics.products import DistinctValues
 from stream_masker.errors import StatisticsError
-
-MAX_TREE_HEIGHT = 64
-"""Trees up to this height use sums over depths; tables of such sums grow with the cube of the height."""
 
 
 class Marginal:
@@ -37,17 +31,6 @@ class Marginal:
         self.positions = counts.keys.astype(np.int32)
         self.weights = counts.counts.astype(np.float64)
         self.rows = float(counts.rows)
-        self._distinct = DistinctValues(d, self.positions)
-
-    @property
-    def depth_based(self) -> bool:
-        """Whether the sums are computed from depths: the taxonomy is a tree, and not too high."""
-        return self.d.taxonomy.is_tree and self.height <= MAX_TREE_HEIGHT
-
-    @property
-    def height(self) -> int:
-        """The greatest depth in the taxonomy."""
-        return int(self.d.taxonomy.depth[-1])
 
     @cached_property
     def means(self) -> Float64Array:
@@ -72,24 +55,6 @@ class Marginal:
         mixed = float(self.weights @ (self.means - self.grand_mean) ** 2) / self.rows
         return max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed)
 
-    def tree_sums(self, targets: NDArray[np.int32], shift: float = 0.0) -> tuple[Float64Array, Float64Array]:
-        """Return Σ w·x and Σ w·x² of x = sd(target, value) − shift, (k,) float64 each; the taxonomy must be a tree."""
-        tau = self.d.taxonomy
-        table = tau.tree
-        sums, squares = tree_sums.distance_sums(
-            self.d.kind, targets, self._below, table.parent, tau.depth, table.level_offsets, shift
-        )
-        return np.asarray(sums), np.asarray(squares)
-
     def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
         """Return Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""
-        if self.depth_based:
-            return self.tree_sums(self.positions, shift)
-        return self._distinct.targets.sums(self._distinct.sources, self.weights, shift)
-
-    @cached_property
-    def _below(self) -> Float64Array:
-        table = self.d.taxonomy.tree
-        weights = np.zeros(len(self.d.taxonomy))
-        weights[self.positions] = self.weights
-        return np.asarray(tree_sums.tree_weights_below(weights, table.parent, table.level_offsets))
+        return self.d.targets(self.positions).sums(self.d.sources(self.positions), self.weights, shift)

@@ -1,6 +1,6 @@
 """The semantic mean and variance of nominal values (2017: equations 13 and 14).
 
-In a DAG, sMean is searched. Every concept c has a lower bound on its total Σ w·sd(c, a), derived from a few *hubs*: the
+sMean is searched. Every concept c has a lower bound on its total Σ w·sd(c, a), derived from a few *hubs*: the
 concepts with the most weight at or below them. Hubs are closed upwards: each ancestor of a hub is a hub. A *frontier*
 concept is not a hub, but all its parents are. If a value a and c share no frontier ancestor, all their common ancestors
 are hubs, and their distance follows from the paths of both to the hubs.
@@ -13,7 +13,6 @@ others exceed the smallest total.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -40,15 +39,6 @@ FAR = np.iinfo(np.int32).max
 """The path to a hub that is not an ancestor."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class MinimalConcepts:
-    """Evaluated concepts (k,) int32 and their total distances (k,); all other totals are at least ``lower_bound``."""
-
-    concepts: Int32Array
-    totals: Float64Array
-    lower_bound: float
-
-
 class MeanSearch:
     """A search for the concepts of smallest total distance to v distinct values with positive weights, (v,) each."""
 
@@ -61,18 +51,26 @@ class MeanSearch:
         self._tolerance = ROUNDING_SHARE * float(weights.sum())
         self._below = dag_weights_below(d.sources(positions), weights, len(d.taxonomy))
 
-    def minimal(self, *, hint: int = 0) -> MinimalConcepts:
-        """Return a set of concepts that contains all those of the smallest total; ``hint``: a concept to evaluate
-        first.
+    def minimal(self, *, hint: int = 0) -> tuple[Int32Array, Float64Array]:
+        """Return concepts, (k,), that contain all those of the smallest total, and their total distances.
 
-        The nearer ``hint`` is to the mean, the shorter the search.
+        ``hint``: a concept to evaluate first. The nearer it is to the mean, the shorter the search.
         """
-        result = self._search(self._undominated(), hint, self._tolerance)
-        return replace(result, lower_bound=float(result.totals.min()))
-
-    def near_minimal(self, margin: float, *, hint: int = 0) -> MinimalConcepts:
-        """Return a set of concepts that contains all whose totals exceed the smallest one by at most ``margin``."""
-        return self._search(np.arange(len(self._tau), dtype=np.int32), hint, self._tolerance + margin)
+        concepts = self._undominated()
+        evaluated = _Evaluated(self)
+        evaluated.add(np.array([hint], np.int32))
+        bounds = np.zeros(concepts.size)
+        for hubs in SEARCH_HUBS:
+            bounds = self._bounds(concepts, hubs)
+            evaluated.add(concepts[np.argsort(bounds, kind="stable")[:EVALUATION_BATCH]])
+            candidates = evaluated.unevaluated(concepts) & (bounds <= evaluated.smallest_total + self._tolerance)
+            concepts, bounds = concepts[candidates], bounds[candidates]
+        order = np.argsort(bounds, kind="stable")
+        for start in range(0, order.size, EVALUATION_BATCH):
+            if bounds[order[start]] > evaluated.smallest_total + self._tolerance:
+                break
+            evaluated.add(concepts[order[start : start + EVALUATION_BATCH]])
+        return evaluated.result()
 
     def totals(self, concepts: Int32Array) -> Float64Array:
         """Return (k,) float64: the total distances of k concepts."""
@@ -85,26 +83,6 @@ class MeanSearch:
         """
         parents = np.diff(self._tau.parent_offsets)
         return np.flatnonzero((self._below > 0.0) | (parents > 1)).astype(np.int32)
-
-    def _search(self, concepts: Int32Array, hint: int, margin: float) -> MinimalConcepts:
-        evaluated = _Evaluated(self)
-        evaluated.add(np.array([hint], np.int32))
-        lower_bound = np.inf
-        bounds = np.zeros(concepts.size)
-        for hubs in SEARCH_HUBS:
-            bounds = self._bounds(concepts, hubs)
-            evaluated.add(concepts[np.argsort(bounds, kind="stable")[:EVALUATION_BATCH]])
-            remaining = evaluated.unevaluated(concepts)
-            candidates = remaining & (bounds <= evaluated.smallest_total + margin)
-            lower_bound = min(lower_bound, float(bounds[remaining & ~candidates].min(initial=np.inf)))
-            concepts, bounds = concepts[candidates], bounds[candidates]
-        order = np.argsort(bounds, kind="stable")
-        for start in range(0, order.size, EVALUATION_BATCH):
-            bound = float(bounds[order[start]])
-            if bound > evaluated.smallest_total + margin:
-                return evaluated.result(min(lower_bound, bound) - self._tolerance)
-            evaluated.add(concepts[order[start : start + EVALUATION_BATCH]])
-        return evaluated.result(lower_bound - self._tolerance)
 
     def _bounds(self, concepts: Int32Array, hubs: int) -> Float64Array:
         """Return (k,) float64: lower bounds on the totals of k concepts."""
@@ -163,8 +141,8 @@ class _Evaluated:
         """Return (k,) bool: which of k concepts have no total yet."""
         return ~self._done[concepts]
 
-    def result(self, lower_bound: float) -> MinimalConcepts:
-        return MinimalConcepts(np.concatenate(self._concepts), np.concatenate(self._totals), lower_bound)
+    def result(self) -> tuple[Int32Array, Float64Array]:
+        return np.concatenate(self._concepts), np.concatenate(self._totals)
 
 
 def dag_weights_below(values: Sources, weights: Float64Array, concepts: int) -> Float64Array:
@@ -259,16 +237,11 @@ def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
 def mean_from_counts(counts: SparseCounts, d: Distance, *, hint: int = 0) -> int:
     """Return the position of sMean, from the counts of an attribute's values.
 
-    In a tree it takes O(τ·H²), independent of the number of distinct values. In a DAG a search
-    evaluates few concepts; ``hint`` is a position that may be near the mean, such as the previous window's mean, and
-    shortens it.
+    A search evaluates few concepts; ``hint`` is a position that may be near the mean, such as the previous window's
+    mean, and shortens it.
     """
     values = Marginal(counts, d)
-    if values.depth_based:
-        all_concepts = np.arange(len(d.taxonomy), dtype=np.int32)
-        return choose_mean(all_concepts, values.tree_sums(all_concepts)[0], d)
-    minimal = MeanSearch(d, values.positions, values.weights).minimal(hint=hint)
-    return choose_mean(minimal.concepts, minimal.totals, d)
+    return choose_mean(*MeanSearch(d, values.positions, values.weights).minimal(hint=hint), d)
 
 
 def choose_mean(concepts: Int32Array, totals: NDArray[np.float64], d: Distance) -> int:

@@ -17,12 +17,6 @@ from stream_masker.core.ontology.text_table import CACHED_TEXTS_MAX, TextTable, 
 
 LOOKUP_CHUNK = 65_536
 TEXT_SEPARATOR = "\0"
-JOINED_END = TEXT_SEPARATOR * (1 + text_hash.SHORT)
-"""Appended to joined texts: the separator after the last text, and padding for reads of whole words."""
-
-MANY_MATCHES = 500
-"""The smallest number of texts looked up at once for which the hash table of short texts is used."""
-
 FEW_TEXTS = 8
 """The greatest number of texts that are looked up one by one, in the cache."""
 
@@ -44,7 +38,6 @@ class TextLookup:
         self.texts = texts
         self.slots = frozen_array(_slots(texts) if slots is None else slots)
         self._cache: dict[object, int] = {}
-        self._short_table: UInt64Array | None = None
 
     def find(self, text: object) -> int:
         """Return the index of a text, or -1."""
@@ -53,43 +46,24 @@ class TextLookup:
 
     def find_all(self, texts: Sequence[object]) -> Int32Array:
         """Return (n,) int32: the index of each text, or -1."""
-        if len(texts) < MANY_MATCHES:
-            return self._find_each(texts)
         try:
             return self.find_texts(texts)  # type: ignore[arg-type]
         except TypeError:
-            return self._find_each(texts)
+            return self._find(*_concatenated(texts))
 
     def find_texts(self, texts: Sequence[str]) -> Int32Array:
-        """Return the same as ``find_all``, but faster. Raises TypeError if a value is not a text."""
-        texts_in_one = TEXT_SEPARATOR.join(texts)
+        """Return the same as ``find_all``. Raises TypeError if a value is not a text."""
+        joined = TEXT_SEPARATOR.join(texts)
         if len(texts) <= FEW_TEXTS:
             return np.array([self.find(text) for text in texts], np.int32)
-        joined = np.frombuffer(encoded(texts_in_one + JOINED_END), np.uint8)
-        if self._short_table is None:
-            self._short_table = self._build_short_table()
-        table = self.texts
-        tables = (self._short_table, self.slots, table.blob, table.starts, table.ends)
-        found: Int32Array
-        found, end = text_hash.find_joined(joined, len(texts), *tables)
-        contains_separator = end != joined.size - text_hash.SHORT
-        return self._find_each(texts) if contains_separator else found
+        return self._find(*_split(joined, texts))
 
-    def _build_short_table(self) -> UInt64Array:
+    def _find(self, data: UInt8Array, offsets: Int64Array, gap: int) -> Int32Array:
         table = self.texts
-        short: UInt64Array = text_hash.fill_short(self.slots.size, table.blob, table.starts, table.ends)
-        return short
-
-    def _find_each(self, texts: Sequence[object]) -> Int32Array:
-        data, offsets, gap = _concatenated(texts)
-        table = self.texts
-        found: Int32Array = text_hash.find_text_indices(
-            data, offsets, gap, self.slots, table.blob, table.starts, table.ends
-        )
-        return found
+        return text_hash.find_text_indices(data, offsets, gap, self.slots, table.blob, table.starts, table.ends)
 
     def _search(self, text: object) -> int:
-        index = int(self.find_all([text])[0])
+        index = int(self._find(*_concatenated([text]))[0])
         if index >= 0:
             if len(self._cache) >= CACHED_TEXTS_MAX:
                 self._cache.clear()
@@ -103,26 +77,25 @@ def _slots(texts: TextTable) -> Int32Array:
 
 
 def _concatenated(texts: Sequence[object]) -> tuple[UInt8Array, Int64Array, int]:
-    """Return the bytes of all texts, the offset of each, and the number of bytes between two texts.
+    """Return the bytes of all texts, the offset of each, and the number of bytes between two texts."""
+    try:
+        return _split(TEXT_SEPARATOR.join(texts), texts)  # type: ignore[arg-type]
+    except TypeError:
+        return _split("", texts)
 
-    The texts are joined with zero bytes, which is fast. If a text contains a zero byte, or a value is not a text, they
-    are encoded one by one and concatenated without a gap.
+
+def _split(joined: str, texts: Sequence[object]) -> tuple[UInt8Array, Int64Array, int]:
+    """Return ``_concatenated`` of texts; ``joined``: with zero bytes between them, which is fast.
+
+    If a text contains a zero byte, or a value is not a text, they are encoded one by one, without a gap.
     """
-    data = _joined(texts)
+    data = np.frombuffer(encoded(joined + TEXT_SEPARATOR), np.uint8)
     offsets, pieces = text_hash.piece_offsets(data, len(texts))
-    if pieces == len(texts):
+    if pieces == len(texts) and joined:
         return data, offsets, 1
     parts = [encoded(text) if isinstance(text, str) else INVALID_UTF8 for text in texts]
     lengths = np.fromiter(map(len, parts), np.int64, len(parts))
     return np.frombuffer(b"".join(parts), np.uint8), offsets_from_lengths(lengths), 0
-
-
-def _joined(texts: Sequence[object]) -> UInt8Array:
-    try:
-        joined = TEXT_SEPARATOR.join(texts) + TEXT_SEPARATOR  # type: ignore[arg-type]
-    except TypeError:
-        joined = ""
-    return np.frombuffer(encoded(joined), np.uint8)
 
 
 class FoldedIndex:

@@ -212,7 +212,7 @@ class Taxonomy:
         return self._values_only(self._lookup.find_all(values))
 
     def find_texts(self, values: Sequence[str]) -> Int32Array:
-        """Like ``find``, but faster for many values. Raises TypeError if a value is not a text."""
+        """Like ``find``. Raises TypeError if a value is not a text."""
         return self._values_only(self._lookup.find_texts(values))
 
     def _values_only(self, positions: Int32Array) -> Int32Array:

@@ -1,8 +1,6 @@
 """Compiled hash tables over n texts: 64-bit hashes, and open addressing with linear probing.
 
-Texts are slices of an array of UTF-8 bytes, as in ``TextTable``. There are two tables. ``fill_slots`` stores the index
-of each text; a lookup compares the text itself. ``fill_short`` stores texts of at most 16 bytes inline, as two words,
-so that a lookup reads one slot.
+Texts are slices of an array of UTF-8 bytes, as in ``TextTable``.
 """
 
 from __future__ import annotations
@@ -10,14 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array, Int64Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.intrinsics import lowest_bit, word_at
-from stream_masker.core.kernels.jit import inlined, int32, int64, kernel
-
-SHORT = 16
-"""The most bytes of a short text."""
-
-LOW_BITS = np.uint64(0x0101010101010101)
-HIGH_BITS = np.uint64(0x8080808080808080)
+from stream_masker.core.kernels.jit import int32, kernel
 
 
 @kernel
@@ -107,96 +98,3 @@ def find_text_indices(
     for i in range(found.size):
         found[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
     return found
-
-
-@inlined
-def short_slot(low: np.uint64, high: np.uint64, mask: np.uint64) -> np.uint64:
-    """Return the first slot to probe for a short text, given as two words."""
-    value = (low ^ (high * np.uint64(0x9E3779B97F4A7C15))) * np.uint64(0xD6E8FEB86659FD93)
-    return (value ^ (value >> np.uint64(32))) & mask
-
-
-@inlined
-def before_zero(data: UInt8Array, at: int) -> tuple[np.uint64, int]:
-    """Return the bytes from ``at`` up to the next zero byte as a little-endian word, and their number; at most 8
-    bytes."""
-    word = word_at(data, at)
-    zeros = (word - LOW_BITS) & ~word & HIGH_BITS
-    if zeros == np.uint64(0):
-        return word, 8
-    size = lowest_bit(zeros) >> 3
-    return word & ((np.uint64(1) << np.uint64(8 * size)) - np.uint64(1)), size
-
-
-@kernel
-def fill_short(size: int, data: UInt8Array, starts: Int64Array, ends: Int64Array) -> UInt64Array:
-    """Return (3 · size,) uint64: for each slot the two words of a short text and its index plus 1; zeros if it is
-    empty.
-
-    ``size``: a power of two above n. Texts of more than 16 bytes, and texts with zero bytes, are left out.
-    """
-    table = np.zeros(3 * size, np.uint64)
-    mask = np.uint64(size - 1)
-    for i in range(starts.size):
-        low, high = np.uint64(0), np.uint64(0)
-        fits = ends[i] - starts[i] <= SHORT
-        for k in range(min(ends[i] - starts[i], SHORT)):
-            byte = np.uint64(data[starts[i] + k])
-            fits &= byte != 0
-            if k < 8:
-                low |= byte << np.uint64(8 * k)
-            else:
-                high |= byte << np.uint64(8 * (k - 8))
-        if fits:
-            slot = short_slot(low, high, mask)
-            while table[np.uint64(3) * slot + np.uint64(2)] != 0:
-                slot = (slot + np.uint64(1)) & mask
-            at = int64(slot) * 3
-            table[at], table[at + 1], table[at + 2] = low, high, np.uint64(i + 1)
-    return table
-
-
-@inlined
-def find_short(table: UInt64Array, low: np.uint64, high: np.uint64) -> int:
-    """Return the index of the short text with these two words, or -1."""
-    mask = np.uint64(table.size // 3 - 1)
-    slot = short_slot(low, high, mask)
-    while True:
-        at = int64(slot) * 3
-        if table[at + 2] == 0:
-            return int64(-1)
-        if table[at] == low and table[at + 1] == high:
-            return int64(table[at + 2]) - 1
-        slot = (slot + np.uint64(1)) & mask
-
-
-@kernel
-def find_joined(
-    wanted: UInt8Array,
-    count: int,
-    table: UInt64Array,
-    slots: Int32Array,
-    data: UInt8Array,
-    starts: Int64Array,
-    ends: Int64Array,
-) -> tuple[Int32Array, int]:
-    """Return (count,) int32: the index of each text in ``wanted``, or -1; and the offset after the last text.
-
-    ``wanted``: texts that each end with a zero byte, followed by ``SHORT`` zero bytes. ``table``: from ``fill_short``.
-    """
-    found = np.full(count, -1, np.int32)
-    at = 0
-    for i in range(count):
-        low, size = before_zero(wanted, at)
-        high, more = np.uint64(0), 0
-        if size == 8:
-            high, more = before_zero(wanted, at + 8)
-        end = at + size + more
-        if wanted[end] == 0:
-            found[i] = find_short(table, low, high)
-        else:
-            while wanted[end] != 0:
-                end += 1
-            found[i] = find_text(wanted, at, end, slots, data, starts, ends)
-        at = end + 1
-    return found, at

@@ -69,20 +69,6 @@ def test_find_texts_refuses_other_values(wanted):
         TextLookup(TextTable.of(["a"])).find_texts(wanted)
 
 
-@pytest.mark.parametrize("size", range(20))
-def test_texts_of_any_length_are_found_among_many(size):
-    """Texts of up to two words have a separate hash table."""
-    known = ["x" * size, *(f"{k:0{size}d}" for k in range(40)), "é" * size, "\0" * size + "y"]
-    known = list(dict.fromkeys(known))
-    table = TextLookup(TextTable.of(known))
-    wanted = [*known, "x" * size + "z", "z" * size, ""] * 30
-    expected = [known.index(text) if text in known else -1 for text in wanted]
-    assert len(wanted) > lookup.MANY_MATCHES
-    assert table.find_all(wanted).tolist() == expected
-    without = [text for text in wanted if "\0" not in text]
-    assert table.find_texts(without).tolist() == [known.index(t) if t in known else -1 for t in without]
-
-
 @given(LISTS.filter(len), st.data())
 def test_decode_array_equals_decode(given_texts, data):
     table = TextTable.of(given_texts)

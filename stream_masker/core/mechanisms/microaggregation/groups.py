@@ -1,117 +1,18 @@
-"""Comparable records, their distances, and their groups.
-
-Where records belong to units, groups are formed as ``mdav`` does, but all counts are numbers of units. A group is then
-the first record and its nearest records, until they belong to k units. A group contains all unassigned records of at
-most k units, so each group removes at most k units from the remaining ones, and the last group has at least k of them.
-If every record is a unit of its own, the groups are those of ``mdav``. The cost is O(u·n) distances and comparisons.
-"""
+"""Comparable records, their distances, and their groups."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.microaggregation import mdav
 from stream_masker.core.mechanisms.microaggregation.centroids import group_members
-from stream_masker.core.mechanisms.microaggregation.mdav import (
-    MdavState,
-    RecordTypes,
-    assign_members,
-    farthest_from_mean,
-    farthest_type,
-    group_rest,
-    initial_state,
-    is_nearer,
-    measure_from,
-    remove_exhausted,
-)
-
-
-class UnitState(NamedTuple):
-    """The units of n members. Kernels update it in place.
-
-    * ``units``: (n,) int64, the unit of each member, from 0 to v − 1.
-    * ``unassigned``: (v,) int64, the number of unassigned members of each unit.
-    * ``last_group``: (v,) int64, the last group with a member of each unit, −1 for none.
-    * ``left``: (1,) int64, the number of units with unassigned members.
-    """
-
-    units: Int64Array
-    unassigned: Int64Array
-    last_group: Int64Array
-    left: Int64Array
-
-
-@kernel
-def mdav_unit_partition(types: RecordTypes, units: Int64Array, k: int) -> Int32Array:
-    """Return the group of every member, (n,) int32, so that each group has members of at least k units.
-
-    units: (n,) int64, the unit of each member, numbered from 0 without gaps; at least k.
-    """
-    state, counted = initial_state(types, k), initial_units(units)
-    while counted.left[0] >= 3 * k:
-        group_units_around(types, state, counted, farthest_from_mean(types, state), k)
-        group_units_around(types, state, counted, farthest_type(types, state), k)
-    if counted.left[0] >= 2 * k:
-        group_units_around(types, state, counted, farthest_from_mean(types, state), k)
-    group_rest(types, state)
-    return state.group
-
-
-@kernel
-def initial_units(units: Int64Array) -> UnitState:
-    """Return a state in which all members are unassigned."""
-    count = units.max() + 1
-    unassigned = np.zeros(count, np.int64)
-    for unit in units:
-        unassigned[unit] += 1
-    return UnitState(units, unassigned, np.full(count, -1), np.array([count]))
-
-
-@kernel
-def group_units_around(types: RecordTypes, state: MdavState, counted: UnitState, t: int, k: int) -> None:
-    """Form a group of a type's first member and its nearest members, equal ones first, until they belong to k units."""
-    measure_from(types, state, types.codes[t], types.numbers[t])
-    state.distance_to[t] = -1.0
-    missing = k
-    while missing:
-        nearest = nearest_type(types, state)
-        missing -= assign_unit(state, counted, counted.units[state.next_member[nearest]])
-        assign_members(types, state, nearest, 1)
-    remove_exhausted(types, state)
-    state.group_count[0] += 1
-
-
-@kernel
-def nearest_type(types: RecordTypes, state: MdavState) -> int:
-    """Return the nearest type that has unassigned members."""
-    found = -1
-    for a in range(state.active_count[0]):
-        t = state.active[a]
-        if state.next_member[t] < types.starts[t + 1] and (found < 0 or is_nearer(types, state, t, found)):
-            found = t
-    return found
-
-
-@kernel
-def assign_unit(state: MdavState, counted: UnitState, unit: int) -> int:
-    """Count one more member of a unit as assigned. Return 1 if the group being formed has no other member of the
-    unit."""
-    counted.unassigned[unit] -= 1
-    if counted.unassigned[unit] == 0:
-        counted.left[0] -= 1
-    if counted.last_group[unit] == state.group_count[0]:
-        return 0
-    counted.last_group[unit] = state.group_count[0]
-    return 1
 
 
 @dataclass(frozen=True)
@@ -195,11 +96,8 @@ class ComparableRecords:
         """
         order, types = self._types()
         group = np.empty(len(order), np.int32)
-        if self.units is None:
-            group[order] = mdav.mdav_partition(types, k)
-        else:
-            units = np.unique(self.units, return_inverse=True)[1].reshape(-1)
-            group[order] = mdav_unit_partition(types, units[order], k)
+        units = np.arange(len(order)) if self.units is None else np.unique(self.units, return_inverse=True)[1]
+        group[order] = mdav.mdav_partition(types, units.reshape(-1)[order], k)
         return group_members(group)
 
     def _types(self) -> tuple[Int64Array, mdav.RecordTypes]:

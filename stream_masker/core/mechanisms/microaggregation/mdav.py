@@ -5,10 +5,15 @@ records, and the record farthest from that one with its k − 1 nearest. If 2k t
 farthest from the mean and its k − 1 nearest form a group, and the remaining ones form the last group. Fewer than 2k
 records form one group.
 
+Where records belong to units, such as patients, all counts are numbers of units. A group is the first record and its
+nearest records, until they belong to k units. A group contains all unassigned records of at most k units, so each group
+removes at most k units from the remaining ones, and the last group has at least k of them.
+
 Equal records are processed as one *type* with that many members. This changes only the cost, which is O(u·n/k)
-distances for n records of u types, and O(n·v) for means over v distinct values of an attribute. Among equally far or
-near records, the one with the smallest random word is taken. Among equally marginal values, the mean is the first
-position, which has the smallest depth. Sums of numbers are exact, so that groups do not depend on their order.
+distances and O(u·n) comparisons for n records of u types, and O(n·v) for means over v distinct values of an attribute.
+Among equally far or near records, the one with the smallest random word is taken. Among equally marginal values, the
+mean is the first position, which has the smallest depth. Sums of numbers are exact, so that groups do not depend on
+their order.
 """
 
 from __future__ import annotations
@@ -58,7 +63,6 @@ class MdavState(NamedTuple):
     * ``counts``, ``totals``: for each value, the unassigned members that have it, and the sum of their distances to it.
     * ``sums``: (q,) float64, the sums of the numbers of the unassigned members.
     * ``distance_to``: (u,) float64, the squared distance of each active type to the record last measured from.
-    * ``nearest``: (k,) int64, the types nearest to that record.
     * ``group``: (n,) int32, the group of each member, −1 for none.
     """
 
@@ -71,25 +75,43 @@ class MdavState(NamedTuple):
     totals: Float64Array
     sums: Float64Array
     distance_to: Float64Array
-    nearest: Int64Array
     group: Int32Array
 
 
+class UnitState(NamedTuple):
+    """The units of n members. Kernels update it in place.
+
+    * ``units``: (n,) int64, the unit of each member, from 0 to v − 1.
+    * ``unassigned``: (v,) int64, the number of unassigned members of each unit.
+    * ``last_group``: (v,) int64, the last group with a member of each unit, −1 for none.
+    * ``left``: (1,) int64, the number of units with unassigned members.
+    """
+
+    units: Int64Array
+    unassigned: Int64Array
+    last_group: Int64Array
+    left: Int64Array
+
+
 @kernel
-def mdav_partition(types: RecordTypes, k: int) -> Int32Array:
-    """Return the group of every member, (n,) int32; groups are numbered in the order of their creation."""
-    state = initial_state(types, k)
-    while state.unassigned_count[0] >= 3 * k:
-        group_around(types, state, farthest_from_mean(types, state), k)
-        group_around(types, state, farthest_type(types, state), k)
-    if state.unassigned_count[0] >= 2 * k:
-        group_around(types, state, farthest_from_mean(types, state), k)
+def mdav_partition(types: RecordTypes, units: Int64Array, k: int) -> Int32Array:
+    """Return the group of every member, (n,) int32, so that each group has members of at least k units.
+
+    Groups are numbered in the order of their creation. units: (n,) int64, the unit of each member, numbered from 0
+    without gaps; at least k.
+    """
+    state, counted = initial_state(types), initial_units(units)
+    while counted.left[0] >= 3 * k:
+        group_around(types, state, counted, farthest_from_mean(types, state), k)
+        group_around(types, state, counted, farthest_type(types, state), k)
+    if counted.left[0] >= 2 * k:
+        group_around(types, state, counted, farthest_from_mean(types, state), k)
     group_rest(types, state)
     return state.group
 
 
 @kernel
-def initial_state(types: RecordTypes, k: int) -> MdavState:
+def initial_state(types: RecordTypes) -> MdavState:
     """Return a state in which all members are unassigned."""
     u, q = types.numbers.shape
     n = types.words.size
@@ -104,12 +126,21 @@ def initial_state(types: RecordTypes, k: int) -> MdavState:
         np.zeros(values),
         np.zeros(q),
         np.zeros(u),
-        np.zeros(k, np.int64),
         np.full(n, -1, np.int32),
     )
     for t in range(u):
         add_members(types, state, t, types.starts[t + 1] - types.starts[t])
     return state
+
+
+@kernel
+def initial_units(units: Int64Array) -> UnitState:
+    """Return a state in which all members are unassigned."""
+    count = units.max() + 1
+    unassigned = np.zeros(count, np.int64)
+    for unit in units:
+        unassigned[unit] += 1
+    return UnitState(units, unassigned, np.full(count, -1), np.array([count]))
 
 
 @kernel
@@ -199,42 +230,41 @@ def is_nearer(types: RecordTypes, state: MdavState, t: int, other: int) -> bool:
 
 
 @kernel
-def group_around(types: RecordTypes, state: MdavState, t: int, k: int) -> None:
-    """Form a group of a type's first member and its k − 1 nearest members, where equal ones come first.
-
-    All of them belong to the k nearest types, because each active type has at least one unassigned member.
-    """
+def group_around(types: RecordTypes, state: MdavState, counted: UnitState, t: int, k: int) -> None:
+    """Form a group of a type's first member and its nearest members, equal ones first, until they belong to k units."""
     measure_from(types, state, types.codes[t], types.numbers[t])
     state.distance_to[t] = -1.0
-    found = nearest_types(types, state, k)
-    for _ in range(k):
-        chosen = -1
-        for b in range(found):
-            candidate = state.nearest[b]
-            if state.next_member[candidate] < types.starts[candidate + 1] and (
-                chosen < 0 or is_nearer(types, state, candidate, chosen)
-            ):
-                chosen = candidate
-        assign_members(types, state, chosen, 1)
+    missing = k
+    while missing:
+        nearest = nearest_type(types, state)
+        missing -= assign_unit(state, counted, counted.units[state.next_member[nearest]])
+        assign_members(types, state, nearest, 1)
     remove_exhausted(types, state)
     state.group_count[0] += 1
 
 
 @kernel
-def nearest_types(types: RecordTypes, state: MdavState, k: int) -> int:
-    """Fill ``nearest`` with the nearest active types in ascending distance, at most k, and return their number."""
-    found = 0
+def nearest_type(types: RecordTypes, state: MdavState) -> int:
+    """Return the nearest type that has unassigned members."""
+    found = -1
     for a in range(state.active_count[0]):
         t = state.active[a]
-        if found == k and not is_nearer(types, state, t, state.nearest[k - 1]):
-            continue
-        rank = min(found, k - 1)
-        while rank > 0 and is_nearer(types, state, t, state.nearest[rank - 1]):
-            state.nearest[rank] = state.nearest[rank - 1]
-            rank -= 1
-        state.nearest[rank] = t
-        found = min(found + 1, k)
+        if state.next_member[t] < types.starts[t + 1] and (found < 0 or is_nearer(types, state, t, found)):
+            found = t
     return found
+
+
+@kernel
+def assign_unit(state: MdavState, counted: UnitState, unit: int) -> int:
+    """Count one more member of a unit as assigned. Return 1 if the group being formed has no other member of the
+    unit."""
+    counted.unassigned[unit] -= 1
+    if counted.unassigned[unit] == 0:
+        counted.left[0] -= 1
+    if counted.last_group[unit] == state.group_count[0]:
+        return 0
+    counted.last_group[unit] = state.group_count[0]
+    return 1
 
 
 @kernel

@@ -1,12 +1,10 @@
 """Replacements by concepts in use against their literal twin: the rule over every candidate, drawn by frequency.
 
-The engine with rows equals the twin draw by draw; the engine for low trees has its law.
+The engine equals the twin draw by draw.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,13 +15,11 @@ from support.data import discharges, icd9cm
 from support.graphs import dags, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.ontology import ConceptMap
 from stream_masker.core.replacement.observed.draw import ATTEMPTS
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
 from stream_masker.core.replacement.rule import NO_REFERENCE, ROUNDINGS, SIGN_DROPPED, TRUNCATED, ReplacementTask
-from stream_masker.core.replacement.select import ObservedTreeReplacer, observed_replacer
 from stream_masker.errors import ParameterError
 
 both = pytest.mark.parametrize("rounding", ROUNDINGS)
@@ -145,38 +141,6 @@ def test_every_replacement(measure, graphs, rounding, data):
 
 
 @both
-@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@given(data=st.data())
-def test_the_law_of_every_replacement_in_a_low_tree(measure, rounding, data):
-    """Over as many evenly spaced random words as the admissible candidates have occurrences, each candidate is drawn as
-    often as it occurs."""
-    d = measure(data.draw(trees(least=2, most=20).filter(lambda tau: tau.depth.max() <= MAX_HEIGHT)))
-    size = len(d.taxonomy)
-    used = sorted(data.draw(st.sets(st.integers(0, size - 1), min_size=1)))
-    counts = data.draw(st.lists(st.integers(1, 6), min_size=len(used), max_size=len(used)))
-    weights = dict(zip(used, counts, strict=True))
-    frequencies = ConceptFrequencies(np.array(used, np.int32), np.array(counts, np.int64))
-    engine = ObservedTreeReplacer(d, frequencies, calibrated=rounding == "calibrated")
-    sd = d.matrix(d.taxonomy.ids)
-    task = random_task(np.random.default_rng(data.draw(st.integers(0, 1 << 32))), 40, np.arange(size), sd)
-    for i, row in enumerate(zip(task.codes, task.references, task.noise, strict=True)):
-        level = level_of(sd, weights, *row, rounding, task.rounding[i])
-        law = {c: weights[c] for c in level.admissible} or {row[0]: 1}
-        total = sum(law.values())
-        ties = np.array([(2 * k + 1) * (1 << 63) // total for k in range(total)], np.uint64)
-        result = engine.replace(repeated(task, i, ties))
-        assert Counter(result.codes.tolist()) == law
-        assert set(result.distances) == {level.distance}
-        assert set(result.flags) == {level.flags}
-
-
-def repeated(task, i, ties) -> ReplacementTask:
-    """Row i of a task, once for each word for ties."""
-    row = [np.repeat(getattr(task, name)[i], ties.size) for name in ("codes", "references", "noise", "rounding")]
-    return ReplacementTask(*row, ties)
-
-
-@both
 def test_replacements_of_real_codes(rounding):
     tau = icd9cm().taxonomy()
     d = WuPalmer(tau)
@@ -219,53 +183,6 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
         np.testing.assert_array_equal(getattr(few, name), getattr(many, name))
 
 
-@both
-@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@pytest.mark.parametrize("used", [1, 2, 30, 2_000])
-def test_both_engines_take_the_same_levels_in_a_large_tree(used, measure, rounding):
-    """There are codes outside the window, references of all kinds, and windows with few candidates at a level."""
-    tau = icd9cm().taxonomy()
-    d = measure(tau)
-    generator = np.random.default_rng(used)
-    positions = np.sort(generator.choice(len(tau), used, replace=False)).astype(np.int32)
-    frequencies = ConceptFrequencies(positions, generator.integers(1, 500, used))
-    pool = np.concatenate([generator.choice(positions, 200), generator.choice(len(tau), 200)])
-    task = random_task(generator, 6_000, pool, d.matrix(pool[::8].astype(np.int32)))
-    parents = np.where(generator.random(6_000) < 0.3, tau.tree.parent[task.codes], task.references)
-    task = replace(task, references=parents.astype(np.int32))
-    calibrated = rounding == "calibrated"
-    rows, subtrees = (
-        engine(d, frequencies, calibrated=calibrated).replace(task)
-        for engine in (ObservedReplacer, ObservedTreeReplacer)
-    )
-    for name in ("distances", "flags"):
-        np.testing.assert_array_equal(getattr(rows, name), getattr(subtrees, name))
-    moved = subtrees.codes != task.codes
-    assert np.isin(subtrees.codes[moved], positions).all()
-    np.testing.assert_array_equal(d.pairs(task.codes[moved], subtrees.codes[moved]), subtrees.distances[moved])
-
-
-class _Unknown(WuPalmer):
-    """A distance of which no engine knows whether it depends on depths alone."""
-
-
-@pytest.mark.parametrize(
-    ("measure", "links", "engine"),
-    [
-        (WuPalmer, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
-        (LogTaxonomic, [("a", "r"), ("b", "r")], ObservedTreeReplacer),
-        (WuPalmer, [(str(i + 1), str(i)) for i in range(MAX_HEIGHT - 1)], ObservedTreeReplacer),
-        (WuPalmer, [(str(i + 1), str(i)) for i in range(MAX_HEIGHT)], ObservedReplacer),
-        (_Unknown, [("a", "r"), ("b", "r")], ObservedReplacer),
-        (WuPalmer, [("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")], ObservedReplacer),
-    ],
-)
-def test_low_trees_need_no_rows(measure, links, engine):
-    d = measure(Ontology.from_edges(links).taxonomy())
-    frequencies = ConceptFrequencies(np.array([1, 2], np.int32), np.array([1, 1]))
-    assert type(observed_replacer(d, frequencies, calibrated=True)) is engine
-
-
 def test_large_counts_are_scaled():
     frequencies = ConceptFrequencies(np.arange(3, dtype=np.int32), np.array([1, 10**12, 3 * 10**12]))
     assert frequencies.weights.sum() <= MAX_FREQUENCY
@@ -281,8 +198,7 @@ def test_other_frequencies_are_rejected(positions, counts):
         ConceptFrequencies(np.array(positions, np.int32), np.array(counts, np.int64))
 
 
-@pytest.mark.parametrize("engine", [ObservedReplacer, ObservedTreeReplacer])
-def test_concepts_outside_the_taxonomy_are_rejected(engine):
+def test_concepts_outside_the_taxonomy_are_rejected():
     d = WuPalmer(icd9cm().taxonomy())
     with pytest.raises(ParameterError, match="outside the taxonomy"):
-        engine(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True)
+        ObservedReplacer(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True)

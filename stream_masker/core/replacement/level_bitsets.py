@@ -35,9 +35,6 @@ LEVEL_BUCKETS = 256
 FARTHER, NEARER = range(2)
 """Sides of a sign condition: the first index of ``LevelBitsets.admitted``."""
 
-AS_FAR = 2
-"""Added to a side: candidates at the own distance meet the condition, too."""
-
 UP, DOWN = range(2)
 """Columns of ``LevelBitsets.links``."""
 
@@ -50,7 +47,7 @@ class LevelBitsets(NamedTuple):
     equal: (h + 1, 64) the bits of the regions at the same distance as each region.
     starts: (h + 1, ``LEVEL_BUCKETS``) the number of regions nearer than the start of each bucket.
     of_ancestor: (h + 1, h + 1) the bits of the regions of the ancestor that many links up.
-    admitted: (4, h + 1, h + 1, h + 1) by side, depth of a value, depth of the least common subsumer M of the value and
+    admitted: (2, h + 1, h + 1, h + 1) by side, depth of a value, depth of the least common subsumer M of the value and
     a reference, and depth of the reference: the bits of the regions that meet the sign condition. If the reference is
     below M, the regions of M count as admitted for ``NEARER``; ``split_region`` decides about their candidates.
     lengths: (h + 1, 2 · h + 1) the distance of two concepts by their ``Separation``.
@@ -85,7 +82,7 @@ def _empty(height: int) -> LevelBitsets:
         equal=np.zeros((size, BITSET_WORD_BITS), np.uint64),
         starts=np.zeros((size, LEVEL_BUCKETS), np.int64),
         of_ancestor=np.zeros((size, size), np.uint64),
-        admitted=np.zeros((4, size, size, size), np.uint64),
+        admitted=np.zeros((2, size, size, size), np.uint64),
         lengths=np.zeros((size, 2 * height + 1)),
     )
 
@@ -133,7 +130,3 @@ def write_admitted(links: Int64Cube, counts: Int64Array, lengths: Float64Matrix,
                         admitted[FARTHER, depth, meeting, reference] |= bit
                     if is_split or is_beyond(-1, distance, own_distance):
                         admitted[NEARER, depth, meeting, reference] |= bit
-                    if distance >= own_distance:
-                        admitted[FARTHER + AS_FAR, depth, meeting, reference] |= bit
-                    if is_split or distance <= own_distance:
-                        admitted[NEARER + AS_FAR, depth, meeting, reference] |= bit

@@ -7,44 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.dag.index import is_in_range
 from stream_masker.core.replacement.generic import GenericReplacer
-from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT, level_bitsets
-from stream_masker.core.replacement.observed.engine import ObservedReplacer
-from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
-from stream_masker.core.replacement.rule import ROUNDINGS, Replacement, ReplacementTask, Replacer
-from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer, replace_all_by_bitset
-from stream_masker.core.replacement.tree_table import level_table
+from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.rule import ROUNDINGS, Replacer
+from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.core.validation import require_one_of
-
-
-class ObservedTreeReplacer:
-    """The bitset engine for trees of height ``MAX_HEIGHT`` or less whose candidates are the concepts of a window.
-
-    Frequencies are its ranks. The distance depends on depths alone.
-    Memory does not depend on the number of values that are replaced.
-    """
-
-    def __init__(self, distance: Distance, frequencies: ConceptFrequencies, *, calibrated: bool) -> None:
-        """``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy."""
-        tau = distance.taxonomy
-        frequencies.require_within(len(tau))
-        weights = np.zeros(len(tau) + 1, np.int64)
-        weights[frequencies.positions + 1] = frequencies.weights
-        self._calibrated = calibrated
-        self._bitsets = level_bitsets(distance)
-        self._table = level_table(tau, self._bitsets, np.cumsum(weights).astype(np.int32))
-
-    def replace(self, task: ReplacementTask) -> Replacement:
-        """Replace every value of the task."""
-        rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        weak = self._calibrated
-        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, weak, *rows))
 
 
 def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: str = "all") -> Replacer:
@@ -64,17 +35,6 @@ def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) 
         if key not in made:
             made[key] = replacer(distance, rounding=rounding, candidates=candidates)
     return tuple(made[type(distance), distance.taxonomy] for distance in distances)
-
-
-def observed_replacer(
-    distance: Distance, frequencies: ConceptFrequencies, *, calibrated: bool
-) -> ObservedTreeReplacer | ObservedReplacer:
-    """Return the fastest ``Replacer`` whose candidates are the concepts of a window.
-
-    ``calibrated``: the rounding. Raises ParameterError for a concept outside the taxonomy.
-    """
-    kind = ObservedTreeReplacer if _is_low_tree(distance) else ObservedReplacer
-    return kind(distance, frequencies, calibrated=calibrated)
 
 
 def _is_low_tree(distance: Distance) -> bool:

@@ -21,7 +21,6 @@ from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.level_bitsets import (
-    AS_FAR,
     DOWN,
     FARTHER,
     LEVEL_BUCKETS,
@@ -40,7 +39,6 @@ from stream_masker.core.replacement.tree_table import (
     LevelTable,
     RankRange,
     TreeValue,
-    candidate_at,
     level_table,
     region_ranks,
     skip_ranges,
@@ -55,8 +53,7 @@ class BitsetCondition(NamedTuple):
     """The sign condition of one value: sign is 1 for farther, -1 for nearer, 0 for none.
 
     meeting_depth: of the least common subsumer of the value and the reference. own_distance: between them. split: the
-    regions of which only some candidates may be admissible. weak: whether candidates at the own distance are
-    admissible, too. strict: the regions that may contain other admissible candidates.
+    regions of which only some candidates may be admissible.
     """
 
     sign: int
@@ -64,8 +61,6 @@ class BitsetCondition(NamedTuple):
     meeting_depth: int
     own_distance: float
     split: np.uint64
-    weak: bool
-    strict: np.uint64
 
 
 class BitsetTreeReplacer:
@@ -81,21 +76,13 @@ class BitsetTreeReplacer:
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, False, *rows))
+        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, *rows))
 
 
 @inlined
 def meets_condition(condition: BitsetCondition, distance: float) -> bool:
     """Return whether a candidate at a distance from the reference meets a sign condition whose sign is not 0."""
-    own_distance = condition.own_distance
-    return is_beyond(condition.sign, distance, own_distance) or (condition.weak and distance == own_distance)
-
-
-@inlined
-def strictly(condition: BitsetCondition) -> BitsetCondition:
-    """Return the condition that candidates at the own distance do not meet."""
-    sign, r, meeting, own_distance, split, _, strict = condition
-    return BitsetCondition(sign, r, meeting, own_distance, split, False, strict)
+    return is_beyond(condition.sign, distance, condition.own_distance)
 
 
 @part
@@ -179,26 +166,6 @@ def draw_from_regions(
 
 
 @inlined
-def draw_from_bitset_level(
-    table: LevelTable,
-    bitsets: LevelBitsets,
-    value: TreeValue,
-    level: np.uint64,
-    condition: BitsetCondition,
-    tie: np.uint64,
-) -> int:
-    """Return the rank of an admissible candidate of the regions of a level; -1 if there is none.
-
-    Candidates at the own distance from the reference are drawn only if there are no others.
-    """
-    if condition.weak:
-        found = draw_from_regions(table, bitsets, value, level & condition.strict, strictly(condition), tie)
-        if found >= 0:
-            return found
-    return draw_from_regions(table, bitsets, value, level, condition, tie)
-
-
-@inlined
 def is_any_in_regions(
     table: LevelTable, bitsets: LevelBitsets, value: TreeValue, word: np.uint64, condition: BitsetCondition
 ) -> bool:
@@ -251,7 +218,7 @@ def choose_bitset_level(
             forced = not rule.calibrated or (near == NO_REGION and not rule.keeps_value)
             if forced or takes_upper(chance, lo, hi, rule.target):
                 level = word & bitsets.equal[depth, up]
-                found = draw_from_bitset_level(table, bitsets, value, level, condition, words.tie)
+                found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
                 if found >= 0:
                     return Choice(found, hi, 0)
                 word &= ~bitsets.equal[depth, up]
@@ -260,7 +227,7 @@ def choose_bitset_level(
             is_any = is_any_in_regions(table, bitsets, value, far, condition)
             return Choice(int64(-1), 0.0, 0 if is_any else NONE_ADMISSIBLE)
         level = word & bitsets.equal[depth, region]
-        found = draw_from_bitset_level(table, bitsets, value, level, condition, words.tie)
+        found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
         if found >= 0:
             return Choice(found, lo, 0 if is_any_in_regions(table, bitsets, value, far, condition) else TRUNCATED)
         word &= ~bitsets.equal[depth, region]
@@ -284,11 +251,10 @@ def replace_by_bitset(
     r: int,
     noise: float,
     calibrated: bool,
-    weak: bool,
     words: RandomWords,
 ) -> Choice:
-    """Return the replacement of one value. r = a for no sign condition; weak: of ``BitsetCondition``. If nothing meets
-    the condition, it is dropped."""
+    """Return the replacement of one value. r = a for no sign condition. If nothing meets the condition, it is
+    dropped."""
     value = TreeValue(a, int64(table.rows[a, DEPTH]))
     rule = LevelRule(abs(noise), calibrated, table.rows[a, IS_CANDIDATE] != 0)
     held = table.held[a, 0]
@@ -297,13 +263,12 @@ def replace_by_bitset(
         sign, side = (int64(1), FARTHER) if noise > 0.0 else (int64(-1), NEARER)
         own_distance = bitsets.lengths[meeting, value.depth + depth - 2 * meeting]
         split = bitsets.of_ancestor[value.depth, value.depth - meeting] if meeting < depth else NO_REGION
-        strict = held & bitsets.admitted[side, value.depth, meeting, depth]
-        word = held & bitsets.admitted[side + AS_FAR, value.depth, meeting, depth] if weak else strict
-        condition = BitsetCondition(sign, r, meeting, own_distance, split, weak, strict)
+        word = held & bitsets.admitted[side, value.depth, meeting, depth]
+        condition = BitsetCondition(sign, r, meeting, own_distance, split)
         choice = choose_bitset_level(table, bitsets, value, word, condition, rule, words)
         if choice.flags != NONE_ADMISSIBLE:
             return choice
-    none = BitsetCondition(int64(0), r, int64(0), 0.0, NO_REGION, False, NO_REGION)
+    none = BitsetCondition(int64(0), r, int64(0), 0.0, NO_REGION)
     choice = choose_bitset_level(table, bitsets, value, held, none, rule, words)
     flags = TRUNCATED if choice.flags == NONE_ADMISSIBLE else choice.flags | (0 if r == a else SIGN_DROPPED)
     return Choice(choice.candidate, choice.distance, flags)
@@ -314,17 +279,13 @@ def replace_all_by_bitset(
     table: LevelTable,
     bitsets: LevelBitsets,
     calibrated: bool,
-    weak: bool,
     codes: Int32Array,
     references: Int32Array,
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of the ``ReplacementTask``.
-
-    weak: of ``BitsetCondition``.
-    """
+    """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of its task."""
     chosen = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
@@ -336,8 +297,8 @@ def replace_all_by_bitset(
         if a >= 0 and noise[n] != 0.0:
             r = int64(references[n]) if references[n] >= 0 else a
             words = RandomWords(rounding[n], ties[n])
-            choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, weak, words)
+            choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
-                chosen[n] = candidate_at(table, choice.candidate)
+                chosen[n] = table.positions[choice.candidate]
     return chosen, distances, flags

@@ -1,9 +1,7 @@
 """A low tree as the bitset engine reads it: paths, and ranges of ranks of candidates.
 
-Candidates have *ranks*, in ascending position. A candidate of weight w has w consecutive ranks: one if candidates are
-drawn uniformly, its frequency if they are drawn by frequency. The candidates at one depth below a concept have
-consecutive ranks, so a region (see ``level_bitsets``) is a few ranges of ranks, and to draw one of its ranks is to draw
-a candidate by its weight.
+Candidates have *ranks*, in ascending position. The candidates at one depth below a concept have consecutive ranks, so a
+region (see ``level_bitsets``) is a few ranges of ranks.
 """
 
 from __future__ import annotations
@@ -56,7 +54,6 @@ class LevelTable(NamedTuple):
     lines: the same memory, flat.
     spans: ((m + 1) · (h + 1),) ``SPAN``; span s · (h + 1) + k + 1 is that of the candidates k levels below s.
     positions: the position of each candidate, ascending.
-    first_ranks: the first rank of each candidate; empty if every candidate has one rank.
     levels: h.
     """
 
@@ -65,7 +62,6 @@ class LevelTable(NamedTuple):
     lines: Int32Array
     spans: RecordArray
     positions: Int32Array
-    first_ranks: Int32Array
     levels: int
 
 
@@ -84,9 +80,8 @@ def level_table(tau: Taxonomy, bitsets: LevelBitsets, rank: Int32Array) -> Level
     rows = np.zeros((m + 1, BITSET_ROW), np.int32)
     rows[:-1, DEPTH], rows[:-1, IS_CANDIDATE] = tau.depth, weights > 0
     write_paths(rows, tau.tree.parent)
-    first_ranks = rank[positions] if (weights > 1).any() else np.empty(0, np.int32)
     spans = _spans(tau, rank, height + 1)
-    table = LevelTable(rows, rows.view(np.uint64), rows.reshape(-1), spans, positions, first_ranks, height)
+    table = LevelTable(rows, rows.view(np.uint64), rows.reshape(-1), spans, positions, height)
     write_held(table, bitsets)
     return table
 
@@ -128,21 +123,6 @@ def write_held(table: LevelTable, bitsets: LevelBitsets) -> None:
                 word |= np.uint64(1) << np.uint64(region)
             region += 1
         table.held[a, 0] = word
-
-
-@inlined
-def candidate_at(table: LevelTable, rank: int) -> int:
-    """Return the position of the candidate with a rank."""
-    if table.first_ranks.size == 0:
-        return int64(table.positions[rank])
-    low, high = int64(0), int64(table.first_ranks.size - 1)
-    while low < high:
-        middle = (low + high + 1) >> 1
-        if table.first_ranks[middle] <= rank:
-            low = middle
-        else:
-            high = middle - 1
-    return int64(table.positions[low])
 
 
 @inlined

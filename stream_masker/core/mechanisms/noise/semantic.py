@@ -29,6 +29,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
+from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.rule import (
     CANDIDATES,
     NO_REFERENCE,
@@ -37,7 +38,7 @@ from stream_masker.core.replacement.rule import (
     ReplacementTask,
     Replacer,
 )
-from stream_masker.core.replacement.select import observed_replacer, replacers
+from stream_masker.core.replacement.select import replacers
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
@@ -310,7 +311,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         if self._candidates != OBSERVED:
             return self._replacers
         found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
-        return tuple(observed_replacer(d, law, calibrated=self._calibrated) for d, law in found)
+        return tuple(ObservedReplacer(d, law, calibrated=self._calibrated) for d, law in found)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         previous = self._held_candidate(statistics)

@@ -1,7 +1,6 @@
-"""The replacement engines whose candidates are the concepts of a window.
+"""The replacement engine whose candidates are the concepts of a window.
 
 * ``frequencies``: the concepts and their frequencies.
-* ``subtrees``: the ``Replacer`` for low trees, which keeps nothing of single values.
 * ``rows``: what the engine for other taxonomies keeps of each value and reference: candidates by distance, and levels
   as sets of bits.
 * ``draw``: the choice of a level, and the draw of a candidate by its frequency.

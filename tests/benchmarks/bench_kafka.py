@@ -24,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -88,14 +88,10 @@ def arguments() -> argparse.Namespace:
 
 def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
     records, batch = options.records, options.batch
-    configuration = configured(folder, bootstrap, batch, SHAPES[options.shape])
-    warm_up(configuration)
-    prepare_topics(configuration, partitions=PARTITIONS)
+    configuration = prepared(folder, bootstrap, batch, options.shape)
     size = fill(configuration, records)
     config = ("--config", str(folder / "stream-masker.yaml"))
-    sample = folder / "sample.jsonl"
-    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(sample))
-    run(*CLI, "calibrate", *config, "--publish", str(sample))
+    calibrate(folder, folder / "stream-masker.yaml")
     topics = configuration.topics
     made, own = Topics(bootstrap), [sys.executable, __file__, "--records", str(records), "--batch", str(batch)]
     copied, again, headed = (made(f"copied-{number}", partitions=PARTITIONS) for number in range(3))
@@ -124,14 +120,7 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
 
 def masked_again(folder: Path, records: int, name: str, **topics: str) -> Measured:
     """Return the rates of a worker that masks the same input under the same statistics, into other topics."""
-    content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
-    own = {role: f"{role}-{name}" for role in ("output", "rejected", "calibration")}
-    content["topics"] = {**content.get("topics", {}), **own, **topics}
-    content["kafka"]["properties"] = {"group.id": name}
-    path = folder / f"{name}.yaml"
-    path.write_text(yaml.safe_dump(content))
-    configuration = load_configuration(path, {})
-    prepare_topics(configuration, partitions=PARTITIONS)
+    path, configuration = with_own_topics(folder, name, ("output", "rejected", "calibration"), topics=topics)
     outcomes = [configuration.topics.output, configuration.topics.rejected]
     worker = [*CLI, "worker", "--config", str(path), "--http-port", "0"]
     return timed(worker, configuration.kafka.bootstrap_servers, outcomes, records)
@@ -157,6 +146,37 @@ def others(folder: Path, configuration: Configuration, records: int, batch: int)
 
 def run(*command: str) -> None:
     subprocess.run(command, check=True, capture_output=True)
+
+
+def prepared(folder: Path, bootstrap: str, batch: int, shape: str) -> Configuration:
+    """Write the configuration and a sample of events, warm up, and create the topics."""
+    configuration = configured(folder, bootstrap, batch, SHAPES[shape])
+    warm_up(configuration)
+    prepare_topics(configuration, partitions=PARTITIONS)
+    config = ("--config", str(folder / "stream-masker.yaml"))
+    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(folder / "sample.jsonl"))
+    return configuration
+
+
+def calibrate(folder: Path, path: Path) -> None:
+    """Publish the statistics of the sample for the configuration at a path."""
+    run(*CLI, "calibrate", "--config", str(path), "--publish", str(folder / "sample.jsonl"))
+
+
+def with_own_topics(
+    folder: Path, name: str, roles: Iterable[str], **sections: Mapping[str, object]
+) -> tuple[Path, Configuration]:
+    """Write a configuration with topics and a consumer group of its own, and other ``sections``; create the topics."""
+    content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
+    content["topics"] = content.get("topics", {}) | {role: f"{role}-{name}" for role in roles}
+    content["kafka"]["properties"] = {"group.id": name}
+    for section, values in sections.items():
+        content[section] = content.get(section, {}) | values
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(content))
+    configuration = load_configuration(path, {})
+    prepare_topics(configuration, partitions=PARTITIONS)
+    return path, configuration
 
 
 def configured(folder: Path, bootstrap: str, batch: int, section: str) -> Configuration:

@@ -27,17 +27,15 @@ from itertools import cycle, islice, product
 from pathlib import Path
 
 import numpy as np
-import yaml
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
+from bench_kafka import CLI, PARTITIONS, SHAPES, calibrate, fill, prepared, with_own_topics
+from bench_scaling import ROLES
 from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka_broker import running
 
-from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.configuration import Configuration
 
 QUANTILES = (0.5, 0.99, 0.999)
 MAX_IN_FLIGHT = 5
@@ -79,26 +77,17 @@ class Setting:
     delay: float | None
     linger: float | None
 
-    def configuration(self, folder: Path) -> Path:
+    def configuration(self, folder: Path) -> tuple[Path, Configuration]:
         """Write a configuration with its own topics and consumer group; the statistics are shared."""
-        content = yaml.safe_load((folder / "stream-masker.yaml").read_text())
         name = secrets.token_hex(4)
-        content["kafka"]["properties"] = {"group.id": name, **_given("linger.ms", self.linger)}
-        own = {role: f"{role}-{name}" for role in ("input", "output", "rejected", "calibration")}
-        content["topics"] = {**content.get("topics", {}), **own}
-        content["worker"] = {"batch_records": self.size, **_given("batch_delay", self.delay)}
-        path = folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(content))
-        return path
+        properties = {"group.id": name, **_given("linger.ms", self.linger)}
+        worker = {"batch_records": self.size, **_given("batch_delay", self.delay)}
+        return with_own_topics(folder, name, ROLES, kafka={"properties": properties}, worker=worker)
 
 
 def measure(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
-    base = configured(folder, bootstrap, max(options.sizes), SHAPES[options.shape])
-    warm_up(base)
-    prepare_topics(base, partitions=PARTITIONS)
-    config = ("--config", str(folder / "stream-masker.yaml"))
-    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(folder / "sample.jsonl"))
-    run(*CLI, "calibrate", *config, "--publish", str(folder / "sample.jsonl"))
+    prepared(folder, bootstrap, max(options.sizes), options.shape)
+    calibrate(folder, folder / "stream-masker.yaml")
     quantiles = " | ".join(f"p{100 * quantile:g}" for quantile in QUANTILES)
     print(f"| code | transaction | delay | linger | records/s | load | {quantiles} |\n{'| --- ' * 9}|")
     for size, delay, linger in product(options.sizes, options.delays, options.lingers):
@@ -107,9 +96,7 @@ def measure(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
 
 
 def row(setting: Setting, folder: Path, options: argparse.Namespace) -> None:
-    path = setting.configuration(folder)
-    configuration = load_configuration(path, {})
-    prepare_topics(configuration, partitions=PARTITIONS)
+    path, configuration = setting.configuration(folder)
     fill(configuration, options.records)
     bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
     with worker(path, setting.code, folder), contextlib.closing(Reader(configuration)) as reader:

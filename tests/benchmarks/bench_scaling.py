@@ -26,19 +26,19 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
 from confluent_kafka import Consumer, TopicPartition
 
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, configured, fill, run
+from bench_kafka import CLI, PARTITIONS, SHAPES, calibrate, fill, prepared, with_own_topics
 from kafka_broker import running
 from measuring import processor_seconds, table
 
-from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.names import consumer_group_id
-from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
+
+ROLES = ("input", "output", "rejected", "calibration")
+"""The topics that each measurement has of its own; the statistics are shared."""
 
 WARM = 20_000
 """The number of records for warming up."""
@@ -97,17 +97,12 @@ class Bench:
 
     def __init__(self, folder: Path, bootstrap: str, broker: int, options: argparse.Namespace) -> None:
         self.folder, self.broker, self.records = folder, broker, options.records
-        self.base = configured(folder, bootstrap, options.batch, SHAPES[options.shape])
-        warm_up(self.base)
-        prepare_topics(self.base, partitions=PARTITIONS)
-        self.sample = folder / "sample.jsonl"
-        config = ("--config", str(folder / "stream-masker.yaml"))
-        run(*CLI, "simulate", *config, "--records", "20000", "--out", str(self.sample))
-        run(*CLI, "calibrate", *config, "--publish", str(self.sample))
+        prepared(folder, bootstrap, options.batch, options.shape)
+        calibrate(folder, folder / "stream-masker.yaml")
 
     def row(self, name: str, cores: Sequence[int | None]) -> tuple[object, ...]:
         """Measure one row. ``cores``: the core of each worker; None for any."""
-        path, configuration = self.configured()
+        path, configuration = with_own_topics(self.folder, secrets.token_hex(4), ROLES)
         fill(configuration, WARM)
         with contextlib.ExitStack() as ending:
             workers = [ending.enter_context(worker(path, core)) for core in cores]
@@ -137,19 +132,6 @@ class Bench:
             for earlier, after in ((start.workers, end.workers), (start.broker, end.broker))
         ]
         return (records / (end.clock - start.clock), *spent, 1e6 * len(os.sched_getaffinity(0)) / sum(spent))
-
-    def configured(self) -> tuple[Path, Configuration]:
-        """Write a configuration with its own topics and consumer group; the statistics are shared."""
-        name = secrets.token_hex(4)
-        content = yaml.safe_load((self.folder / "stream-masker.yaml").read_text())
-        content["kafka"]["properties"] = {"group.id": name}
-        own = {role: f"{role}-{name}" for role in ("input", "output", "rejected", "calibration")}
-        content["topics"] = self.base.topics.model_dump() | own
-        path = self.folder / f"{name}.yaml"
-        path.write_text(yaml.safe_dump(content))
-        configuration = load_configuration(path, {})
-        prepare_topics(configuration, partitions=PARTITIONS)
-        return path, configuration
 
 
 class Settled:

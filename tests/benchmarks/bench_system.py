@@ -23,20 +23,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import yaml
-
 sys.path[:0] = [str(Path(__file__).parent)]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, Watch, child, configured, fill, run
+from bench_kafka import CLI, SHAPES, Watch, calibrate, child, fill, prepared, with_own_topics
 from kafka_broker import running
 from measuring import processor_seconds, table
 
-from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.configuration import Configuration
 
 ORDER = (False, True, True, False)
 """Whether the calibrator runs, in the order of the measurements of a round."""
+
+ROLES = ("output", "rejected", "calibration", "statistics", "drift")
+"""The topics that each measurement has of its own."""
 
 COMPUTING, VERSIONS = "stream_masker_calibration_processor_seconds_total", "stream_masker_statistics_version"
 START_SECONDS = 60.0
@@ -73,12 +72,7 @@ def arguments() -> argparse.Namespace:
 
 
 def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
-    configuration = configured(folder, bootstrap, options.batch, SHAPES[options.shape])
-    warm_up(configuration)
-    prepare_topics(configuration, partitions=PARTITIONS)
-    size = fill(configuration, options.records)
-    sample = folder / "sample.jsonl"
-    run(*CLI, "simulate", "--config", str(folder / "stream-masker.yaml"), "--records", "20000", "--out", str(sample))
+    size = fill(prepared(folder, bootstrap, options.batch, options.shape), options.records)
     found: dict[bool, list[Measured]] = {False: [], True: []}
     for number, beside in enumerate(ORDER * options.rounds):
         found[beside].append(measured(folder, number, beside, options))
@@ -88,11 +82,10 @@ def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
 
 def measured(folder: Path, number: int, beside: bool, options: argparse.Namespace) -> Measured:
     """Let the workers mask the whole input into new topics; ``beside``: beside a calibrator."""
-    path = folder / f"{number}.yaml"
-    configuration = with_own_topics(folder / "stream-masker.yaml", path, number, options.share)
-    prepare_topics(configuration, partitions=PARTITIONS)
+    share = {} if options.share is None else {"core_share": options.share}
+    path, configuration = with_own_topics(folder, f"workers-{number}", ROLES, calibration=share)
     config = ("--config", str(path))
-    run(*CLI, "calibrate", *config, "--publish", str(folder / "sample.jsonl"))
+    calibrate(folder, path)
     with contextlib.ExitStack() as stack:
         calibrator = stack.enter_context(running_calibrator(config, options.port)) if beside else None
         before = processor_seconds(calibrator.pid) if calibrator else 0.0
@@ -101,18 +94,6 @@ def measured(folder: Path, number: int, beside: bool, options: argparse.Namespac
             return Measured(rate, processor)
         shown = metrics(options.port)
         return Measured(rate, processor, processor_seconds(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
-
-
-def with_own_topics(base: Path, path: Path, number: int, share: float | None) -> Configuration:
-    """Write a configuration with the same input and other topics behind it."""
-    content = yaml.safe_load(base.read_text())
-    own = {role: f"{role}-{number}" for role in ("output", "rejected", "calibration", "statistics", "drift")}
-    content["topics"] = {**content.get("topics", {}), **own}
-    content["kafka"]["properties"] = {"group.id": f"workers-{number}"}
-    if share is not None:
-        content["calibration"] = {**content.get("calibration", {}), "core_share": share}
-    path.write_text(yaml.safe_dump(content))
-    return load_configuration(path, {})
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import numpy as np
 
 from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import json_option, output, quiet_option, summarise
-from stream_masker.core.distance import DISTANCES, distance_by_name
+from stream_masker.core.distance import DISTANCES, distance_on
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
 from stream_masker.core.ontology.sources import compile_ontology, is_compiled
@@ -223,7 +223,7 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
     yield "least common subsumer", f"{_named(taxonomy, lcs)}, depth {taxonomy.depth_of(lcs)}"
     yield "path from A to the subsumer", f"{taxonomy.path(a, lcs)} links"
     yield "path from B to the subsumer", f"{taxonomy.path(b, lcs)} links"
-    yield name, f"{distance_by_name(name, taxonomy)(a, b):.6f}"
+    yield name, f"{distance_on(taxonomy, name)(a, b):.6f}"
 
 
 @command.command("map")

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.distance import Distance, distance_on
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
@@ -53,7 +53,7 @@ class DataSet:
     @cached_property
     def distances(self) -> tuple[Distance, ...]:
         """The semantic distance of each nominal attribute."""
-        return tuple(distance_by_name(self.distance, tau) for tau in self.taxonomies.values())
+        return tuple(distance_on(tau, self.distance) for tau in self.taxonomies.values())
 
     @cached_property
     def whole(self) -> Batch:

@@ -8,10 +8,20 @@ from stream_masker.core.distance.measures import (
     DISTANCES,
     ConceptsLike,
     Distance,
+    DistanceChoice,
     LogTaxonomic,
     WuPalmer,
-    distance_by_name,
+    distance_on,
     require_distance,
 )
 
-__all__ = ["DISTANCES", "ConceptsLike", "Distance", "LogTaxonomic", "WuPalmer", "distance_by_name", "require_distance"]
+__all__ = [
+    "DISTANCES",
+    "ConceptsLike",
+    "Distance",
+    "DistanceChoice",
+    "LogTaxonomic",
+    "WuPalmer",
+    "distance_on",
+    "require_distance",
+]

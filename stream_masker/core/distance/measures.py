@@ -148,9 +148,17 @@ class LogTaxonomic(Distance):
 DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer, LogTaxonomic.name: LogTaxonomic}
 
 
-def distance_by_name(name: str, taxonomy: Taxonomy) -> Distance:
-    """Return the distance with this name in the configuration, on a taxonomy. Raises ParameterError for another
-    name."""
-    if name not in DISTANCES:
-        raise ParameterError(f"distance={name!r} is not allowed: use {' or '.join(DISTANCES)}")
-    return DISTANCES[name](taxonomy)
+DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
+"""The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
+
+
+def distance_on(taxonomy: Taxonomy, choice: DistanceChoice) -> Distance:
+    """Return the distance of a choice on a taxonomy. Raises ParameterError for another name or object."""
+    given: object = choice
+    if isinstance(given, Distance) or not (isinstance(given, str) or callable(given)):
+        raise ParameterError(f"distance is of type {type(choice).__name__}: use wu_palmer, log_taxonomic, or a class")
+    if not isinstance(choice, str):
+        return choice(taxonomy)
+    if choice not in DISTANCES:
+        raise ParameterError(f"distance={choice!r} is not allowed: use {' or '.join(DISTANCES)}")
+    return DISTANCES[choice](taxonomy)

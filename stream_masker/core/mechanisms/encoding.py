@@ -134,3 +134,10 @@ def _values(column: Column, taxonomy: Taxonomy) -> Sequence[Value]:
     if column.codes.min(initial=0) >= 0:
         return texts
     return [None if code < 0 else text for code, text in zip(column.codes.tolist(), texts, strict=True)]
+
+
+def leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:
+    """Restore None for records without a list, for which decoding returned an empty list."""
+    for record, row in zip(records, masked, strict=True):
+        if record.get(name) is None:
+            row[name] = None

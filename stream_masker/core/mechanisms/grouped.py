@@ -13,8 +13,9 @@ from typing import ClassVar, Protocol
 
 import numpy as np
 
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, Prepared, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.assessment import ChannelSource

@@ -8,15 +8,15 @@ from __future__ import annotations
 import copy
 import reprlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from inspect import signature
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.distance import Distance, DistanceChoice, distance_on
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
@@ -50,9 +50,6 @@ UNKNOWN_COUNTS = (
 
 MAX_DRAWS = 1_000_000
 MAX_REPEATS = 1000
-
-DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
-"""The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
 
 Prepared = TypeVar("Prepared")
 """What a mechanism derives from statistics once, when they come into force, for use by every mask."""
@@ -123,7 +120,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._attributes = options.checked_attributes(taxonomies, numeric)
         self._taxonomies = dict(taxonomies)
         self._numeric = numeric_encoding.checked_numeric(numeric, self._taxonomies)
-        self._distances = tuple(_distance(distance, tau) for tau in self._taxonomies.values())
+        self._distances = tuple(distance_on(tau, distance) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
         self._rollup_depth = rollup_depth
@@ -388,25 +385,5 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         masked = self.decode(batch, self.mask_batch(batch, FieldKeys(self._seed, keys)))
         for name, column in zip(self._attributes, batch.columns, strict=True):
             if column.is_array:
-                _leave_absent(name, records, masked)
+                encoding.leave_absent(name, records, masked)
         return masked
-
-
-def _distance(choice: DistanceChoice, taxonomy: Taxonomy) -> Distance:
-    if isinstance(choice, str):
-        return distance_by_name(choice, taxonomy)
-    _check_distance(choice)
-    return choice(taxonomy)
-
-
-def _check_distance(choice: object) -> None:
-    """Raise ParameterError for an object that is no class of distances."""
-    if isinstance(choice, Distance) or not callable(choice):
-        raise ParameterError(f"distance is of type {type(choice).__name__}: use wu_palmer, log_taxonomic, or a class")
-
-
-def _leave_absent(name: str, records: Sequence[Record], masked: Sequence[dict[str, Value]]) -> None:
-    """Restore None for records without a list, for which decoding returned an empty list."""
-    for record, row in zip(records, masked, strict=True):
-        if record.get(name) is None:
-            row[name] = None

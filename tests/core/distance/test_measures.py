@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from support.graphs import FIGURE_1, FIGURE_2013, taxonomies
 
-from stream_masker.core.distance import DISTANCES, LogTaxonomic, WuPalmer, distance_by_name
+from stream_masker.core.distance import DISTANCES, LogTaxonomic, WuPalmer, distance_on
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -49,7 +49,7 @@ def test_log_taxonomic_in_example_1_of_2013(row, column):
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 @given(tau=taxonomies())
 def test_a_distance_is_symmetric_bounded_and_zero_only_for_equal_concepts(name, tau):
-    matrix = distance_by_name(name, tau).matrix(tau.ids)
+    matrix = distance_on(tau, name).matrix(tau.ids)
     assert (matrix == matrix.T).all()
     assert (np.diag(matrix) == 0).all()
     assert ((matrix > 0) | np.eye(len(tau), dtype=bool)).all()
@@ -59,7 +59,7 @@ def test_a_distance_is_symmetric_bounded_and_zero_only_for_equal_concepts(name, 
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 @given(tau=taxonomies())
 def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
-    d = distance_by_name(name, tau)
+    d = distance_on(tau, name)
     matrix = d.matrix(tau.ids)
     everything = np.arange(len(tau), dtype=np.int32)
     assert (d.between(everything, tau.ids) == matrix).all()
@@ -69,7 +69,7 @@ def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
 
 @pytest.mark.parametrize("name", sorted(DISTANCES))
 def test_a_single_call_encodes_no_batch(name, monkeypatch):
-    d = distance_by_name(name, Ontology.from_edges(FIGURE_1).taxonomy())
+    d = distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), name)
     expected = d.pairs(["gingivitis"], ["gastritis"])[0]
     monkeypatch.setattr(type(d), "encode", None)
     assert d("gingivitis", "gastritis") == expected
@@ -90,4 +90,4 @@ def test_pairs_of_different_lengths_and_unknown_distances_are_errors():
     with pytest.raises(ParameterError, match="not 1 and 2"):
         d.pairs(["gastritis"], ["gastritis", "hematoma"])
     with pytest.raises(ParameterError, match="use wu_palmer or log_taxonomic"):
-        distance_by_name("lin", d.taxonomy)
+        distance_on(d.taxonomy, "lin")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.distance import Distance, distance_by_name
+from stream_masker.core.distance import Distance, distance_on
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import floor_check
 from stream_masker.core.mechanisms.floor_check import FloorCheck
@@ -34,7 +34,7 @@ class Mechanism:
 
     def __init__(self, changed: float, bound: float = 0.0, *, hides: bool = True) -> None:
         self.changed, self.bound, self.hides = changed, bound, hides
-        self.distances: tuple[Distance, ...] = (distance_by_name("wu_palmer", TREE),)
+        self.distances: tuple[Distance, ...] = (distance_on(TREE, "wu_palmer"),)
         self.computed: list[int] = []
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:

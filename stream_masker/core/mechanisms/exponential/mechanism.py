@@ -7,14 +7,13 @@ from typing import ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import DISTANCES, Distance
+from stream_masker.core.distance import DISTANCES, Distance, DistanceChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.exponential.graph import GraphExponential
 from stream_masker.core.mechanisms.exponential.tree import TreeExponential
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.transition.base import DrawingMechanism, TransitionDrawer
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
 from stream_masker.core.risk.channel import Channel

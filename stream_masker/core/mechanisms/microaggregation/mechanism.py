@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.anonymity import class_sizes
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
 from stream_masker.core.mechanisms.distortion import distortion_of
@@ -19,7 +19,6 @@ from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.microaggregation import centroids
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms

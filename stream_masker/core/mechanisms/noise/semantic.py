@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
@@ -24,7 +25,7 @@ from stream_masker.core.mechanisms.noise.numeric import NumericNoise, noise_vari
 from stream_masker.core.mechanisms.noise.pair import PairMasks
 from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise, values_per_record
-from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys

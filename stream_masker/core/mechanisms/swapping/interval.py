@@ -8,9 +8,9 @@ from math import ceil, floor
 from numbers import Real
 from typing import TypeAlias
 
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.swapping.base import Swapping
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.errors import ParameterError

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch
-from stream_masker.core.distance import Distance
+from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.distance.units import unit_distances
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -25,7 +25,6 @@ from stream_masker.core.mechanisms.swapping.kernels import (
     swap_nearest,
     uniform_below,
 )
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.core.validation import require_one_of, require_type

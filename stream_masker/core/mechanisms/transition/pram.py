@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 
 from stream_masker.core.arrays import located
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -24,7 +25,6 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_counts,
 )
 from stream_masker.core.mechanisms.transition.transitions import RowTransition, ShareTransition, Transition
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics

@@ -11,6 +11,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
@@ -20,7 +21,7 @@ from stream_masker.core.mechanisms.transport.model import ModelBuilder, Transpor
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws, LawsBuilder, read_laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
-from stream_masker.core.mechanisms.windowed import DistanceChoice, WindowedMechanism
+from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, Keys
 from stream_masker.core.random.layout import WordLayout, draw_words, scalar_words

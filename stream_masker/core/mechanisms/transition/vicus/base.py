@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.core.mechanisms.transition.domain import Domain
@@ -18,7 +19,6 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_counts,
 )
 from stream_masker.core.mechanisms.transition.vicus.partition import PartitionSearch, partition_values
-from stream_masker.core.mechanisms.windowed import DistanceChoice
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.counts import Counts, SparseCounts

@@ -25,7 +25,7 @@ from stream_masker.errors import OntologyError
 
 log = logging.getLogger(__name__)
 
-READERS: Final = Path(__file__).parents[1]
+READERS_FOLDER: Final = Path(__file__).parents[1]
 """The folder of the code that reads sources and orders their concepts."""
 
 
@@ -71,7 +71,7 @@ def package_key(package: str) -> str:
 
 
 def _file_name(key: str) -> str:
-    return f"{key}-{_readers_digest(READERS)}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+    return f"{key}-{_readers_digest(READERS_FOLDER)}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
 
 
 @cache

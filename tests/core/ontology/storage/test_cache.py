@@ -95,7 +95,7 @@ def test_a_source_that_an_earlier_build_parsed_is_parsed_again(shipped, tmp_path
     readers = tmp_path / "readers"
     readers.mkdir()
     (readers / "claml.py").write_text("another parser")
-    monkeypatch.setattr(cache, "READERS", readers)
+    monkeypatch.setattr(cache, "READERS_FOLDER", readers)
     parsed = Ontology.from_edges([("x", "r")]).data
     assert list(cache.load_cached("key", "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
 

@@ -23,12 +23,10 @@ from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.kernel import Levels, leveled
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
+    COMMON_PRECISION,
     EXPONENT_LOGS,
-    FACTOR_ERROR,
-    Measured,
-    OutOfRangeError,
+    FIRST_REACH,
     Solved,
-    meet_from_below,
     meet_means,
     move_at_least,
     solve,
@@ -55,6 +53,8 @@ MAX_NOISE = 0.995
 MAX_POLISHES = 5
 """How often a solution is checked, each time after rounds to a third of the error."""
 
+FACTOR_ERROR = 1e-3
+"""The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
 MAX_LOG_SCALE = 200.0
 """The greatest |ln ψ| that a model may hold."""
 
@@ -259,12 +259,6 @@ def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Solved
     return at_least
 
 
-def _free(goal: Goal) -> Problem:
-    """Return the problem without limits."""
-    first, second = goal.table.shape
-    return replace(goal.problem, limits=(Caps.none(first), Caps.none(second)))
-
-
 def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
     """Return the transport with the least noise that moves each attribute by ``wanted`` or more; None if none does.
 
@@ -290,7 +284,8 @@ def _unreachable(goal: Goal, solved: Solved) -> str:
         instead = f"RMSE of {np.sqrt(max(ratio, 1.0) * goal.wanted.max()):.3f}"
         limits = [f"certainty={goal.target.certainty:g}"] if goal.target.certainty is not None else []
         limits += [f"sensitive {name}={each.limit:g}" for name, each in goal.target.sensitive.items()]
-        free = meet_means(_free(goal), goal.squares, goal.wanted, None)[0]
+        first, second = map(Caps.none, goal.table.shape)
+        free = meet_means(replace(goal.problem, limits=(first, second)), goal.squares, goal.wanted, None)[0]
         greatest = max(each.certainty for each in free.columns)
         return (
             f"{' and '.join(goal.names)}: {', '.join(limits)} cannot be met at this distance: use an {instead} or "
@@ -309,29 +304,50 @@ def _by_measure(goal: Goal) -> tuple[Goal, Solved]:
     For an ε the kernels are raised to a power; for a vulnerability they are leveled anew.
     """
 
-    def measure(factor: float, near: tuple[Goal, Solved] | None) -> Measured[tuple[Goal, Solved]]:
+    def measure(factor: float, near: tuple[Goal, Solved] | None) -> tuple[float, tuple[Goal, Solved]]:
         before = near and near[1].start
         if goal.target.kind == "epsilon":
             solved = solve(goal.problem, goal.squares, np.full(2, factor), before)
             value = epsilon_of_record(goal.problem, solved.scaling) if solved.met else np.inf
-            return Measured(value, (goal, solved))
+            return value, (goal, solved)
         sharp = goal.sharpened(factor)
         solved = solve(sharp.problem, goal.squares, np.ones(2), before)
-        return Measured(max(c.vulnerability for c in solved.columns) if solved.met else np.inf, (sharp, solved))
+        return max(c.vulnerability for c in solved.columns) if solved.met else np.inf, (sharp, solved)
 
     return meet_level(goal.target, measure)
 
 
-def meet_level(target: Target, measure: Callable[[float, Met | None], Measured[Met]]) -> Met:
-    """Return the solution that meets a vulnerability or an ε; for ``measure`` see ``meet_from_below``.
+def meet_level(target: Target, measure: Callable[[float, Met | None], tuple[float, Met]]) -> Met:
+    """Return the solution that meets a vulnerability or an ε: for one exponent of all kernels, found by bisection.
 
-    Raises StatisticsError, with the range, if the window does not allow it.
+    ``measure``: returns the figure for an exponent, with which it rises, and the solution that has it; it takes the
+    solution for another exponent as a start. The figure is at most that of the target, and within ``FACTOR_ERROR`` of
+    it if there is such a solution. Raises StatisticsError, with the range, if the window does not allow it.
     """
-    tolerance = FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
-    try:
-        return meet_from_below(measure, target.level, tolerance, 1.0)[1]
-    except OutOfRangeError as error:
-        raise target.out_of_range(error.least, error.greatest) from None
+    wanted, tolerance = target.level, FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
+    point, reach, best = 0.0, FIRST_REACH, None
+    low: float | None = None
+    high: float | None = None
+    while low is None or high is None or high - low > COMMON_PRECISION:
+        value, state = measure(math.exp(point), best)
+        if value <= wanted:
+            best, low = state, point
+            if value >= wanted - tolerance:
+                break
+        else:
+            high = point
+        if low is not None and high is not None:
+            point = (low + high) / 2.0
+            continue
+        end, other = EXPONENT_LOGS[::-1] if high is None else EXPONENT_LOGS
+        if point == end:
+            ends = sorted((value, measure(math.exp(other), None)[0]))
+            raise StatisticsError(
+                f"target {target.kind}={wanted:g} cannot be met: this window allows {ends[0]:.3f} to {ends[1]:.3f}"
+            )
+        point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
+    assert best is not None
+    return best
 
 
 def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:

@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
 from stream_masker.core.mechanisms.transport.earlier import EARLIER_FORMAT, converted
-from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_model
+from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws, LawsBuilder, read_laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
@@ -137,7 +137,9 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         self._contexts = ContextSettings(
             Context.of({} if context is None else context), whole_number("context_least", context_least, 2, 1_000_000)
         )
-        self._check_context()
+        for name in self._contexts.context.names:
+            if name in self._attributes:
+                raise ParameterError(f"{name!r} is masked: a context is of fields that stay")
         self._groups = self._target.groups([taxonomies[name] for name in self._attributes])
 
     def calibrate(self) -> Statistics:
@@ -214,8 +216,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         prepared = self._prepared_statistics()
         if len(tuples.attributes) < 2 or repeats > 1 or isinstance(prepared, Laws):
             return None
-        if prepared.pair is not None:
-            return prepared.pair_risk
         return prepared.record_risks.get((tuples.attributes[0], tuples.attributes[1]))
 
     def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
@@ -294,13 +294,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def _prepare(self, statistics: Statistics) -> PreparedTransport | Laws:
         if self._contexts.context:
             return read_laws(self._settings, self._contexts.context, statistics.model)
-        return read_model(self._settings, statistics)
-
-    def _check_context(self) -> None:
-        """Raise ParameterError for a context attribute that is masked."""
-        masked = [name for name in self._contexts.context.names if name in self._attributes]
-        if masked:
-            raise ParameterError(f"{masked[0]!r} is masked: a context is of fields that stay")
+        return read_transport(self._settings, statistics.model, np.diag(statistics.covariance))
 
     def _parts(self, laws: Laws, draws: int) -> Iterator[tuple[SemanticTransport, Counts, int]]:
         """Yield, for each context of the window, its mechanism without context, its counts, and its share of draws."""

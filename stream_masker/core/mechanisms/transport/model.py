@@ -34,7 +34,6 @@ from stream_masker.core.mechanisms.transport.kernel import Levels, design
 from stream_masker.core.mechanisms.transport.limits import Caps, Groups
 from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
 from stream_masker.core.mechanisms.transport.scaling.search import (
-    Measured,
     Solved,
     solve,
 )
@@ -261,7 +260,7 @@ class ModelBuilder:
             goal, exponent = (goals[j], factor) if of_epsilon else (goals[j].sharpened(factor), 1.0)
             return goal, solve(goal.problem, goal.squares, np.full(2, exponent), None)
 
-        def measure(factor: float, _: StarState | None) -> Measured[StarState]:
+        def measure(factor: float, _: StarState | None) -> tuple[float, StarState]:
             alone = {j: solved_alone(j, factor) for j in (goals if of_epsilon else (root,))}
             fits = {j: Fit.of(g.problem, g.counts, g.levels, s.scaling) for j, (g, s) in alone.items()}
             law = self._joint(root, fits[root])
@@ -269,10 +268,10 @@ class ModelBuilder:
             fitted = [self._limited(edge, law) for edge in moved]
             state = StarState(alone, fits, [edge for edge, _ in fitted])
             if not all(s.met for _, s in alone.values()) or any(figures.fails.any() for _, figures in fitted):
-                return Measured(np.inf, state)
+                return np.inf, state
             if of_epsilon:
-                return Measured(self._epsilon(root, state), state)
-            return Measured(max(float(law.max(axis=0).sum()), *(each.child for _, each in fitted)), state)
+                return self._epsilon(root, state), state
+            return max(float(law.max(axis=0).sum()), *(each.child for _, each in fitted)), state
 
         state = meet_level(self._target, measure)
         for j, alone in state.alone.items():
@@ -319,11 +318,6 @@ def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
             "different values"
         )
     return target.mean_squares(spread) if target.by_distance else np.asarray(spread)
-
-
-def read_model(settings: TransportSettings, statistics: Statistics) -> PreparedTransport:
-    """Return what masking needs. Raises StatisticsError if the model is invalid."""
-    return read_transport(settings, statistics.model, np.diag(statistics.covariance))
 
 
 def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:

@@ -196,12 +196,6 @@ class PreparedTransport:
         of_record = max([*(each.both for each in self._figures.values()), *given])
         return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, sum(alone))
 
-    @cached_property
-    def pair_risk(self) -> RecordRisk:
-        """The risk of pairs."""
-        solution, given = self.solution(), tuple(each.vulnerability for each in self.columns)
-        return RecordRisk(vulnerability_of_record(*solution), given, stays_of_record(*solution), 0.0)
-
     def meaning(self, j: int) -> MeaningRisk | None:
         """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
         what its own mask tells."""
@@ -255,7 +249,10 @@ class PreparedTransport:
 
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
-        """The risk of records of the root and each child, by these attributes, ascending."""
+        """The risk of pairs, or of records of the root and each child, by these attributes, ascending."""
+        if self.pair is not None:
+            solution, given = self.solution(), tuple(each.vulnerability for each in self.columns)
+            return {(0, 1): RecordRisk(vulnerability_of_record(*solution), given, stays_of_record(*solution), 0.0)}
         return {
             (min(root, child), max(root, child)): self._figures[child].of_record(root_first=root < child)
             for root, child in ((edge.root, edge.child) for edge in self.edges)

@@ -126,23 +126,16 @@ def _lesser(table: Table, place_of: Int32Array) -> UInt16Matrix:
 
 
 @part
-def first_not_less(numbers: Int32Array, low: int, high: int, bound: int) -> int:
-    """Return the index of the first of the numbers, ascending, from ``low`` on that is not less; ``high`` if there is
-    none."""
+def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
+    """Return the index of tuple (a, b), −1 if there is none."""
+    low, high = offsets[a], offsets[a + 1]
     while low < high:
         middle = (low + high) >> 1
-        if numbers[middle] < bound:
+        if partners[middle] < b:
             low = middle + 1
         else:
             high = middle
-    return low
-
-
-@part
-def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> int:
-    """Return the index of tuple (a, b), −1 if there is none."""
-    k = first_not_less(partners, offsets[a], offsets[a + 1], b)
-    return k if k < offsets[a + 1] and partners[k] == b else int64(-1)
+    return low if low < offsets[a + 1] and partners[low] == b else int64(-1)
 
 
 @part

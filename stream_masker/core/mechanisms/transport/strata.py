@@ -59,10 +59,6 @@ class Laws:
         for law in self.laws:
             law.transport.make_channels()
 
-    def transport_of(self, kinds: tuple[int, ...]) -> PreparedTransport | None:
-        """Return the transport of the contexts with these first kinds; None if there is none."""
-        return next((law.transport for law in self.laws if law.kinds == kinds), None)
-
     def mask(self, batch: Batch, words: Sequence[UInt64Array]) -> MaskedBatch:
         """Mask records, each by the law of its context; see ``PreparedTransport.mask``."""
         assert batch.context is not None
@@ -174,7 +170,8 @@ class LawsBuilder:
 
     def _model(self, kinds: tuple[int, ...], counts: Counts) -> dict[str, Any]:
         statistics = compute_statistics(counts, self.settings.attributes, self.settings.distances, version=1)
-        previous = None if self.previous is None else self.previous.transport_of(kinds)
+        before = () if self.previous is None else self.previous.laws
+        previous = next((law.transport for law in before if law.kinds == kinds), None)
         model = ModelBuilder(self.settings, counts, statistics, previous).build()
         return {"spread": np.diag(statistics.covariance).tolist(), **model}
 

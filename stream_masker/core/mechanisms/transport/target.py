@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.transport.limits import Groups
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
 from stream_masker.core.validation import number_between
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 
 TARGET_BOUNDS = {
     "alpha": (1e-4, MAX_ALPHA),
@@ -127,12 +127,6 @@ class Target:
     def level(self) -> float:
         """The value of a target of whole records."""
         return next(iter(self.value.values()))
-
-    def out_of_range(self, least: float, greatest: float) -> StatisticsError:
-        """Return the error for a target of whole records that a window does not allow; it allows what is given."""
-        return StatisticsError(
-            f"target {self.kind}={self.level:g} cannot be met: this window allows {least:.3f} to {greatest:.3f}"
-        )
 
 
 def _sensitive(given: object) -> dict[str, Sensitive]:

@@ -1,16 +1,15 @@
 """The search for the exponents that meet a target.
 
-Mean squared distances fall as the exponents grow, and vulnerability and ε rise. For given means, the exponents are
-found by Broyden's method on their logarithms and those of the means. For a given vulnerability or ε, all exponents are
-one number, which is found by bisection. Where limits bind, mean squared distances fall to a least value and rise again;
-if the means cannot be met, that value is found by sections.
+Mean squared distances fall as the exponents grow. For given means, the exponents are found by Broyden's method on their
+logarithms and those of the means. Where limits bind, mean squared distances fall to a least value and rise again; if
+the means cannot be met, that value is found by sections.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,8 +36,6 @@ NEAR_ERROR = 0.02
 """Solutions are exact from this error on: rough ones would mislead the search."""
 LEAST_SQUARE = 1e-30
 """The least mean squared distance whose logarithm is taken: smaller ones may be 0 in single precision."""
-FACTOR_ERROR = 1e-3
-"""The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
 COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
@@ -49,8 +46,6 @@ STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
 PEAK_SECTIONS = 3
 """How often the bracket of the least mean squared distances is divided: it is flat there."""
-
-Found = TypeVar("Found")
 
 
 class Solved(NamedTuple):
@@ -146,53 +141,6 @@ def _broyden(inverse: Float64Array, moved: Float64Array, change: Float64Array) -
         return inverse
     result: Float64Array = inverse + np.outer(moved - expected, (moved[:, None] * inverse).sum(axis=0)) / scale
     return result
-
-
-class OutOfRangeError(Exception):
-    """A measure does not reach what is wanted; ``least`` and ``greatest``: its range."""
-
-    def __init__(self, least: float, greatest: float) -> None:
-        super().__init__(least, greatest)
-        self.least, self.greatest = least, greatest
-
-
-class Measured(NamedTuple, Generic[Found]):
-    """The value of a measure that rises with the exponents, and the solution that has it."""
-
-    value: float
-    state: Found
-
-
-def meet_from_below(
-    measure: Callable[[float, Found | None], Measured[Found]], wanted: float, tolerance: float, start: float
-) -> tuple[float, Found]:
-    """Find the common exponent whose measure is at most ``wanted``, and within ``tolerance`` of it if there is one.
-
-    ``measure``: returns the measure for an exponent, and takes the solution for another one as a start. ``start``: the
-    first exponent. Raises OutOfRangeError.
-    """
-    point, reach = float(np.clip(math.log(start), *EXPONENT_LOGS)), FIRST_REACH
-    low: float | None = None
-    high: float | None = None
-    best: tuple[float, Found] | None = None
-    while low is None or high is None or high - low > COMMON_PRECISION:
-        value, state = measure(math.exp(point), None if best is None else best[1])
-        if value <= wanted:
-            best, low = (math.exp(point), state), point
-            if value >= wanted - tolerance:
-                break
-        else:
-            high = point
-        if low is not None and high is not None:
-            point = (low + high) / 2.0
-            continue
-        end, other = EXPONENT_LOGS[::-1] if high is None else EXPONENT_LOGS
-        if point == end:
-            opposite = measure(math.exp(other), None).value
-            raise OutOfRangeError(min(value, opposite), max(value, opposite))
-        point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
-    assert best is not None
-    return best
 
 
 class Peak(NamedTuple):

@@ -9,7 +9,7 @@ out; what they would contribute counts as guessed right, so the figures are then
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -32,21 +32,68 @@ REDRAW_MARGIN = 1.02
 """By which factor η exceeds what is needed in a round."""
 
 
-class EdgeSums(NamedTuple):
-    """What is known of each pair (a*, b*) of an edge, of which m may be written.
+class EdgeFigures(NamedTuple):
+    """What the masks of the root A and its child B tell, of rows that have both; bounds, as pairs are left out.
 
-    * ``law``: (m,) P(a*, b*). ``greatest``: (m,) max_b P(b, a*, b*). ``both``: (m,) a bound of max P(a, b, a*, b*).
-      ``excess``: (m,) by how much a posterior exceeds its limit at most.
-    * ``stays``: (m,) P(a = a*, b = b*, a*, b*), before masks are drawn again. ``kinds``: (m, g) the greatest posterior
-      of a kind of b, for each guess.
+    Of each pair (a*, b*), of which m may be written:
+
+    * ``law``: (m,) P(a*, b*). ``greatest``: (m,) max_b P(b, a*, b*). ``records``: (m,) a bound of max P(a, b, a*, b*).
+      ``excesses``: (m,) by how much a posterior exceeds its limit at most. ``stays``: (m,) P(a = a*, b = b*, a*, b*),
+      before masks are drawn again. ``kinds``: (m, g) the greatest posterior of a kind of b, for each guess.
+      ``missing``: (m,) the share of a* that is left out.
+
+    As a whole:
+
+    * ``joint``: (k_B, k_B) P(b, b*). ``fails``: (k_A,) the values a* whose limits cannot be met.
+    * ``root``: V(A | A*, B*).
     """
 
     law: Float64Array
     greatest: Float64Array
-    both: Float64Array
-    excess: Float64Array
+    records: Float64Array
+    excesses: Float64Array
     stays: Float64Array
     kinds: Float64Matrix
+    missing: Float64Array
+    joint: Float64Matrix
+    fails: BoolArray
+    root: float
+
+    @property
+    def left_out(self) -> float:
+        """The share of rows that are left out, which count as guessed right."""
+        return max(0.0, 1.0 - float(self.law.sum()))
+
+    @property
+    def child(self) -> float:
+        """V(B | A*, B*)."""
+        return min(float(self.greatest.sum()) + self.left_out, 1.0)
+
+    @property
+    def both(self) -> float:
+        """V(A, B | A*, B*)."""
+        return min(float(self.records.sum()) + self.left_out, 1.0)
+
+    @property
+    def certainty(self) -> float:
+        """The greatest posterior of a value of B."""
+        seen = self.law > 0.0
+        return float((self.greatest[seen] / self.law[seen] + self.missing[seen]).max(initial=0.0))
+
+    @property
+    def excess(self) -> float:
+        """By how much a posterior exceeds its limit at most."""
+        return float(self.excesses.max(initial=-np.inf))
+
+    def meaning(self, kinds: Kinds) -> MeaningRisk:
+        """Return what both masks tell of the kinds of the child's values."""
+        told = np.minimum(self.kinds + np.where(self.law > 0.0, self.missing, 0.0)[:, None], 1.0)
+        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.law, told.T, self.left_out)
+
+    def of_record(self, *, root_first: bool) -> RecordRisk:
+        """Return the figures as those of records of both attributes, in their order."""
+        of_attributes = (self.root, self.child) if root_first else (self.child, self.root)
+        return RecordRisk(self.both, of_attributes, float(self.stays.sum()), self.left_out)
 
 
 @part
@@ -147,30 +194,26 @@ def apply_redraws(
 def sum_edge(
     laws: Conditional,
     shares: Float64Matrix,
-    missing: Float64Array,
     limits: Caps,
     solve: bool,
     redraws: Float64Array,
-    sums: EdgeSums,
-    joint: Float64Matrix,
-    fails: BoolArray,
     kinds: KindTable,
+    figures: EdgeFigures,
 ) -> None:
-    """Sum over the couplings of an edge: set ``sums``, add P(b, b*) to ``joint``, (k_B, k_B).
+    """Sum over the couplings of an edge: set the figures of pairs, ``joint`` and ``fails``.
 
-    * ``shares``, ``missing``: those of ``most_probable``.
-    * ``redraws``: (m,) η, which is found if ``solve``; ``fails``: (k_A,) set where no η suffices.
+    ``shares``: those of ``most_probable``. ``redraws``: (m,) η, which is found if ``solve``.
     """
-    size = joint.shape[0]
+    size = figures.joint.shape[0]
     redrawn = np.empty(size)
-    for new in range(missing.size):
+    for new in range(shares.shape[0]):
         first, last = laws.mask_offsets[new], laws.mask_offsets[new + 1]
         if shares[new].max() == 0.0 or first == last:
             continue
         columns = np.zeros((last - first, size))
-        both, stays = sums.both[first:last], sums.stays[first:last]
+        both, stays, missing = figures.records[first:last], figures.stays[first:last], figures.missing[first]
         mass = 0.0
-        for a in range(missing.size):
+        for a in range(shares.shape[1]):
             share = shares[new, a]
             if share == 0.0:
                 continue
@@ -188,17 +231,17 @@ def sum_edge(
                         stays[k] = probability
         weights = mass * laws.target[first:last]
         if solve:
-            fails[new] = not solve_redraws(columns, weights, limits, missing[new], redraws[first:last], redrawn)
+            figures.fails[new] = not solve_redraws(columns, weights, limits, missing, redraws[first:last], redrawn)
         apply_redraws(columns, weights, redraws[first:last], redrawn, both)
         for k in range(last - first):
             if weights[k] > 0.0:
-                sums.law[first + k] = weights[k]
-                sums.greatest[first + k] = columns[k].max()
-                sums.excess[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + missing[new]
-                greatest_kinds(columns[k], weights[k], kinds, sums.kinds[first + k])
+                figures.law[first + k] = weights[k]
+                figures.greatest[first + k] = columns[k].max()
+                figures.excesses[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + missing
+                greatest_kinds(columns[k], weights[k], kinds, figures.kinds[first + k])
                 into = laws.mask_partners[first + k]
                 for b in range(size):
-                    joint[b, into] += columns[k, b]
+                    figures.joint[b, into] += columns[k, b]
 
 
 @kernel
@@ -222,40 +265,6 @@ def conditional_epsilon(laws: Conditional) -> float:
     return result
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class EdgeFigures:
-    """The chances of the best guesses, given the masks of the root A and its child B, of rows that have both.
-
-    * ``root``: V(A | A*, B*). ``child``: V(B | A*, B*). ``both``: V(A, B | A*, B*). Upper bounds, which exceed the
-      true values of the first two by at most ``left_out``.
-    * ``certainty``: the greatest posterior of a value of B. ``excess``: by how much one exceeds its limit at most.
-    * ``unchanged``: a bound of the probability that both values stay.
-    * ``joint``: (k_B, k_B) float64 P(b, b*). ``fails``: (k_A,) the values a* whose limits cannot be met.
-    * ``law``: (m,) P(a*, b*). ``kinds``: (m, g) bounds of the greatest posterior of a kind of B, for each guess.
-    """
-
-    root: float
-    child: float
-    both: float
-    certainty: float
-    excess: float
-    unchanged: float
-    left_out: float
-    joint: Float64Matrix
-    fails: BoolArray
-    law: Float64Array
-    kinds: Float64Matrix
-
-    def meaning(self, kinds: Kinds) -> MeaningRisk:
-        """Return what both masks tell of the kinds of the child's values, as upper bounds."""
-        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.law, self.kinds.T, self.left_out)
-
-    def of_record(self, *, root_first: bool) -> RecordRisk:
-        """Return the figures as those of records of both attributes, in their order."""
-        of_attributes = (self.root, self.child) if root_first else (self.child, self.root)
-        return RecordRisk(self.both, of_attributes, self.unchanged, self.left_out)
-
-
 def limited(
     edge: Edge,
     squares: Float64Matrix,
@@ -272,40 +281,29 @@ def limited(
 
     ``EdgeFigures.fails`` tells where drawing again does not suffice.
     """
-    laws, given = edge.laws(squares), rows_with_both(edge, law)
+    laws, rows, prior = edge.laws(squares), edge.pairs.counts / edge.pairs.counts.sum(), law.sum(axis=1)
+    with_both = np.bincount(edge.pairs.table.rows, rows, len(law))
+    given = law * np.where(prior > 0.0, with_both / np.where(prior > 0.0, prior, 1.0), 0.0)[:, None]
     partnered = np.where(edge.partnered, given, 0.0)
     shares, missing = most_probable(partnered, np.diff(laws.offsets) > 0, left_out)
-    of_tuple = missing[edge.masks.table.rows]
-    redraws = edge.redraws.astype(np.float64)
-    told = np.zeros((laws.target.size, len(kinds.sets)))
-    law_sums, greatest, both, stays = np.zeros((4, laws.target.size))
-    sums = EdgeSums(law_sums, greatest, both, np.full(laws.target.size, -np.inf), stays, told)
-    joint, fails = np.zeros(laws.kernel.shape), np.zeros(len(law), np.bool_)
-    sum_edge(laws, shares, missing, limits, solve, redraws, sums, joint, fails, kinds.table)
-    rest = max(0.0, 1.0 - float(joint.sum()))
-    seen = sums.law > 0.0
+    redraws, size = edge.redraws.astype(np.float64), laws.target.size
+    masks, greatest, records, stays = np.zeros((4, size))
     figures = EdgeFigures(
+        masks,
+        greatest,
+        records,
+        np.full(size, -np.inf),
+        stays,
+        np.zeros((size, len(kinds.sets))),
+        missing[edge.masks.table.rows],
+        np.zeros(laws.kernel.shape),
+        np.zeros(len(law), np.bool_),
         float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum())),
-        min(float(sums.greatest.sum()) + rest, 1.0),
-        min(float(sums.both.sum()) + rest, 1.0),
-        float((sums.greatest[seen] / sums.law[seen] + of_tuple[seen]).max(initial=0.0)),
-        float(sums.excess.max(initial=-np.inf)),
-        float(sums.stays.sum()),
-        rest,
-        joint / max(float(joint.sum()), 1e-300),
-        fails,
-        law_sums,
-        np.minimum(told + np.where(seen, of_tuple, 0.0)[:, None], 1.0),
     )
+    sum_edge(laws, shares, limits, solve, redraws, kinds.table, figures)
+    figures = figures._replace(joint=figures.joint / max(float(figures.joint.sum()), 1e-300))
     changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
     return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures
-
-
-def rows_with_both(edge: Edge, joint: Float64Matrix) -> Float64Matrix:
-    """Return (k_A, k_A) float64: P(a, a*) of the rows that have both attributes; ``joint``: that of all rows."""
-    prior = joint.sum(axis=1)
-    shares = np.bincount(edge.pairs.table.rows, edge.pairs.counts, minlength=len(prior)) / edge.pairs.counts.sum()
-    return np.asarray(joint * np.where(prior > 0.0, shares / np.where(prior > 0.0, prior, 1.0), 0.0)[:, None])
 
 
 def most_probable(law: Float64Matrix, has_partners: BoolArray, left_out: float) -> tuple[Float64Matrix, Float64Array]:

@@ -1,4 +1,4 @@
-"""Kinds of values: their chapters, their blocks, and the sensitive groups among them."""
+"""Kinds of values: their chapters, their blocks, in a graph what is near them, and the sensitive groups among them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import part
 from stream_masker.core.ontology.graph import descendants_of
@@ -17,6 +18,11 @@ from stream_masker.core.risk.sensitive import present_groups
 
 LEVELS = {"chapter": 2, "block": 3}
 """The levels by name: the depth of their concepts. The names are those of ICD."""
+RADII = {"within 0.25": 0.25, "within 0.5": 0.5}
+"""More levels of a graph, whose concepts of equal depth are hardly of one size: the greatest sd from the guess to the
+original, by name."""
+COMPARED_ROWS = 512
+"""The number of values that are compared with all others at once."""
 
 
 class KindTable(NamedTuple):
@@ -37,7 +43,8 @@ class Kinds:
 
     * ``levels``: the names of the levels. ``groups``: those of the sensitive groups.
     * ``sets``: for each level, then for each group, the indices of the values of each kind. In a graph a value can be
-      of several. A value above a level is a kind of its own. A group is a single kind.
+      of several. A value above a level is a kind of its own. A kind of ``RADII`` is what is near one of the values. A
+      group is a single kind.
     """
 
     levels: tuple[str, ...]
@@ -45,12 +52,15 @@ class Kinds:
     sets: tuple[tuple[Int64Array, ...], ...]
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, values: Int32Array) -> Kinds:
+    def of(cls, distance: Distance, values: Int32Array) -> Kinds:
         """Return the kinds of values; ``values``: (n,) positions. Groups without any of them are left out."""
+        taxonomy = distance.taxonomy
         groups = {name: np.flatnonzero(members[values]) for name, members in present_groups(taxonomy).items()}
         found = {name: members for name, members in groups.items() if members.size}
+        radii = {} if taxonomy.is_tree else RADII
         sets = [_level(taxonomy, values, depth) for depth in LEVELS.values()]
-        return cls(tuple(LEVELS), tuple(found), (*sets, *((members,) for members in found.values())))
+        sets += [_near(distance, values, radius) for radius in radii.values()]
+        return cls((*LEVELS, *radii), tuple(found), (*sets, *((members,) for members in found.values())))
 
     @property
     def table(self) -> KindTable:
@@ -81,6 +91,17 @@ def _level(taxonomy: Taxonomy, values: Int32Array, depth: int) -> tuple[Int64Arr
     below = (descendants_of(c, taxonomy.child_offsets, taxonomy.children)[values] for c in concepts)
     sets = [np.flatnonzero(inside) for inside in below if inside.any()]
     return (*sets, *np.flatnonzero(taxonomy.depth[values] < depth)[:, None])
+
+
+def _near(distance: Distance, values: Int32Array, radius: float) -> tuple[Int64Array, ...]:
+    """Return the values within a radius of each value, without kinds that are part of another one: no guess of them is
+    the best one."""
+    parts = np.array_split(values, -(-values.size // COMPARED_ROWS))
+    rows = [np.packbits(distance.between(part, values) <= radius, axis=1) for part in parts]
+    kinds = np.unpackbits(np.unique(np.concatenate(rows), axis=0), axis=1, count=values.size).astype(np.float32)
+    sizes = kinds.sum(axis=1)
+    part_of = (kinds @ kinds.T == sizes[:, None]) & (sizes > sizes[:, None])
+    return tuple(np.flatnonzero(kind) for kind in kinds[~part_of.any(axis=1)])
 
 
 def _offsets(lengths: Sequence[int]) -> Int64Array:

@@ -2,7 +2,7 @@
 
 An attacker wants to know the kind of a diagnosis rather than its code. A guess of an ancestor at some depth of the
 taxonomy is right if the original has this ancestor. In a graph a value can have several; a value above the depth stands
-for itself.
+for itself. In a graph, a guess of a value of the window is right, too, if the original is within a radius of it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
-from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.kinds import Kinds
 
 
@@ -49,7 +49,8 @@ class Membership:
 class MeaningRisk:
     """What masks tell of the meaning of an attribute's values.
 
-    * ``levels``: by name of ``LEVELS``, the best guess of the ancestor at this depth.
+    * ``levels``: by name of ``LEVELS``, the best guess of the ancestor at this depth; in a graph by name of ``RADII``,
+      too, the best guess of a value within this distance.
     * ``sensitive``: by name of ``SENSITIVE_LISTS``, as far as the taxonomy has its concepts and the window its values.
     """
 
@@ -57,9 +58,9 @@ class MeaningRisk:
     sensitive: Mapping[str, Membership]
 
     @classmethod
-    def of(cls, taxonomy: Taxonomy, values: Int32Array, joint: Float64Array) -> MeaningRisk:
+    def of(cls, distance: Distance, values: Int32Array, joint: Float64Array) -> MeaningRisk:
         """Return the figures of a joint law; ``values``: (n,) positions; ``joint``: (n, K) P(a, a*)."""
-        kinds, total = Kinds.of(taxonomy, values), joint.sum(axis=0)
+        kinds, total = Kinds.of(distance, values), joint.sum(axis=0)
         shares = kinds.greatest(joint) / np.where(total > 0.0, total, 1.0)
         return cls.of_shares(kinds, joint.sum(axis=1), total, shares)
 

@@ -70,7 +70,7 @@ class AttributeRisk:
             rmse=float((joint * distances**2).sum() ** 0.5),
             rank=expected_rank(joint),
             entropy=conditional_entropy(joint),
-            meaning=MeaningRisk.of(distance.taxonomy, channel.values, joint),
+            meaning=MeaningRisk.of(distance, channel.values, joint),
             bound=channel.bound,
         )
 

@@ -254,17 +254,17 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     ),
     calibrator_gauge(
         "risk_level_prior",
-        "Chance of the best guess of the chapter or block of a value without masks, in [0, 1].",
+        "Chance of the best guess of the kind of a value, such as its chapter, without masks, in [0, 1].",
         ("attribute", "level"),
     ),
     calibrator_gauge(
         "risk_level_vulnerability",
-        "Chance of the best guess of the chapter or block of a value, given its own mask or all masks, in [0, 1].",
+        "Chance of the best guess of the kind of a value, given its own mask or all masks, in [0, 1].",
         ("attribute", "level", "given"),
     ),
     calibrator_gauge(
         "risk_level_certainty",
-        "Greatest probability of a chapter or block, given the value's own mask or all masks, in [0, 1].",
+        "Greatest probability of a kind of values, given the value's own mask or all masks, in [0, 1].",
         ("attribute", "level", "given"),
     ),
     calibrator_gauge(

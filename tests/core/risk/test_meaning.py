@@ -9,6 +9,7 @@ from support.documentation import DOCS, ROOT
 from support.real_codes import as_batch, real_pairs
 
 from stream_masker import SemanticNoise, SemanticTransport
+from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.statistics import count_batch
@@ -35,26 +36,38 @@ def literal(joint, values, depth):
     return Guess(*(pytest.approx(figure) for figure in (max(of_all), sum(map(max, of_mask)), greatest)))
 
 
+def literal_within(joint, positions, radius):
+    """The best guess of a value that is near the original, by enumerating masks, guesses and originals."""
+    near = (WuPalmer(GRAPH).between(positions, positions) <= radius).astype(float)
+    guesses = near @ joint
+    figures = (near @ joint.sum(axis=1)).max(), guesses.max(axis=0).sum(), (guesses / joint.sum(axis=0)).max()
+    return Guess(*map(pytest.approx, figures))
+
+
 @pytest.mark.parametrize("seed", range(5))
 def test_levels_equal_literal_sums_also_in_a_graph(seed):
     values = ["a", "a1", "a2", "ab", "b1", "b11"]
     joint = np.random.default_rng(seed).dirichlet(np.full(24, 0.4)).reshape(6, 4)
     positions = GRAPH.encode(values)
-    found = MeaningRisk.of(GRAPH, positions, joint).levels
-    assert found == {"chapter": literal(joint, values, 2), "block": literal(joint, values, 3)}
+    assert MeaningRisk.of(WuPalmer(GRAPH), positions, joint).levels == {
+        "chapter": literal(joint, values, 2),
+        "block": literal(joint, values, 3),
+        "within 0.25": literal_within(joint, positions, 0.25),
+        "within 0.5": literal_within(joint, positions, 0.5),
+    }
 
 
 def test_a_mask_that_tells_nothing_leaves_the_prior():
     joint = np.full((6, 3), 1 / 18)
-    found = MeaningRisk.of(GRAPH, GRAPH.encode(["a", "a1", "a2", "ab", "b1", "b11"]), joint)
+    found = MeaningRisk.of(WuPalmer(GRAPH), GRAPH.encode(["a", "a1", "a2", "ab", "b1", "b11"]), joint)
     guesses = found.levels.values()
     assert all((g.chance, g.certainty) == (pytest.approx(g.prior), pytest.approx(g.prior)) for g in guesses)
 
 
 def test_an_identity_finds_every_kind_and_every_sensitive_value():
     tau = icd9cm().taxonomy()
-    found = MeaningRisk.of(tau, tau.encode(["042", "250.00", "296.20"]), np.diag([0.2, 0.5, 0.3]))
-    assert {guess.chance for guess in found.levels.values()} == {1.0}
+    found = MeaningRisk.of(WuPalmer(tau), tau.encode(["042", "250.00", "296.20"]), np.diag([0.2, 0.5, 0.3]))
+    assert {name: guess.chance for name, guess in found.levels.items()} == {"chapter": 1.0, "block": 1.0}
     assert found.sensitive == {"hiv": Membership(0.2, 1.0, 1.0), "mental_disorders": Membership(0.3, 1.0, 1.0)}
 
 

@@ -17,6 +17,7 @@ from exercised_metrics import (
 )
 from prometheus_client import CollectorRegistry, generate_latest
 
+from stream_masker.core.risk.kinds import LEVELS, RADII
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.wire.sealing import RefusalCause
@@ -133,7 +134,7 @@ LABEL_VALUES = {
     "against": {"previous", "baseline"},
     "kind": {"actual", "target"},
     "given": {"value", "record"},
-    "level": {"chapter", "block"},
+    "level": {*LEVELS, *RADII},
     "group": {*SENSITIVE_LISTS},
     "records": {"original", "masked"},
     "topic": {"calibration", "statistics", *(partition.topic for partition in PARTITIONS)},

@@ -204,7 +204,7 @@ class PreparedTransport:
         return self._figures[j].meaning(self._kinds(j)) if j in self._figures else None
 
     def _kinds(self, j: int) -> Kinds:
-        return Kinds.of(self.distances[j].taxonomy, self.values[j].positions)
+        return Kinds.of(self.distances[j], self.values[j].positions)
 
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be

@@ -29,8 +29,11 @@ EXACT_CELLS = 12_000_000
 SEEN_REPEATS = 5
 """The number of masks of a record in ``Measurement.repeated``."""
 
-MASKS_LEARNED = 100
-"""How many masks of each record random groups show, unless these are more than ``SAMPLED_RECORDS`` altogether."""
+MASKS_LEARNED = 2 * REPEATS
+"""How many masks of each record random groups show, unless these are more than ``SAMPLED_RECORDS`` altogether.
+
+The attacker learns from one half, as from ``REPEATS`` maskings of all records, and sees masks of the other half.
+"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ nav ol { columns: 2; padding-left: 1.4em; max-width: 46em; } a { color: var(--ac
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 0.86rem; font-variant-numeric: tabular-nums; }
 th, td { border: 1px solid var(--line); padding: 3px 9px; text-align: right; }
-th:first-child, td:first-child { min-width: 8em; }
+th:first-child, td:first-child { min-width: 8em; width: 19em; }
 th { background: var(--head); } th:first-child, td:first-child { text-align: left; }
 figure { margin: 1em 0; overflow-x: auto; }
 figure svg { width: 100%; min-width: 600px; max-width: 860px; height: auto; display: block; }

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import count
-from typing import IO, TextIO, TypeAlias
+from typing import IO, Final, TextIO, TypeAlias
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -18,6 +18,9 @@ CompletedFraction: TypeAlias = Callable[[int], float]
 """Returns the completed fraction of the run, from 0 to 1, for a number of records."""
 
 Clock: TypeAlias = Callable[[], float]
+
+BAR_COLUMNS: Final = (BarColumn, TaskProgressColumn, TimeElapsedColumn, TimeRemainingColumn)
+"""What a bar shows beside its text: the bar, the share, and the times since the start and to the end."""
 
 PROGRESS_LINE_SECONDS, PROGRESS_BAR_SECONDS, STEP_LINE_SECONDS = 5.0, 0.1, 2.0
 
@@ -43,14 +46,7 @@ def task_progress(what: str, *, total: int, stream: TextIO) -> Iterator[Callable
     if not stream.isatty():
         yield _task_lines(what, total, stream)
         return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+    with _columns(stream) as bar:
         task = bar.add_task(what, total=total)
         yield lambda: bar.advance(task)
 
@@ -92,8 +88,7 @@ def step_progress(what: str, *, stream: IO[str], clock: Clock = time.monotonic) 
 
 @contextmanager
 def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> Iterator[ReportProgress]:
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(file=stream), transient=True) as bar:
+    with _columns(stream) as bar:
         task = bar.add_task(what, total=1.0)
         yield _throttled(
             PROGRESS_BAR_SECONDS,
@@ -102,6 +97,11 @@ def _bar(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> It
             ),
             clock,
         )
+
+
+def _columns(stream: TextIO) -> Progress:
+    text = TextColumn("{task.description}")
+    return Progress(text, *(column() for column in BAR_COLUMNS), console=Console(file=stream), transient=True)
 
 
 def _lines(what: str, done: CompletedFraction, stream: TextIO, clock: Clock) -> ReportProgress:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 
 from stream_masker.service.observability.progress import progress, step_progress
 
@@ -40,7 +41,7 @@ def test_progress_on_a_terminal_is_a_bar() -> None:
         clock.now += 1
         show(50_000)
     assert "50,000 records" in stream.getvalue()
-    assert "50%" in stream.getvalue()
+    assert re.search(r"50%.*\d:\d\d:\d\d.*(-:--:--|\d:\d\d:\d\d)", stream.getvalue()), "elapsed and left"
 
 
 def test_steps_without_a_terminal_are_a_line_every_two_seconds() -> None:

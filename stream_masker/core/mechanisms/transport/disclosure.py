@@ -112,11 +112,6 @@ def _epsilon(joint: Float64Matrix) -> float:
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
-def channel_rows(joint: Float64Matrix) -> Float64Matrix:
-    """Return (k, k) float64: P(a* | a) from P(a, a*)."""
-    return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
-
-
 def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
     side = seen_from(problem, scaling.kernels, scaling.phi, first=True, sums=False)

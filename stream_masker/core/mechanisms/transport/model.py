@@ -204,7 +204,9 @@ class ModelBuilder:
             fitted = [self._fitted(edge, law) for edge in edges]
             fails = np.logical_or.reduce([figures.fails for _, figures in fitted])
             if not fails.any():
-                self._check(fitted)
+                for edge, figures in fitted:
+                    if figures.excess > ROUNDING:
+                        raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
                 singles[star.root] = root
                 return [edge for edge, _ in fitted]
             allowed &= ~fails
@@ -225,12 +227,6 @@ class ModelBuilder:
     def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
         limits = self._limits(edge.child, fitting=True)
         return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
-
-    def _check(self, fitted: Sequence[tuple[Edge, EdgeFigures]]) -> None:
-        """Raise StatisticsError if a posterior of a child exceeds the limit for fitting for any masked record."""
-        for edge, figures in fitted:
-            if figures.excess > ROUNDING:
-                raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
 
     def _too_certain(self, star: Star) -> str:
         names = ", ".join(self._settings.attributes[child] for child in star.children)

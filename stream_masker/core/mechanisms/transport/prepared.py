@@ -13,7 +13,6 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
-    channel_rows,
     epsilon_of_record,
     stays_of_record,
     vulnerability_of_record,
@@ -275,7 +274,8 @@ class PreparedTransport:
         """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its root."""
         joint = self.joint(j)
         without = joint.sum(axis=1) <= 0.0
-        return channel_rows(np.where(without[:, None], self.alone(j), joint))
+        joint = np.where(without[:, None], self.alone(j), joint)
+        return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
     @cached_property
     def _salts(self) -> tuple[UInt64Array, ...]:

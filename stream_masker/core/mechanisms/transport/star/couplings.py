@@ -23,6 +23,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import (
     BoolArray,
+    Float32Array,
     Float32Matrix,
     Float64Array,
     Float64Matrix,
@@ -192,62 +193,35 @@ def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new
 
 
 @part
-def draw_coupled(
-    laws: Conditional,
-    b: int,
-    first: int,
-    last: int,
-    share: float,
-    word: np.uint64,
-    salts: UInt64Array,
-    start: int,
-    couplings: Float64Array,
-) -> int:
-    """Draw b* given b: with probability ``share`` from ψ, otherwise from what the columns lack."""
-    targets = last - first
+def draw_partner(partners: Int32Array, weights: Float64Array, total: float, word: np.uint64, salts: UInt64Array) -> int:
+    """Draw one of the partners of a* in proportion to their weights."""
     chosen = int64(-1)
-    lacking = couplings[start + 2 * targets - 1]
-    row = laws.kernel[b]
-    if uniform(word) < share or not lacking > 0.0:
-        left = 0.0
-        for k in range(targets):
-            left += np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
-        for k in range(targets):
-            weight = np.float64(row[laws.mask_partners[first + k]]) * couplings[start + k]
-            if weight > 0.0:
-                chosen = int64(laws.mask_partners[first + k])
-                if accepts(word, salts[chosen], weight, left):
-                    break
-                left -= weight
-        return chosen
-    before = 0.0
-    for k in range(targets):
-        after = couplings[start + targets + k]
-        if after > before:
-            chosen = int64(laws.mask_partners[first + k])
-            if accepts(word, salts[chosen], after - before, lacking - before):
+    for k in range(weights.size):
+        if weights[k] > 0.0:
+            chosen = int64(partners[k])
+            if accepts(word, salts[chosen], weights[k], total):
                 break
-        before = after
+            total -= weights[k]
     return chosen
 
 
 @part
-def draw_child_again(
-    laws: Conditional, first: int, last: int, word: np.uint64, salts: UInt64Array, redraws: Float64Array
-) -> int:
-    """Draw b* from the law ∝ P(b* | a*)·η of the partners of a*."""
-    left = 0.0
-    for k in range(first, last):
-        left += laws.target[k] * redraws[k]
-    new = int64(-1)
-    for k in range(first, last):
-        weight = laws.target[k] * redraws[k]
-        if weight > 0.0:
-            new = int64(laws.mask_partners[k])
-            if accepts(word, salts[new], weight, left):
-                break
-            left -= weight
-    return new
+def fill_weights(
+    row: Float32Array, partners: Int32Array, coupling: Float64Array, share: float, u: float, weights: Float64Array
+) -> float:
+    """Set ``weights``, (m,), to those of the partners of a* given b, and return their sum.
+
+    With probability ``share`` they are drawn from ψ, otherwise from what the columns lack; ``u``: uniform in [0, 1).
+    """
+    lacking = coupling[2 * weights.size - 1]
+    from_psi = u < share or not lacking > 0.0
+    total, before = 0.0, 0.0
+    for k in range(weights.size):
+        rest = coupling[weights.size + k]
+        weights[k] = np.float64(row[partners[k]]) * coupling[k] if from_psi else rest - before
+        total += weights[k]
+        before = rest
+    return total if from_psi else lacking
 
 
 class Couplings(NamedTuple):
@@ -290,20 +264,24 @@ def draw_conditional(
     redraws: Float64Array,
 ) -> Int32Array:
     """Return (n,) int32: b* of n values; ``salts``: (k_B,); ``redraws``: (m,) η."""
-    result = np.empty(b.size, np.int32)
+    result, scratch = np.empty(b.size, np.int32), np.empty(laws.kernel.shape[0])
     for i in range(b.size):
         before, after = int64(a[i]), int64(new_a[i])
         first, last = laws.mask_offsets[after], laws.mask_offsets[after + 1]
-        start = start_of(laws, couplings, before, after)
+        weights, partners = scratch[: last - first], laws.mask_partners[first:last]
+        coupling = couplings.numbers[start_of(laws, couplings, before, after) :]
         own = tuple_index(laws.offsets, laws.partners, before, int64(b[i]))
-        share = 1.0
-        if own >= 0:
-            share = couplings.numbers[start + 2 * (last - first) + own - laws.offsets[before]]
-        new = draw_coupled(laws, int64(b[i]), first, last, share, words[i], salts, start, couplings.numbers)
+        share = coupling[2 * weights.size + own - laws.offsets[before]] if own >= 0 else 1.0
+        total = fill_weights(laws.kernel[b[i]], partners, coupling, share, uniform(words[i]), weights)
+        new = draw_partner(partners, weights, total, words[i], salts)
         again = mixed_word(words[i])
         place = tuple_index(laws.mask_offsets, laws.mask_partners, after, new)
         if place >= 0 and uniform(again) < redraws[place]:
-            new = draw_child_again(laws, first, last, mixed_word(again), salts, redraws)
+            total = 0.0
+            for k in range(weights.size):
+                weights[k] = laws.target[first + k] * redraws[first + k]
+                total += weights[k]
+            new = draw_partner(partners, weights, total, mixed_word(again), salts)
         result[i] = new
     return result
 

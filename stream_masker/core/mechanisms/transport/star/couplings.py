@@ -193,7 +193,9 @@ def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new
 
 
 @part
-def draw_partner(partners: Int32Array, weights: Float64Array, total: float, word: np.uint64, salts: UInt64Array) -> int:
+def draw_among_partners(
+    partners: Int32Array, weights: Float64Array, total: float, word: np.uint64, salts: UInt64Array
+) -> int:
     """Draw one of the partners of a* in proportion to their weights."""
     chosen = int64(-1)
     for k in range(weights.size):
@@ -273,7 +275,7 @@ def draw_conditional(
         own = tuple_index(laws.offsets, laws.partners, before, int64(b[i]))
         share = coupling[2 * weights.size + own - laws.offsets[before]] if own >= 0 else 1.0
         total = fill_weights(laws.kernel[b[i]], partners, coupling, share, uniform(words[i]), weights)
-        new = draw_partner(partners, weights, total, words[i], salts)
+        new = draw_among_partners(partners, weights, total, words[i], salts)
         again = mixed_word(words[i])
         place = tuple_index(laws.mask_offsets, laws.mask_partners, after, new)
         if place >= 0 and uniform(again) < redraws[place]:
@@ -281,7 +283,7 @@ def draw_conditional(
             for k in range(weights.size):
                 weights[k] = laws.target[first + k] * redraws[first + k]
                 total += weights[k]
-            new = draw_partner(partners, weights, total, mixed_word(again), salts)
+            new = draw_among_partners(partners, weights, total, mixed_word(again), salts)
         result[i] = new
     return result
 

@@ -153,7 +153,7 @@ def _risk_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class FigureColumn:
     """A column of figures of methods, and what they mean. ``text``: returns the cell of a measurement."""
 
     name: str
@@ -166,74 +166,74 @@ def _share(value: float | None) -> str:
 
 
 MAIN_COLUMNS = (
-    Column(
+    FigureColumn(
         "distance (RMSE)",
         "How far masked codes are from the originals: the root mean square of the semantic distance, 0 for equal "
         "codes, at most 1.",
         lambda one: _share(one.rmse),
     ),
-    Column(
+    FigureColumn(
         "right guesses (vulnerability)",
         "The chance that an attacker's best guess of a code is right.",
         lambda one: _share(one.vulnerability),
     ),
-    Column(
+    FigureColumn(
         "right guesses of records",
         "The chance that the best guess of all codes of a record is right.",
         lambda one: _share(one.risk.vulnerability_of_record),
     ),
-    Column(
+    FigureColumn(
         "right guesses after repeats",
         "The chance for a code, from all masks of five records with equal values and independent noise; – if unknown.",
         lambda one: _share(None if one.repeated is None else _worst(one.repeated)),
     ),
-    Column(
+    FigureColumn(
         "unchanged codes",
         "The share of codes that masking leaves as they are.",
         lambda one: _share(_worst(one.risk.unchanged)),
     ),
-    Column(
+    FigureColumn(
         "unchanged records",
         "The share of records of which masking changes no code.",
         lambda one: _share(one.unchanged_records),
     ),
-    Column(
+    FigureColumn(
         "change of correlation (ΔsdCor)",
         "The difference between the correlation of two attributes before and after masking.",
         lambda one: _share(one.correlation_error),
     ),
-    Column(
+    FigureColumn(
         "move of the mean",
         "The semantic distance between the means before and after masking.",
         lambda one: f"{max((u.mean_distance for u in one.utility.attributes.values()), default=0.0):.2f}",
     ),
-    Column(
+    FigureColumn(
         "risk",
         "Exact: computed from the transition probabilities. Attack: the success of an attack, which is a lower bound.",
         lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
     ),
 )
 RISK_COLUMNS = (
-    Column(
+    FigureColumn(
         "sure guesses",
         "The share of codes that the attacker guesses with a probability above 0.9.",
         lambda one: _share(_worst(one.risk.certain)),
     ),
-    Column(
+    FigureColumn(
         "linked records",
         "The expected share of records that an intruder who knows all originals links to their masked records.",
         lambda one: _share(one.linked),
     ),
-    Column(
+    FigureColumn(
         "equal records (anonymity)",
         "The number of records in the smallest set of equal masked records.",
         lambda one: str(one.anonymity),
     ),
-    Column(
+    FigureColumn(
         "unique before", "The share of records that no other record equals.", lambda one: _share(one.unique["original"])
     ),
-    Column("unique after", "The same of the masked records.", lambda one: _share(one.unique["masked"])),
-    Column(
+    FigureColumn("unique after", "The same of the masked records.", lambda one: _share(one.unique["masked"])),
+    FigureColumn(
         "ε",
         "The ε of differential privacy between two codes of an attribute; – if unknown.",
         lambda one: epsilon_text(one.risk.epsilon),

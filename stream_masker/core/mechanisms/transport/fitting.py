@@ -45,11 +45,6 @@ from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
-MAX_NOISE = 0.995
-"""The greatest noise of a given α, as a share of the mean squared distances of independent records.
-
-α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
-"""
 MAX_POLISHES = 5
 """How often a solution is checked, each time after rounds to a third of the error."""
 
@@ -348,15 +343,6 @@ def meet_level(target: Target, measure: Callable[[float, Met | None], tuple[floa
         point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
     assert best is not None
     return best
-
-
-def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
-    """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
-
-    * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
-    """
-    masks = written.sum()
-    return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0
 
 
 def pack_tuples(table: Table, counts: Int64Array) -> dict[str, Any]:

@@ -26,7 +26,6 @@ from stream_masker.core.mechanisms.transport.fitting import (
     checked,
     counts_to_model,
     fit,
-    greatest_noise,
     meet_level,
     read_counts,
 )
@@ -52,6 +51,11 @@ ROUNDING = 1e-6
 """By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
 MAX_CONCEPTS = 1 << 31
 """The number of int32 positions."""
+MAX_NOISE = 0.995
+"""The greatest noise of a given α, as a share of the mean squared distances of independent records.
+
+α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
+"""
 MAX_REFITS = 12
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
@@ -299,6 +303,15 @@ class StarState:
     alone: dict[int, tuple[Goal, Solved]]
     fits: dict[int, Fit]
     edges: list[Edge]
+
+
+def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
+    """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
+
+    * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
+    """
+    masks = written.sum()
+    return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0
 
 
 def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticTransport
@@ -14,26 +14,14 @@ from stream_masker.core.mechanisms.transport import disclosure
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.couplings import coupling_costs
-from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
-from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.draws import salts_of
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.kinds import Kinds
-from stream_masker.core.risk.meaning import Guess, MeaningRisk, Membership
 from stream_masker.core.statistics import count_batch
 
-SHAPE = (9, 7)
 EXPONENTS = np.array([6.0, 11.0])
 GROUP = np.arange(SHAPE[0]) < 3
 BOUNDS = [None, 0.5, 0.42]
-
-
-def squares(rng, size):
-    points = rng.random((size, 2)) / 1.5
-    return ((points[:, None] - points[None]) ** 2).sum(axis=2)
 
 
 def costs_of(rng, size):
@@ -43,9 +31,7 @@ def costs_of(rng, size):
 
 @pytest.fixture
 def table():
-    rng = np.random.default_rng(2)
-    cells = np.sort(rng.choice(SHAPE[0] * SHAPE[1], 30, replace=False))
-    return Table.of(*np.divmod(cells, SHAPE[1]), SHAPE)
+    return small_table()
 
 
 def problem(table, *, least=1, certainty=None):
@@ -112,25 +98,6 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
     stated = [columns_of(given, solved, np.zeros((k, k)), first=f) for k, f in zip(SHAPE, (True, False), strict=True)]
     assert max(each.excess.max() for each in stated) == pytest.approx(
         greatest_excess(dense_joint(given, solved)), abs=1e-5
-    )
-
-
-KINDS = (np.array([0, 1, 4]), np.array([2, 3, 4]), np.array([5, 6]))
-"""Kinds of values, one of which is of two."""
-
-
-def literal_meaning(by_value, slack=1e-5):
-    """What masks tell of ``KINDS`` and of the values 0 to 2; ``by_value``: (k, m) P(value, mask)."""
-    masks = by_value.sum(axis=0)
-    by_value, masks = by_value[:, masks > 1e-9], masks[masks > 1e-9]
-    of_kinds = np.array([by_value[kind].sum(axis=0) for kind in KINDS])
-    group = by_value[:3].sum(axis=0)
-    best, found = of_kinds.max(axis=0), group[group > 0.5 * masks].sum() / group.sum()
-    guess = (of_kinds.sum(axis=1).max(), best.sum(), (best / masks).max())
-    member = (group.sum(), found, (group / masks).max())
-    return MeaningRisk(
-        {"chapter": Guess(*(pytest.approx(figure, abs=slack) for figure in guess))},
-        {"group": Membership(*(pytest.approx(figure, abs=slack) for figure in member))},
     )
 
 
@@ -254,174 +221,6 @@ def test_a_sum_that_is_rounded_does_not_draw_a_tuple_without_weight(total):
     weights[given.table.rows, given.table.columns] = solved.psi
     assert (weights == 0.0).all(axis=1).any()
     assert (weights[new_a, new_b] > 0.0).all()
-
-
-def rounded_coupling(source, target, kernel):
-    """M(b* | b) of the coupling of two laws, straight from its description: Sinkhorn's iteration, then rounding.
-
-    ``source``: (n,). ``target``: (m,). ``kernel``: (n, m).
-    """
-    psi, phi = target.copy(), np.zeros(source.size)
-    for step in range(15):
-        rows = kernel @ psi
-        missing = np.abs(phi * rows - source).sum()
-        phi = source / rows
-        if step > 0 and missing < 1e-3:
-            break
-        psi = np.where(target > 0.0, target / (kernel.T @ phi), 0.0)
-    phi = np.minimum(phi, source / (kernel @ psi))
-    reached = psi * (kernel.T @ phi)
-    psi = np.where(reached > target, psi * target / np.where(reached > 0.0, reached, 1.0), psi)
-    rest = np.maximum(target - reached, 0.0)
-    rows = kernel @ psi
-    share = np.minimum(1.0, phi * rows / source)[:, None] if rest.any() else 1.0
-    lacking = rest / rest.sum() if rest.any() else rest
-    return share * kernel * psi / rows[:, None] + (1.0 - share) * lacking
-
-
-class Child:
-    """An edge to a child with 7 values, and the dense law of its root, whose mask is drawn from a mixture.
-
-    ``exchanged``: whether the pairs of masks are others than those of the window.
-    """
-
-    def __init__(self, table, exchanged):
-        rng = np.random.default_rng(4)
-        counts = rng.integers(1, 12, table.rows.size)
-        self.squares = squares(rng, SHAPE[1])
-        self.dense, self.masks = np.zeros(SHAPE), np.zeros(SHAPE)
-        self.dense[table.rows, table.columns] = counts
-        kept = counts >= (4 if exchanged else 1)
-        self.masks[table.rows[kept], table.columns[kept]] = counts[kept]
-        if exchanged:
-            self.masks[table.rows[~kept], rng.permutation(table.columns[~kept])] += counts[~kept]
-        pairs, masks = (counted(each) for each in (self.dense, self.masks))
-        self.edge = Edge(0, 1, pairs, masks, 9.0, np.zeros(masks.counts.size, np.float32))
-        prior = self.dense.sum(axis=1) / self.dense.sum()
-        mixing = 0.6 * np.eye(SHAPE[0]) + 0.4 * prior
-        mixing[:, ~self.edge.partnered] = 0.0
-        self.law = prior[:, None] * mixing / np.maximum(mixing.sum(axis=1, keepdims=True), 1e-300)
-
-    def joint(self, edge):
-        """(k_A, k_B, k_A, k_B): P(a, b, a*, b*) with what is drawn again, by literal enumeration."""
-        source = self.dense / np.maximum(self.dense.sum(axis=1, keepdims=True), 1.0)
-        redraws = np.zeros(SHAPE)
-        redraws[edge.masks.table.rows, edge.masks.table.columns] = edge.redraws
-        target = self.masks / np.maximum(self.masks.sum(axis=1, keepdims=True), 1.0)
-        result = np.zeros((*SHAPE, *SHAPE))
-        kernel = np.exp(-edge.sharpness * self.squares)
-        for a in np.flatnonzero(self.dense.any(axis=1)):
-            for new in np.flatnonzero(edge.partnered):
-                own, other = np.flatnonzero(self.dense[a]), np.flatnonzero(self.masks[new])
-                masks = rounded_coupling(source[a, own], target[new, other], kernel[np.ix_(own, other)])
-                again = redraws[new] * target[new]
-                again = again / max(again.sum(), 1e-300)
-                share = masks @ redraws[new, other]
-                masks = masks * (1.0 - redraws[new, other]) + share[:, None] * again[other]
-                result[a, own[:, None], new, other] = self.law[a, new] * source[a, own, None] * masks
-        return result
-
-
-def counted(dense):
-    rows, columns = np.nonzero(dense)
-    return CountedPairs(Table.of(rows, columns, SHAPE), dense[rows, columns].astype(np.int64))
-
-
-@pytest.fixture(params=[False, True], ids=["pairs of the window", "pairs exchanged"])
-def child(table, request):
-    return Child(table, request.param)
-
-
-CHILD_BOUNDS = Caps.of(np.full(SHAPE[1], 1.0 / SHAPE[1]), 0.5, {}, fitting=False)
-
-
-def test_the_search_for_a_distance_begins_anywhere(child):
-    """The model of an earlier version may have a sharpness of 0."""
-    edges = [replace(child.edge, sharpness=sharpness) for sharpness in (0.0, 5.0)]
-    found = [meet_distance(edge, child.squares, child.law, 0.05, truncated=True) for edge in edges]
-    assert found == [pytest.approx(found[0], rel=0.05)] * 2
-
-
-def test_the_law_of_a_child_given_the_mask_of_its_root(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
-    assert edge.redraws.any()
-    joint = child.joint(edge)
-    masks = joint.sum(axis=(0, 1))
-    wanted = child.masks / np.maximum(child.masks.sum(axis=1, keepdims=True), 1.0) * masks.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(masks, wanted, atol=1e-6)
-    of_root = joint.sum(axis=1)  # what b* tells of a beyond a*: nothing
-    np.testing.assert_allclose(
-        of_root * masks.sum(axis=1)[None, :, None], of_root.sum(axis=2)[:, :, None] * masks[None], atol=1e-6
-    )
-
-
-@pytest.mark.parametrize("limiting", [False, True])
-def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
-    bounds = CHILD_BOUNDS if limiting else Caps.none(SHAPE[1])
-    kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-    edge, figures = limited(child.edge, child.squares, child.law, bounds, 0.0, kinds=kinds)
-    joint = child.joint(edge)
-    by_value = joint.sum(axis=0).reshape(SHAPE[1], -1)
-    assert figures.meaning(kinds) == literal_meaning(by_value)
-    masks = joint.sum(axis=(0, 1))
-    of_child = joint.sum(axis=0)
-    assert figures.child == pytest.approx(of_child.max(axis=0).sum(), abs=1e-5)
-    assert figures.certainty == pytest.approx((of_child / np.where(masks > 0, masks, 1)).max(), abs=1e-5)
-    assert figures.root == pytest.approx(joint.sum(axis=(1, 3)).max(axis=0).sum(), abs=1e-5)
-    np.testing.assert_allclose(figures.joint, joint.sum(axis=(0, 2)), atol=1e-5)
-    assert figures.both >= joint.max(axis=(0, 1)).sum() - 1e-6
-    if limiting:
-        assert not figures.fails.any()
-        assert figures.certainty <= 0.5 + 1e-6
-    else:
-        assert figures.certainty > 0.6
-        assert figures.both == pytest.approx(joint.max(axis=(0, 1)).sum(), abs=1e-5)
-
-
-def test_pairs_that_are_left_out_make_the_figures_bounds(child):
-    exact, bound = (
-        limited(child.edge, child.squares, child.law, Caps.none(SHAPE[1]), left_out, solve=False)[1]
-        for left_out in (0.0, 0.1)
-    )
-    assert 0.0 < bound.left_out <= 0.1
-    assert exact.child <= bound.child <= exact.child + bound.left_out
-    assert exact.certainty <= bound.certainty <= exact.certainty + 2 * 0.1
-
-
-def test_the_epsilon_of_a_child_bounds_its_ratios(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
-    joint = child.joint(edge)
-    given = joint / np.maximum(joint.sum(axis=3, keepdims=True), 1e-300)
-    logs = np.log(np.where(given > 0.0, given, np.nan))
-    most, least = (f(logs, axis=(0, 1)) for f in (np.nanmax, np.nanmin))
-    stated = conditional_epsilon(edge.laws(child.squares))
-    assert np.nanmax(most - least) <= stated + 1e-9
-
-
-def test_draws_of_a_child_follow_its_joint_law(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
-    channel, joint = edge.channel(child.squares), child.joint(edge)
-    rng, size = np.random.default_rng(3), 40_000
-    salts = salts_of(np.arange(SHAPE[1], dtype=np.int32))
-    for a, new_a in ((0, 0), (1, 4), (5, 2), (7, 3)):
-        pairs = (np.full(size, a, np.int32), np.full(size, new_a, np.int32))
-        if not channel.laws.covers(*pairs).all():
-            continue
-        for b in np.flatnonzero(child.dense[a]):
-            words = rng.integers(0, 2**64, size, dtype=np.uint64)
-            drawn = channel.draw(*pairs, np.full(size, b, np.int32), words, salts)
-            wanted = joint[a, b, new_a] / joint[a, b, new_a].sum()
-            assert np.abs(np.bincount(drawn, minlength=SHAPE[1]) / size - wanted).max() < 5 * np.sqrt(0.25 / size)
-
-
-def test_the_cost_of_a_coupling_is_that_of_the_dense_one(table):
-    child = Child(table, exchanged=False)
-    laws, joint = child.edge.laws(child.squares), child.joint(child.edge)
-    for a, new_a in ((0, 0), (1, 4), (5, 2)):
-        part = joint[a, :, new_a]
-        wanted = (part * child.squares).sum() / part.sum()
-        pairs = (np.array([a], np.int32), np.array([new_a], np.int32))
-        assert coupling_costs(laws, child.squares, *pairs) == pytest.approx(wanted, abs=1e-5)
 
 
 def test_masked_batches_do_not_depend_on_the_batch():

@@ -162,6 +162,11 @@ def large_keys(here: Setting, registry: RegistryServer) -> None:
         send(here, [value], key=key)
 
 
+def large_headers(here: Setting, registry: RegistryServer) -> None:
+    for number in range(600):
+        send(here, [orjson.dumps(event(number))], headers=[("note", b"x" * 900_000)])
+
+
 def garbage(here: Setting, registry: RegistryServer) -> None:
     for role in ("statistics", "calibration"):
         write(here.bootstrap, here.topics[role], ({"key": b"garbage", "value": b"%d" % n} for n in range(200_000)))
@@ -174,7 +179,7 @@ def large_records(here: Setting, registry: RegistryServer) -> None:
         here,
         [
             b'{"id": 1, "first": %s, "second": "I10"}' % (text if text[0] == 91 else b'"%s"' % text)
-            for text in 60 * texts
+            for text in 200 * texts
         ],
     )
 
@@ -183,10 +188,11 @@ Bomb = Callable[[Setting, RegistryServer], None]
 BOMBS: dict[str, Bomb] = {
     "plain ones": lambda here, registry: None,
     "16 of 60 MiB of blanks, compressed": blanks,
-    "180 of 1 MB: codes, arrays, nesting": large_records,
+    "600 of 1 MB: codes, arrays, nesting": large_records,
     "20 whose timestamp the output refuses": refused_timestamps,
     "1,000 Avro arrays of 300 million nulls": arrays_of_nulls,
     "600 with keys of 900 kB in the wire format": large_keys,
+    "600 with headers of 900 kB": large_headers,
     "200,000 of garbage on both internal topics": garbage,
 }
 """What is sent among plain records, by case."""

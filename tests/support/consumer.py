@@ -34,6 +34,11 @@ class FakeMessage:
     def offset(self) -> int:
         return self.location[1]
 
+    def key(self) -> None:
+        return None
+
+    headers = key
+
     def __len__(self) -> int:
         return self.size
 

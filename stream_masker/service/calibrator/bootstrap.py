@@ -37,6 +37,7 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
+    READ_MESSAGES,
     connect_reader,
     is_partition_end,
     require_topics_of,
@@ -46,6 +47,10 @@ from stream_masker.service.observability.logs import describe
 log = logging.getLogger(__name__)
 
 SAMPLE_BATCH_RECORDS = 1_000
+
+SAMPLE_BATCH_BYTES = 16_777_216
+"""The size of the values that are counted at a time, about."""
+
 SAMPLE_RETRY_SECONDS = 5.0
 
 SAMPLE_READ_SECONDS = 0.5
@@ -199,9 +204,9 @@ class Sampler:
             unread = assign_all(consumer, topics)
             while not self._stopping.is_set() and time.monotonic() < again:
                 wanted = min(SAMPLE_BATCH_RECORDS, self._sample.remaining)
-                messages = consumer.consume(wanted, SAMPLE_READ_SECONDS)
-                self._sample.add(masker.count(list(message_values(messages))), time.monotonic())
-                unread -= finished_partitions(messages)
+                values, ended = read_values(consumer, wanted)
+                self._sample.add(masker.count(values), time.monotonic())
+                unread -= ended
                 if self._sample.is_complete(time.monotonic(), at_end=not unread):
                     return self._sample.counts()
         return None
@@ -218,6 +223,23 @@ def assign_all(consumer: Consumer, topics: TopicsSection) -> set[tuple[str, int]
         partitions += [TopicPartition(name, partition, OFFSET_BEGINNING) for partition in metadata.partitions]
     consumer.assign(partitions)
     return {(partition.topic, partition.partition) for partition in partitions}
+
+
+def read_values(consumer: Consumer, wanted: int) -> tuple[list[bytes], set[tuple[str, int]]]:
+    """Read at most ``wanted`` messages, or about ``SAMPLE_BATCH_BYTES``, for about ``SAMPLE_READ_SECONDS``.
+
+    Returns the values without tombstones, and the partitions that have been read to their end. Raises KafkaException.
+    """
+    values: list[bytes] = []
+    ended: set[tuple[str, int]] = set()
+    size, until = 0, time.monotonic() + SAMPLE_READ_SECONDS
+    while wanted > 0 and size < SAMPLE_BATCH_BYTES and (left := until - time.monotonic()) > 0:
+        messages = consumer.consume(min(READ_MESSAGES, wanted), left)
+        read = list(message_values(messages))
+        values += read
+        ended |= finished_partitions(messages)
+        wanted, size = wanted - len(messages), size + sum(map(len, read))
+    return values, ended
 
 
 def finished_partitions(messages: Sequence[Message]) -> set[tuple[str, int]]:

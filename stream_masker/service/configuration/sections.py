@@ -331,7 +331,8 @@ class WorkerSection(Section):
         default=10_000, description="The maximum number of records in a batch; at least 1."
     )
     batch_bytes: PositiveInt = Field(
-        default=16_777_216, description="The maximum total size of the record values in a batch, in bytes; at least 1."
+        default=16_777_216,
+        description="The maximum total size of the keys, values and headers in a batch, in bytes; at least 1.",
     )
     batch_delay: Duration | SkipJsonSchema[None] = Field(
         default=None,

@@ -24,6 +24,9 @@ POLL_TIMEOUT_SECONDS = 10.0
 BROKER_PROBE_SECONDS = 3.0
 """The timeout of the first metadata request."""
 
+READ_MESSAGES = 100
+"""The messages of one poll, at most: each may be as large as its topic allows."""
+
 READ_POLL_SECONDS = 0.05
 """The timeout of one poll for records, in seconds."""
 
@@ -95,7 +98,7 @@ def read_to_end(
     while idle_seconds < patience:
         if stopped():
             raise StoppedError(f"reading {topic} was stopped")
-        messages = consumer.consume(1_000, timeout=READ_POLL_SECONDS)
+        messages = consumer.consume(READ_MESSAGES, timeout=READ_POLL_SECONDS)
         idle_seconds = 0.0 if messages else idle_seconds + READ_POLL_SECONDS
         end = min(end, _known_end(consumer, assigned))
         for message in messages:

@@ -17,32 +17,18 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
-from stream_masker.pipeline.records import Block, Header, Inputs, Rejected, Result
+from stream_masker.pipeline.records import Block, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.padding import padded_size
 from stream_masker.pipeline.wire.provenance import MaskedRange, Protection, encode_provenance
 from stream_masker.pipeline.wire.reports import encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.kafka.messages import KafkaMessage, bytes_of, headers_of
 from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages, outgoing_messages
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.refusals import RefusedRecords
 
 CALIBRATION_PARTITION = PROVENANCE_PARTITION = 0
-
-
-class KafkaMessage(Protocol):
-    """The methods of ``confluent_kafka.Message`` that the worker calls."""
-
-    def topic(self) -> str | None: ...
-    def partition(self) -> int | None: ...
-    def offset(self) -> int: ...
-    def key(self) -> bytes | None: ...
-    def value(self) -> bytes | None: ...
-    def headers(self) -> list[Header] | None: ...
-    def set_value(self, value: bytes) -> None: ...
-    def set_headers(self, headers: list[Header]) -> None: ...
-    def timestamp(self) -> tuple[int, int]: ...
-    def __len__(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +46,7 @@ class BatchLimits:
 
 
 class MessageBatch:
-    """Messages by partition, in the order of their offsets.
+    """Messages by partition, in the order of their offsets. ``size``: their bytes with keys and headers.
 
     ``mean_size``: the expected bytes of a message while the batch is empty.
     """
@@ -100,7 +86,7 @@ class MessageBatch:
         for partition, added in runs_by_partition(messages):
             if partition in partitions:
                 self._messages.setdefault(partition, []).extend(added)
-                self.size += sum(map(len, added))
+                self.size += bytes_of(added)
         self.records = sum(map(len, self._messages.values()))
 
     def add_group(self, messages: Sequence[KafkaMessage], *, partition: Partition) -> None:
@@ -128,7 +114,7 @@ class MessageBatch:
         if not start:
             del self._messages[partition], self._ends[partition]
         self.records -= len(removed)
-        self.size -= sum(map(len, removed))
+        self.size -= bytes_of(removed)
         return removed
 
     def next_offsets(self) -> dict[Partition, int]:
@@ -161,9 +147,6 @@ def runs_by_partition(messages: Sequence[KafkaMessage]) -> Iterator[tuple[Partit
 _read_topic: Callable[[KafkaMessage], str] = methodcaller("topic")
 _read_partition: Callable[[KafkaMessage], int] = methodcaller("partition")
 
-UNREADABLE = b"\xff"
-"""Replaces the value of a message whose headers cannot be read, so that it is rejected as not UTF-8."""
-
 
 def to_inputs(messages: Sequence[KafkaMessage], *, headers: bool) -> Inputs:
     """Convert messages to columns for the record masker; ``headers``: whether to read their headers."""
@@ -175,24 +158,6 @@ def to_inputs(messages: Sequence[KafkaMessage], *, headers: bool) -> Inputs:
         timestamps=[message.timestamp()[1] for message in messages],
         headers=columns,
     )
-
-
-def headers_of(message: KafkaMessage) -> Sequence[Header]:
-    """Return a message's headers. If a header name is not UTF-8, remove the headers and replace the value.
-
-    confluent-kafka raises an error for such headers at the first call; later calls return a list that crashes its
-    reader. With ``methodcaller`` the interpreter detects the error at once; with a specialised method call it does not.
-    """
-    try:
-        return _read_headers(message) or ()
-    except (SystemError, UnicodeDecodeError):
-        message.set_headers([])
-        if message.value() is not None:
-            message.set_value(UNREADABLE)
-        return ()
-
-
-_read_headers: Callable[[KafkaMessage], list[Header] | None] = methodcaller("headers")
 
 
 class Masker(Protocol):

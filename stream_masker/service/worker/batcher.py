@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Protocol, TypeAlias
 
+from stream_masker.service.kafka.messages import KafkaMessage
 from stream_masker.service.kafka.partitions import Partition
-from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, KafkaMessage, MessageBatch
+from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch
 
 
 class Batcher(Protocol):

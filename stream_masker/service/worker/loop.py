@@ -18,6 +18,7 @@ from confluent_kafka import TopicPartition
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
+from stream_masker.service.kafka.messages import KafkaMessage
 from stream_masker.service.kafka.outgoing import SendMessages
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.kafka.topic_identity import TopicWatch
@@ -26,7 +27,6 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.worker.background import BackgroundRunner
 from stream_masker.service.worker.batch import (
     BatchLimits,
-    KafkaMessage,
     MaskedBatches,
     MessageBatch,
     OutputTopics,

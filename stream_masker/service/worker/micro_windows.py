@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from stream_masker.errors import ParameterError
+from stream_masker.service.kafka.messages import KafkaMessage, bytes_of
 from stream_masker.service.kafka.partitions import Partition
 from stream_masker.service.worker.batch import (
     BatchLimits,
     GroupShortfall,
-    KafkaMessage,
     MessageBatch,
     runs_by_partition,
 )
@@ -46,7 +46,7 @@ class MicroWindowLimits:
 
     def may_hold(self, messages: Sequence[KafkaMessage]) -> bool:
         """Return whether a group that is too small may wait for more messages."""
-        few = len(messages) < MAX_GROWTH * self.records and sum(map(len, messages)) < self.size
+        few = len(messages) < MAX_GROWTH * self.records and bytes_of(messages) < self.size
         return self.short != "suppress" and few
 
 
@@ -61,7 +61,7 @@ class _Window:
 
     def add(self, message: KafkaMessage) -> None:
         self.messages.append(message)
-        self.size += len(message)
+        self.size += bytes_of([message])
 
 
 class MicroWindowBatcher:

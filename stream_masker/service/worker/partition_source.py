@@ -34,8 +34,9 @@ READ_AHEAD_SECONDS = 0.001
 """Timeout of one read while a background task runs, in seconds: the end of the task is noticed after at most this time.
 """
 
-READ_AHEAD_RECORDS = 500
-"""Records of one such read, at most: no other Python thread runs while the client makes their messages."""
+READ_RECORDS = 100
+"""Messages of one read, at most. A read returns what has been fetched, also beyond its timeout, so that this number of
+messages of the topic's greatest size takes memory at once. Larger reads take more time for a message."""
 
 READ_AHEAD_LIMIT_SECONDS = 1.0
 """Seconds after which reading ahead ends: the background task may be stuck."""
@@ -180,8 +181,9 @@ class PartitionSource:
             if drained and remaining <= 0:
                 break
             longest = COMMITTING_READ_SECONDS if busy and left is not None else READ_SECONDS
-            messages = self._client.consume(room, min(max(0.0, remaining), longest))
-            drained = len(messages) < room
+            wanted = min(room, READ_RECORDS)
+            messages = self._client.consume(wanted, min(max(0.0, remaining), longest))
+            drained = len(messages) < wanted
             self._add(messages)
         self._batch = batcher.take(self._clock())
         self.skipped.gather(self._batch.next_offsets())
@@ -193,7 +195,7 @@ class PartitionSource:
         while not (self._held or done()) and (room := self._batcher.room()) and self._beat():
             if self._clock() >= until:
                 break
-            self._add(self._client.consume(min(room, READ_AHEAD_RECORDS), READ_AHEAD_SECONDS))
+            self._add(self._client.consume(min(room, READ_RECORDS), READ_AHEAD_SECONDS))
 
     def put_back(self, batch: MessageBatch, shortfalls: Mapping[Partition, GroupShortfall]) -> None:
         """Return groups of the last gathered batch that are too small to the batcher, with the messages after them.

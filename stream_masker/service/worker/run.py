@@ -26,6 +26,7 @@ from stream_masker.service.kafka.clients import (
 )
 from stream_masker.service.kafka.committed_offsets import RESET_PROPERTY, RESETS_TO_END, check_committed_offsets
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
+from stream_masker.service.kafka.messages import KafkaMessage
 from stream_masker.service.kafka.names import starts_group_id
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import (
@@ -41,7 +42,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.background import BackgroundRunner
-from stream_masker.service.worker.batch import BatchLimits, KafkaMessage, OutputTopics, never_hold
+from stream_masker.service.worker.batch import BatchLimits, OutputTopics, never_hold
 from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.client_properties import (
     consumer_properties,

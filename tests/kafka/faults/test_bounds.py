@@ -99,10 +99,15 @@ def test_a_slow_commit_keeps_the_membership(
     masked_once(here, 200)
 
 
-def test_a_batch_of_large_records_ends_at_its_bytes(here: Setting) -> None:
+@pytest.mark.parametrize("where", ["value", "key", "headers"])
+def test_a_batch_of_large_records_ends_at_its_bytes(here: Setting, where: str) -> None:
     note = "n" * 100_000
-    large = (orjson.dumps({**event(number), "note": note}) for number in range(200))
-    write(here.bootstrap, here.topics["input"], ({"value": each, "partition": 0} for each in large))
+    parts = {
+        "value": lambda number: {"value": orjson.dumps({**event(number), "note": note})},
+        "key": lambda number: {"value": orjson.dumps(event(number)), "key": note.encode()},
+        "headers": lambda number: {"value": orjson.dumps(event(number)), "headers": [("note", note.encode())]},
+    }
+    write(here.bootstrap, here.topics["input"], ({**parts[where](number), "partition": 0} for number in range(200)))
     bounds = {"instance": "bytes", "batch_bytes": 1_000_000, "batch_delay": 5}
     with running(here.configuration(worker=bounds)) as worker:
         worker.reaches(200)

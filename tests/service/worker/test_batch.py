@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import orjson
 import pytest
@@ -15,8 +17,8 @@ from stream_masker.errors import ParameterError
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, RecordOutcome, Rejected, Result
 from stream_masker.pipeline.wire.sealing import TopicSeal
+from stream_masker.service.kafka.messages import UNREADABLE
 from stream_masker.service.worker.batch import (
-    UNREADABLE,
     BatchLimits,
     GroupShortfall,
     MessageBatch,
@@ -73,7 +75,7 @@ def test_messages_are_grouped_by_partition_in_order() -> None:
     assert {p.number: [m.offset() for m in ms] for p, ms in batch.partitions.items()} == {1: [7, 8, 10], 0: [3]}
     assert batch.next_offsets() == offsets({1: 11, 0: 4})
     assert batch.first_offsets() == offsets({1: 7, 0: 3})
-    assert (batch.records, batch.size) == (4, 40)
+    assert (batch.records, batch.size) == (4, 56)
 
 
 def test_messages_of_other_partitions_are_ignored() -> None:
@@ -84,7 +86,7 @@ def test_dropping_a_partition_removes_all_its_messages() -> None:
     batch = gathered((1, 7), (0, 3), (1, 8))
     batch.drop(parts(1, 5))
     assert batch.next_offsets() == offsets({0: 4})
-    assert (batch.records, batch.size) == (1, 10)
+    assert (batch.records, batch.size) == (1, 13)
 
 
 def test_a_batch_is_full_by_records_or_by_bytes() -> None:
@@ -97,10 +99,10 @@ def test_a_batch_is_full_by_records_or_by_bytes() -> None:
     assert large.full
 
 
-def test_a_tombstone_is_a_record_of_no_bytes() -> None:
+def test_a_tombstone_is_a_record_of_its_key_and_headers() -> None:
     batch = MessageBatch(LIMITS)
     batch.add([FakeMessage(0, 0, None)], partitions=parts(0))
-    assert (batch.records, batch.size) == (1, 0)
+    assert (batch.records, batch.size) == (1, 5)
 
 
 def test_room_is_limited_by_records_and_by_bytes() -> None:
@@ -125,6 +127,38 @@ def test_messages_are_converted_to_columns() -> None:
     assert columns.record(0) == InputRecord(offset=5, value=b"v", key=b"key", headers=(), timestamp=1_700_000_000_005)
     assert columns.headers == [(), [("h", b"1")]]
     assert to_inputs(messages, headers=False).record(1).headers == ()
+
+
+class Large(FakeMessage):
+    """A message with a small value."""
+
+    def __init__(self, offset: int, *, key: bytes | None = None, headers: list[tuple[str, bytes | None]] | None = None):
+        super().__init__(0, offset, b"v")
+        self.content_of_key, self.content_of_headers = key, headers
+
+    def key(self) -> bytes | None:
+        return self.content_of_key
+
+    def headers(self) -> list[tuple[str, bytes | None]] | None:
+        return self.content_of_headers
+
+
+@pytest.mark.parametrize("large", [{"key": b"k" * 999}, {"headers": [("h", b"x" * 500), ("i" * 498, None)]}])
+def test_keys_and_headers_fill_a_batch(large: dict[str, Any]) -> None:
+    batch = MessageBatch(LIMITS)
+    batch.add([Large(0)], partitions=parts(0))
+    assert (batch.size, batch.full) == (1, False)
+    batch.add([Large(1, **large)], partitions=parts(0))
+    assert (batch.size, batch.full) == (1_001, True)
+    batch.remove_from(part(0), 1)
+    assert batch.size == 1
+
+
+def test_the_size_of_unreadable_headers_is_that_of_a_rejected_message() -> None:
+    batch = MessageBatch(LIMITS)
+    batch.add([Unreadable(0, 1, b"v" * 100), FakeMessage(0, 3)], partitions=parts(0))
+    assert [message.value() for message in batch.partitions[part(0)]] == [UNREADABLE, b"v" * 10]
+    assert to_inputs(batch.partitions[part(0)], headers=True).headers == [(), ()]
 
 
 class Unreadable(FakeMessage):
@@ -207,7 +241,7 @@ def test_the_groups_of_a_partition_are_masked_in_turn_until_one_is_too_small() -
     assert (batch.records, batch.next_offsets()) == (4, offsets({0: 4, 1: 10}))
     assert [[message.offset() for message in group] for group in batch.groups(part(0))] == [[1, 2, 3]]
     batch.drop(parts(0, 5))
-    assert (batch.records, batch.size, batch.next_offsets()) == (1, len(FakeMessage(1, 9)), offsets({1: 10}))
+    assert (batch.records, batch.size, batch.next_offsets()) == (1, 13, offsets({1: 10}))
 
 
 def test_each_partition_is_masked_separately_in_the_order_of_offsets() -> None:

@@ -117,7 +117,7 @@ def test_reading_ahead_ends_with_the_background_task(client: FakeClient, source:
 def test_reading_ahead_uses_small_reads(
     client: FakeClient, source: PartitionSource, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("stream_masker.service.worker.partition_source.READ_AHEAD_RECORDS", 2)
+    monkeypatch.setattr("stream_masker.service.worker.partition_source.READ_RECORDS", 2)
     client.assign(0)
     client.events = [FakeMessage(0, i) for i in range(4)]
     left: list[int] = []

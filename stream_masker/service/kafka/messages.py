@@ -1,0 +1,63 @@
+"""Messages as Kafka's client returns them: their headers and their size."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from operator import methodcaller
+from typing import Protocol
+
+from stream_masker.pipeline.records import Header
+
+
+class KafkaMessage(Protocol):
+    """The methods of ``confluent_kafka.Message`` that the service calls. Its length is that of the value in bytes."""
+
+    def topic(self) -> str | None: ...
+    def partition(self) -> int | None: ...
+    def offset(self) -> int: ...
+    def key(self) -> bytes | None: ...
+    def value(self) -> bytes | None: ...
+    def headers(self) -> list[Header] | None: ...
+    def set_value(self, value: bytes) -> None: ...
+    def set_headers(self, headers: list[Header]) -> None: ...
+    def timestamp(self) -> tuple[int, int]: ...
+    def __len__(self) -> int: ...
+
+
+UNREADABLE = b"\xff"
+"""Replaces the value of a message whose headers cannot be read, so that it is rejected as not UTF-8."""
+
+
+def headers_of(message: KafkaMessage) -> Sequence[Header]:
+    """Return a message's headers. If a header name is not UTF-8, remove the headers and replace the value.
+
+    confluent-kafka raises an error for such headers at the first call; later calls return a list that crashes its
+    reader. With ``methodcaller`` the interpreter detects the error at once; with a specialised method call it does not.
+    """
+    try:
+        return _read_headers(message) or ()
+    except (SystemError, UnicodeDecodeError):
+        message.set_headers([])
+        if message.value() is not None:
+            message.set_value(UNREADABLE)
+        return ()
+
+
+def bytes_of(messages: Iterable[KafkaMessage]) -> int:
+    """Return the bytes of the keys, values and headers of messages.
+
+    Each of the three can be as large as the topic allows, whatever the configuration reads of them.
+    """
+    messages = list(messages)
+    keys = filter(None, map(_read_key, messages))
+    headers = chain.from_iterable(map(headers_of, messages))
+    return (
+        sum(map(len, messages))
+        + sum(map(len, keys))
+        + sum(len(name) + len(content or b"") for name, content in headers)
+    )
+
+
+_read_headers: Callable[[KafkaMessage], list[Header] | None] = methodcaller("headers")
+_read_key: Callable[[KafkaMessage], bytes | None] = methodcaller("key")

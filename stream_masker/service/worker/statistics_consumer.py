@@ -22,6 +22,7 @@ from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.service.configuration.build import stated_alpha
 from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
 from stream_masker.summary import three_sentences
@@ -33,8 +34,6 @@ BUFFERED_VERSIONS = 16
 
 BUFFERED_BYTES = 256 * 1024 * 1024
 """The maximum size of the buffered versions in bytes. A single version may exceed it."""
-
-READ_MESSAGES = 100
 
 TURN_MESSAGES = 20_000
 """The number of messages that are read in one turn of the worker, about: a topic may be full of messages of others."""

@@ -32,7 +32,7 @@ from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, open_output, refuse_same_file
 from stream_masker.service.local import files as local
 from stream_masker.service.local.records import open_records
-from stream_masker.service.local.tables import open_writer
+from stream_masker.service.local.tables import open_writer, written_kind
 from stream_masker.service.observability.activity import shown_activity
 from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
@@ -114,6 +114,8 @@ def command(
         {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
         {"OUT": target, "--rejected": rejected},
     )
+    if explain is None:
+        written_kind(target)
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):

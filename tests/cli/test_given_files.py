@@ -152,3 +152,9 @@ def test_an_output_may_be_the_name_of_a_pipe(tmp_path, config):
     source = write(tmp_path / "in.jsonl", LINES)
     command = [sys.executable, "-m", "stream_masker", "mask", "-q", "-c", config, source, "/dev/stdout"]
     assert subprocess.run(command, capture_output=True, check=True).stdout.count(b"\n") == len(LINES)
+
+
+def test_a_suffix_that_is_not_written_is_refused_before_anything_is_read(tmp_path, config):
+    """Reading these events would end with another error: they are too few for statistics."""
+    done = run("mask", "-c", config, write(tmp_path / "few.jsonl", LINES[:2]), tmp_path / "out.foo", code=1)
+    assert "out.foo: files that end in .foo are not written" in done.stderr

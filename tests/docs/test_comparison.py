@@ -45,10 +45,11 @@ def test_every_frame_is_pinned_and_has_a_script(peer):
 
 
 @pytest.mark.exhaustive
-def test_our_row_is_measured_again():
-    measured = privacy.default_figures(measures.real_records())
+@pytest.mark.parametrize("label", privacy.OURS)
+def test_our_rows_are_measured_again(label):
+    measured = privacy.own_figures(measures.real_records(), privacy.OURS[label])
     for name, columns in (("utility", privacy.UTILITY), ("risk", privacy.RISK)):
-        (shown,) = [row[1:] for row in body(name) if row[0] == "stream-masker"]
+        (shown,) = [row[1:] for row in body(name) if row[0] == label]
         assert [privacy.cell(measured[column], column) for column in columns] == shown
 
 

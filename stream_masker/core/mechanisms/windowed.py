@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
-from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.dtypes import Int32Array, UInt64Array
 from stream_masker.core.mechanisms import encoding, numeric_encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.floor_check import FloorCheck
@@ -25,6 +25,7 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.distinct import KeyHasher
 from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret, checked_seed
+from stream_masker.core.random.layout import SEEDS_PER_BLOCK
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.meaning import Told
@@ -126,6 +127,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         self._rollup_depth = rollup_depth
         self._seed = checked_secret(checked_seed(seed))
         self._hasher = KeyHasher(seed)
+        self._keys = FieldKeys(self._seed, ())
         self._statistics: Statistics | None = None
         self._counts: Counts | None = None
         self._prepared: Prepared | None = None
@@ -284,7 +286,16 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """Mask one record with the random words of ``key``. Raises ParameterError if the mechanism needs a group."""
         if self.needs_group:
             raise ParameterError(f"{self.name} masks records as a group: use mask_many")
-        return self.mask_many([record], keys=[key])[0]
+        few = len(self._attributes) <= SEEDS_PER_BLOCK and type(key) is bytes
+        codes = encoding.encode_one(record, self._taxonomies) if few else None
+        masked = None if codes is None else self._mask_codes(codes, self._keys.first_block(key))
+        if codes is None or masked is None:
+            return self.mask_many([record], keys=[key])[0]
+        return encoding.decode_one(masked, codes, self._taxonomies)
+
+    def _mask_codes(self, record: encoding.RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+        """Return the positions of one record's masks without a batch; None if it needs one. ``block``: word block 0."""
+        return None
 
     def mask_many(self, records: Sequence[Record] | DataFrame, *, keys: Sequence[bytes]) -> list[dict[str, Value]]:
         """Mask records, each with the random words of its own key.

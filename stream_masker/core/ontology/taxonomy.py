@@ -215,6 +215,11 @@ class Taxonomy:
         """Like ``find``. Raises TypeError if a value is not a text."""
         return self._values_only(self._lookup.find_texts(values))
 
+    def find_one(self, value: object) -> int:
+        """Return what ``find`` does, for one value. Raises TypeError for a value that has no hash, such as a list."""
+        position = self._lookup.find(value)
+        return position if position > 0 or self.root_is_value else -1
+
     def _values_only(self, positions: Int32Array) -> Int32Array:
         return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
 

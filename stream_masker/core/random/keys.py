@@ -95,6 +95,10 @@ class FieldKeys(Keys):
         self._hash = SecretHash(secret, person=b"masker-field")
         self._keys = keys
 
+    def first_block(self, key: bytes) -> UInt64Array:
+        """Return (8,) uint64: word block 0 of another key."""
+        return np.frombuffer(self._hash.digest(bytes(8) + key), "<u8")
+
     def __len__(self) -> int:
         return len(self._keys)
 
@@ -127,6 +131,12 @@ class SecretHash:
             state.update(message)
             found.append(state.digest())
         return b"".join(found)
+
+    def digest(self, message: bytes) -> bytes:
+        """Return the digest of one message."""
+        state = self._start.copy()
+        state.update(message)
+        return state.digest()
 
     def words(self, block: int, keys: Iterable[bytes]) -> UInt64Array:
         """Return (n, 8) uint64: word block number ``block`` of n keys."""

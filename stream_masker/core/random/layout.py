@@ -103,9 +103,6 @@ TIES = 3
 SEEDS_PER_BLOCK = 4
 """Number of seeds, of two words each, in a word block."""
 
-SINGLE_VALUES = [np.arange(p + 1) for p in range(SEEDS_PER_BLOCK + 1)]
-"""The offsets of p values that each have a seed of their own, by p."""
-
 NUMERIC_SEEDS = 1 << 61
 """The word block with the seeds of the first four numeric attributes. The blocks of nominal attributes start at 0."""
 
@@ -139,13 +136,17 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     ]
 
 
-def scalar_words(keys: Keys, codes: Sequence[int], layout: WordLayout) -> UInt64Array:
-    """Return (p,) uint64: the first word of each scalar of one record, as ``draw_words`` does.
+def one_record_words(
+    block: UInt64Array, codes: Sequence[int], offsets: Sequence[int], layout: WordLayout
+) -> UInt64Matrix:
+    """Return (k, width) uint64: the words of the k values of one record, as ``draw_words`` does with ``FieldKeys``.
 
-    ``codes``: the positions of its p values, at most ``SEEDS_PER_BLOCK``.
+    ``block``: word block 0 of the record. ``codes``: the positions of the values, none of them absent, one attribute
+    after the other. ``offsets``: the first value of each attribute, of which there are at most ``SEEDS_PER_BLOCK``,
+    and k.
     """
-    seeds = keys.words(0).reshape(SEEDS_PER_BLOCK, 2)
-    return value_words(seeds, 0, SINGLE_VALUES[len(codes)], np.array(codes, np.uint64), layout.first, 1)[:, 0]
+    seeds = block.reshape(SEEDS_PER_BLOCK, 2)
+    return value_words(seeds, 0, np.array(offsets), np.array(codes, np.uint64), layout.first, layout.width)
 
 
 def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:

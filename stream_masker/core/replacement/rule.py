@@ -24,7 +24,7 @@ The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is r
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,8 +45,7 @@ SIGN_DROPPED = 2
 NO_REFERENCE = -1
 
 
-@dataclass(frozen=True, slots=True)
-class ReplacementTask:
+class ReplacementTask(NamedTuple):
     """k values to replace.
 
     codes: (k,) positions; negative ones (absent values) stay. references: (k,) positions, or ``NO_REFERENCE``.
@@ -67,9 +66,12 @@ class ReplacementTask:
         only."""
         return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
 
+    def part(self, first: int, end: int) -> ReplacementTask:
+        """Return the task of some of the values."""
+        return ReplacementTask(*(array[first:end] for array in self))
 
-@dataclass(frozen=True, slots=True)
-class Replacement:
+
+class Replacement(NamedTuple):
     """The replacements of k values.
 
     codes: (k,) new positions. distances: (k,) from the values. flags: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``.

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -35,29 +36,60 @@ class Peer:
         return f"{package.partition('[')[0]} {version}"
 
     @property
-    def python(self) -> Path:
-        """The interpreter of the environment, which is created if it does not exist."""
+    def folder(self) -> Path:
+        """The environment, which is created if it does not exist."""
         digest = hashlib.sha256("\n".join((sys.version, *self.pins)).encode()).hexdigest()[:12]
         folder = cache_folder() / f"{self.name}-{digest}"
         if not (folder / "complete").exists():
-            subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
-            subprocess.run([*pip, *self.pins], check=True)
+            shutil.rmtree(folder, ignore_errors=True)
+            self.create(folder)
             (folder / "complete").touch()
-        return folder / "bin" / "python"
+        return folder
+
+    def create(self, folder: Path) -> None:
+        """Create the environment in a folder that does not exist."""
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        pip = [str(folder / "bin" / "pip"), "install", "--quiet", "--disable-pip-version-check"]
+        subprocess.run([*pip, *self.pins], check=True)
+
+    @property
+    def command(self) -> list[str]:
+        """The command that runs the script in the environment."""
+        return [str(self.folder / "bin" / "python"), str(INSIDE / self.script)]
 
     def run(self, folder: Path, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Run the script in a folder of files, at low priority and with one thread.
 
         Returns what it prints last as JSON, and ``seconds``, the time from its start to its end.
         """
-        command = ["nice", "-n", "5", str(self.python), str(INSIDE / self.script), json.dumps(parameters)]
+        command = ["nice", "-n", "5", *self.command, json.dumps(parameters)]
         start = time.perf_counter()
         done = subprocess.run(
             command, cwd=folder, env=os.environ | ONE_THREAD, stdout=subprocess.PIPE, text=True, check=True
         )
         told = done.stdout.strip().splitlines()
         return {"seconds": time.perf_counter() - start} | (json.loads(told[-1]) if told else {})
+
+
+@dataclass(frozen=True)
+class SourcePeer(Peer):
+    """A package of R that is in no registry, built from a commit of its repository by another script."""
+
+    repository: str
+    commit: str
+    install: str
+
+    def create(self, folder: Path) -> None:
+        source = str(folder / "source")
+        subprocess.run(["git", "init", "--quiet", source], check=True)
+        for step in (("fetch", "--quiet", "--depth=1", self.repository, self.commit), ("checkout", "-q", "FETCH_HEAD")):
+            subprocess.run(["git", "-C", source, *step], check=True)
+        library = str(folder / "library")
+        subprocess.run(["Rscript", str(INSIDE / self.install), source, library], check=True, stdout=sys.stderr)
+
+    @property
+    def command(self) -> list[str]:
+        return ["env", f"R_LIBS={self.folder / 'library'}", "Rscript", str(INSIDE / self.script)]
 
 
 def cache_folder() -> Path:

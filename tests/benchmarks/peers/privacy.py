@@ -11,8 +11,8 @@ import csv
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,10 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from support.real_codes import as_batch
 
-from peers.harness import Peer, markdown, write_rows
+from peers.harness import Peer, SourcePeer, markdown, write_rows
 from peers.measures import (
     ATTRIBUTES,
+    LONG_STAY,
     Records,
     association,
     at_level,
@@ -62,6 +63,12 @@ TABLES_OF_PAGE = {"utility": UTILITY, "risk": RISK}
 FORMATS = {"ΔsdCor": "+.3f", "ΔV": "+.3f", "k": "d", "ε": ".1f"}
 LEVELS = ("code", "block", "chapter")
 
+OURS: dict[str, dict[str, Any]] = {
+    "stream-masker": {},
+    "stream-masker: both outcomes as `context`": {"readmitted": ["0", "1"], "stay": [LONG_STAY]},
+}
+"""The contexts of our rows."""
+
 Figures = dict[str, Any]
 
 
@@ -74,6 +81,15 @@ class Method:
     kind: str
     settings: dict[str, Any] = field(default_factory=dict)
 
+
+SDCMICRO = SourcePeer(
+    "sdcmicro",
+    "sdcmicro_masks.R",
+    ("sdcMicro==5.8.1",),
+    repository="https://github.com/sdcTools/sdcMicro",
+    commit="cf3251017482bb215f0a9abf4a930f502399fb72",
+    install="sdcmicro_install.R",
+)
 
 PEERS = (
     Method(
@@ -91,8 +107,15 @@ PEERS = (
     Method(
         Peer("anjana", "anjana_groups.py", ("anjana==1.2.3",)),
         "k-anonymity, k = 5, at most 5 % of the records left out",
-        "masked once",
+        "masked",
         {"k": 5, "suppressed": 5, "root": "ICD9CM"},
+    ),
+    Method(SDCMICRO, "invariant PRAM, with its defaults", "masked", {"method": "pram", "tables": TABLES}),
+    Method(
+        SDCMICRO,
+        "local suppression, k = 5",
+        "masked",
+        {"method": "suppression", "k": 5, "root": "ICD9CM"},
     ),
     Method(
         Peer("presidio", "presidio_hash.py", ("presidio-anonymizer==2.2.366",)),
@@ -116,7 +139,9 @@ PEERS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        "--only", choices=[method.peer.name for method in PEERS], help="measure, or write, only one of the peers"
+        "--only",
+        choices=list({method.peer.name: None for method in PEERS}),
+        help="measure, or write, only one of the peers",
     )
     parser.add_argument("--write", action="store_true", help="write the tables into the documentation")
     given = parser.parse_args()
@@ -140,10 +165,11 @@ def measured(methods: Sequence[Method]) -> Iterator[tuple[str, Figures]]:
     """The rows: the original records, this project, and the peers."""
     original = real_records()
     yield shown("original records", {"RMSE": 0.0} | utility(original, original))
-    ours = default_figures(original)
-    yield shown("stream-masker", ours)
+    ours = {label: own_figures(original, context) for label, context in OURS.items()}
+    yield from (shown(label, figures) for label, figures in ours.items())
     for method in methods:
-        yield shown(f"{method.peer.title}: {method.label}", peer_figures(original, method, ours["right: code"]))
+        figures = peer_figures(original, method, ours["stream-masker"]["right: code"])
+        yield shown(f"{method.peer.title}: {method.label}", figures)
 
 
 def shown(label: str, figures: Figures) -> tuple[str, Figures]:
@@ -156,10 +182,14 @@ def shown(label: str, figures: Figures) -> tuple[str, Figures]:
     return label, figures
 
 
-def default_figures(original: Records) -> Figures:
-    """The figures of the default: semantic transport, α = 1, certainty 0.5."""
-    mechanism = SemanticTransport(dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy()), seed=b"a seed of sixteen bytes")
+def own_figures(original: Records, context: Mapping[str, Any]) -> Figures:
+    """The figures of the default: semantic transport, α = 1, certainty 0.5; ``context``: the outcomes that it reads."""
+    taxonomies = dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy())
+    mechanism = SemanticTransport(taxonomies, context=context, seed=b"a seed of sixteen bytes")
     batch = as_batch(original.codes)
+    if context:
+        outcomes = {"readmitted": original.readmitted.astype(str), "stay": original.stay}
+        batch = replace(batch, context=mechanism.context.numbers([outcomes[name].tolist() for name in context]))
     sizes = [len(d.taxonomy) for d in mechanism.distances]
     mechanism.restore(mechanism.snapshot_of(mechanism.compute(count_batch(batch, sizes), version=1)))
     tables = []
@@ -197,7 +227,7 @@ def peer_figures(original: Records, method: Method, target: float) -> Figures:
 
 def settled(original: Records, method: Method, target: float) -> dict[str, float]:
     """The ε of a mechanism of single values, for which the attacker is right as often as given."""
-    if method.kind != "masked":
+    if not isinstance(method.settings.get("epsilon"), str):
         return {}
     values, counts = np.unique(original.codes[0], return_counts=True)
     far = WuPalmer(icd9cm().taxonomy()).matrix(values) / 2
@@ -288,7 +318,6 @@ def read_records(file: Path) -> Records:
 
 FIGURES: dict[str, Callable[[Records, Sequence[Path]], Figures]] = {
     "masked": masked_tables,
-    "masked once": masked_tables,
     "hashed": hashed_table,
     "synthetic": synthetic_table,
 }

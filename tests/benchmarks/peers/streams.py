@@ -71,11 +71,8 @@ def contest(folder: Path, bootstrap: str, given: argparse.Namespace) -> Iterator
     for peer in PEERS:
         if given.only in (None, peer.name) or peer is LOOP:
             records = given.records // SLOW.get(peer.name, 1)
-            command = [str(peer.python), str(INSIDE / peer.script)]
-            yield (
-                (f"{HOW[peer.name]} ({peer.title})", "blank one field"),
-                frame(command, configuration, records, given.batch),
-            )
+            name = (f"{HOW[peer.name]} ({peer.title})", "blank one field")
+            yield name, frame(peer.command, configuration, records, given.batch)
     if given.only in (None, "kafka-streams"):
         name = (f"Kafka Streams {VERSION}, exactly once", "blank one field")
         yield name, frame(kafka_streams(), configuration, given.records, given.batch)

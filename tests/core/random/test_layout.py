@@ -15,6 +15,7 @@ from stream_masker.core.random.layout import (
     draw_number_words,
     draw_words,
     number_record_words,
+    one_record_words,
     record_words,
 )
 
@@ -171,3 +172,11 @@ def test_the_words_of_different_values_of_one_key_are_uncorrelated():
     pairs = [(draw_words(keys, Batch(n, (Column(np.full(n, code, np.int32)),)))[0] >> np.uint64(11)) for code in (0, 1)]
     for first, second in itertools.product(pairs[0].T, pairs[1].T):
         assert abs(np.corrcoef(first.astype(float), second.astype(float))[0, 1]) < 4 / np.sqrt(n)
+
+
+@LAYOUTS
+def test_the_words_of_one_record_are_those_of_a_batch(layout):
+    columns = (coded(7), Column(np.array([3, 9, 3], np.int32), np.array([0, 3])), array([0]), coded(0))
+    keys = field_keys("k")
+    alone = one_record_words(keys.first_block(b"k"), [7, 3, 9, 3, 0], [0, 1, 4, 4, 5], layout)
+    assert np.array_equal(alone, np.concatenate(draw_words(keys, Batch(1, columns), layout)))

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.noise.law import Distribution
 from stream_masker.core.random.draws import normals
 from stream_masker.core.random.keys import Keys
@@ -32,6 +33,9 @@ A smaller one means that the attribute depends linearly on those before it.
 
 KEPT_FACTORS = 64
 """How many combinations of present attributes have their triangular factor kept."""
+
+
+_Weights = tuple[int, float, list[float], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,7 @@ class NominalNoise:
     correlated: bool
     distribution: Distribution
     _factors: dict[tuple[int, ...], Float64Array] = field(default_factory=dict, compare=False, repr=False)
+    _weights: dict[tuple[bool, ...], list[_Weights]] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, keys: Keys, batch: Batch, words: list[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless."""
@@ -75,6 +80,33 @@ class NominalNoise:
             shared, own = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].own, lengths)
             result[array] = shared + own * variates[array]
         return result
+
+    def draw_one(self, record: RecordCodes, variates: list[float]) -> list[float]:
+        """Return what ``draw`` returns for normal noise of one record with the configured α, all columns together.
+
+        ``variates``: standard normal, one for each value.
+        """
+        noise = variates.copy()
+        drawn: list[float] = []
+        for j, root, weights, own in self._weights_of(record.is_array):
+            shared = 0.0
+            for weight, variate in zip(weights, drawn, strict=False):
+                shared += weight * variate
+            for k in range(record.offsets[j], record.offsets[j + 1]):
+                noise[k] = root * (shared + own * variates[k])
+            if not record.is_array[j]:
+                drawn.append(variates[record.offsets[j]])
+        return noise
+
+    def _weights_of(self, is_array: tuple[bool, ...]) -> list[_Weights]:
+        """Return, for each attribute, scalars first: it, √α, the weights of the variates of the scalars before it, and
+        that of its own."""
+        if is_array not in self._weights:
+            order = sorted(range(len(is_array)), key=is_array.__getitem__)
+            rows = self._factor(tuple(order)).tolist()
+            roots = np.sqrt(self.alpha).tolist()
+            self._weights[is_array] = [(j, roots[j], rows[i][:i], rows[i][i]) for i, j in enumerate(order)]
+        return self._weights[is_array]
 
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import Record, Value
+from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
@@ -23,20 +24,19 @@ from stream_masker.core.mechanisms.noise.law import DISTRIBUTIONS, Distribution,
 from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise, noise_variant
 from stream_masker.core.mechanisms.noise.pair import PairMasks
+from stream_masker.core.mechanisms.noise.prepared import PreparedNoise
 from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise, values_per_record
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
+from stream_masker.core.random.layout import draw_words
 from stream_masker.core.replacement.observed.engine import ObservedReplacer
 from stream_masker.core.replacement.rule import (
     CANDIDATES,
-    NO_REFERENCE,
     ROUNDINGS,
     Candidates,
-    ReplacementTask,
     Replacer,
 )
 from stream_masker.core.replacement.select import replacers
@@ -53,20 +53,7 @@ OBSERVED = "observed"
 NOISE_CANDIDATES = (*CANDIDATES, OBSERVED)
 
 
-@dataclass(frozen=True, slots=True)
-class _PreparedNoise:
-    """The noise of the statistics in force, the positions of the sMeans, and the replacer of each attribute.
-
-    ``numeric`` is None without numeric attributes.
-    """
-
-    noise: NominalNoise
-    means: tuple[int, ...]
-    numeric: NumericNoise | None
-    replacers: tuple[Replacer, ...]
-
-
-class SemanticNoise(WindowedMechanism[_PreparedNoise]):
+class SemanticNoise(WindowedMechanism[PreparedNoise]):
     """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
 
     Uncorrelated noise is ε ~ N(0, α·sVar) for each attribute (2017: section 4.4). Correlated noise is ε ~ N(0, α·Σ)
@@ -176,7 +163,12 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
     def mask_one(self, record: Record, *, key: bytes, alpha: float | None = None) -> dict[str, Value]:
         """Mask one record with the noise of ``key``; ``alpha``: the record's own α, or None for the configured one."""
-        return self.mask_many([record], keys=[key], alpha=None if alpha is None else [alpha])[0]
+        if alpha is None:
+            return super().mask_one(record, key=key)
+        return self.mask_many([record], keys=[key], alpha=[alpha])[0]
+
+    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+        return self._prepared_statistics().mask_record(record, block)
 
     def mask_many(
         self,
@@ -205,7 +197,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         self._check(batch, keys)
         words = draw_words(keys, batch)
         noise = prepared.noise.draw(keys, batch, words)
-        tasks = [self._task(prepared, batch, j, noise[j], words[j]) for j in range(len(batch.columns))]
+        tasks = [prepared.task(batch, j, noise[j], words[j]) for j in range(len(batch.columns))]
         replacements = [replacer.replace(task) for replacer, task in zip(prepared.replacers, tasks, strict=True)]
         return MaskedBatch(
             tuple(Column(d.codes, column.offsets) for d, column in zip(replacements, batch.columns, strict=True)),
@@ -217,7 +209,7 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
         """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
         prepared = self._prepared_statistics()
         noise = prepared.noise.draw(keys, batch, draw_words(keys, batch))
-        return [(noise[j], self._references(prepared, batch, j)) for j in range(len(batch.columns))]
+        return [(noise[j], prepared.references(batch, j)) for j in range(len(batch.columns))]
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> NoiseRows:
         """Return the transition probabilities for the configured α; a record's own α has others.
@@ -288,12 +280,12 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
 
     def _situations(self, j: int, values: Int32Array, counts: Counts | None) -> References:
         if self._reference != "pair":
-            return References.single(values, self._prepared_statistics().means[j] if self._reference == "mean" else 0)
+            return References.single(values, self._prepared_statistics().fixed[j])
         if counts is None:
             raise StatisticsError(UNKNOWN_COUNTS)
         return paired_references(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
 
-    def _prepare(self, statistics: Statistics) -> _PreparedNoise:
+    def _prepare(self, statistics: Statistics) -> PreparedNoise:
         """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
         self._check_statistics(statistics)
         statistics = noise_statistics(statistics)
@@ -306,7 +298,8 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             distribution=self._distribution,
         )
         numeric, means = self._numeric_noise_of(statistics), self._means(statistics)
-        return _PreparedNoise(noise, means, numeric, self._replacers_of(statistics))
+        fixed = means if self._reference == "mean" else (0,) * len(means)
+        return PreparedNoise(noise, fixed, self._partners, numeric, self._replacers_of(statistics))
 
     def _replacers_of(self, statistics: Statistics) -> tuple[Replacer, ...]:
         if self._candidates != OBSERVED:
@@ -376,26 +369,3 @@ class SemanticNoise(WindowedMechanism[_PreparedNoise]):
             raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
         if any(self._partners[j] in arrays for j in arrays if self._partners):
             raise ParameterError("reference='pair' does not allow a pair of two arrays")
-
-    def _task(
-        self, prepared: _PreparedNoise, batch: Batch, j: int, noise: Float64Array, words: UInt64Array
-    ) -> ReplacementTask:
-        references = self._references(prepared, batch, j)
-        return ReplacementTask.of(batch.columns[j].codes, references, noise, words[:, ROUNDING_WORD], words[:, TIES])
-
-    def _references(self, prepared: _PreparedNoise, batch: Batch, j: int) -> Int32Array:
-        size = len(batch.columns[j].codes)
-        if self._reference == "pair":
-            return _paired_references(batch, j, self._partners[j])
-        return np.full(size, prepared.means[j] if self._reference == "mean" else 0, np.int32)
-
-
-def _paired_references(batch: Batch, j: int, partner: int) -> Int32Array:
-    """Return the references of column j's values: the partner's scalar, or the first element of its array."""
-    other = batch.columns[partner]
-    if other.offsets is None:
-        return np.repeat(other.codes, values_per_record(batch, j))
-    first = np.full(batch.size, NO_REFERENCE, np.int32)
-    filled = np.diff(other.offsets) > 0
-    first[filled] = other.codes[other.offsets[:-1][filled]]
-    return first

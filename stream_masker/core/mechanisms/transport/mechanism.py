@@ -12,8 +12,9 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms.base import Record, Value
+from stream_masker.core.dtypes import Int32Array, UInt64Array
+from stream_masker.core.mechanisms.base import Record
+from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
 from stream_masker.core.mechanisms.transport.earlier import EARLIER_FORMAT, converted
@@ -23,8 +24,8 @@ from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws
 from stream_masker.core.mechanisms.transport.target import DEFAULT_TARGET, Target
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.keys import FieldKeys, Keys
-from stream_masker.core.random.layout import WordLayout, draw_words, scalar_words
+from stream_masker.core.random.keys import Keys
+from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.contexts import average_repeated, average_risk
 from stream_masker.core.risk.meaning import Told
@@ -35,8 +36,8 @@ from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame, as_records
-from stream_masker.core.validation import require_keys, whole_number
-from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+from stream_masker.core.validation import whole_number
+from stream_masker.errors import ParameterError, StatisticsError
 
 CHOICE_WORD = WordLayout(width=1, first=0)
 """One random word for each value."""
@@ -156,26 +157,12 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def _converted(self, statistics: Statistics) -> Statistics:
         return statistics.with_model(converted(statistics.model, self._target, self._least))
 
-    def mask_one(self, record: Record, *, key: bytes) -> dict[str, Value]:
-        """Mask one record with the random words of ``key``, as ``mask_many`` does.
-
-        The masks of one or two scalars are drawn without a batch, in less than a third of the time."""
-        prepared, codes = self._prepared_statistics(), self._scalars(record)
-        if codes is None or isinstance(prepared, Laws) or len(codes) > 2:
-            return super().mask_one(record, key=key)
-        require_keys([key], 1)
-        words = scalar_words(FieldKeys(self._seed, [key]), codes, CHOICE_WORD)
-        masked = prepared.mask_scalars(codes, words)
-        return {name: tau.ids[code] for (name, tau), code in zip(self._taxonomies.items(), masked, strict=True)}
-
-    def _scalars(self, record: Record) -> list[int] | None:
-        """Return the positions of a record's values; None unless each attribute has one known concept."""
-        try:
-            codes = [tau.position(record[name]) for name, tau in self._taxonomies.items()]  # type: ignore[arg-type]
-        except (KeyError, TypeError, UnknownConceptError):
+    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
+        prepared = self._prepared_statistics()
+        if isinstance(prepared, Laws) or (prepared.pair is not None and any(record.is_array)):
             return None
-        known = all(tau.is_value(code) for tau, code in zip(self._taxonomies.values(), codes, strict=True))
-        return codes if known else None
+        words = one_record_words(block, record.codes, record.offsets, CHOICE_WORD)
+        return prepared.mask_record(record, words[:, 0])
 
     def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
         """Mask encoded records; ``keys`` gives the random words of each record.

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
     epsilon_of_record,
@@ -93,17 +95,40 @@ class PreparedTransport:
         masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
-    def mask_scalars(self, codes: Sequence[int], words: UInt64Array) -> list[int]:
-        """Return what ``mask`` writes for one record with a scalar of each attribute, of which there are one or two.
+    def mask_record(self, record: RecordCodes, words: UInt64Array) -> list[int]:
+        """Return the positions that ``mask`` writes for one record; of pairs, without lists.
 
-        ``codes``: the positions of its values. ``words``: one random word for each of them.
+        ``words``: one random word for each value.
         """
-        before = np.array([values.index(code) for values, code in zip(self.values, codes, strict=True)], np.int32)
-        if self.pair is None:
-            after: tuple[Int32Array, ...] = (draw_values(self._channel(0), before, words),)
-        else:
-            after = draw_pairs(self.pair_channel, before[:1], before[1:], words[:1], words[1:])
-        return [int(values.positions[drawn[0]]) for values, drawn in zip(self.values, after, strict=True)]
+        if self.pair is not None:
+            before = [v.index(code) for v, code in zip(self.values, record.codes, strict=True)]
+            a = np.array(before, np.int32)
+            pair = draw_pairs(self.pair_channel, a[:1], a[1:], words[:1], words[1:])
+            return [v.positions.item(drawn.item()) for v, drawn in zip(self.values, pair, strict=True)]
+        spans = pairwise(record.offsets)
+        owners = [v for v, (first, end) in zip(self.values, spans, strict=True) for _ in range(first, end)]
+        before = [v.index(code) for v, code in zip(owners, record.codes, strict=True)]
+        after = self._draw_record(record, np.array(before, np.int32), words).tolist()
+        return [v.positions.item(index) for v, index in zip(owners, after, strict=True)]
+
+    def _draw_record(self, record: RecordCodes, before: Int32Array, words: UInt64Array) -> Int32Array:
+        """Return the indices of the masked values that ``draw`` returns for one record, of which no value is absent."""
+        spans = [slice(first, end) for first, end in pairwise(record.offsets)]
+        after = np.full(before.size, -1, np.int32)
+        for edge in self.edges:
+            root, child = spans[edge.root], spans[edge.child]
+            if record.is_array[edge.root] or child.start == child.stop:
+                continue
+            if after[root.start] < 0:
+                after[root] = draw_values(self._channel(edge.root), before[root], words[root])
+            channel = self._conditional(edge)
+            if channel.laws.covers(before[root], after[root])[0]:
+                a, new_a = (np.repeat(each[root], child.stop - child.start) for each in (before, after))
+                after[child] = channel.draw(a, new_a, before[child], words[child], self._salts[edge.child])
+        for j, span in enumerate(spans):
+            if span.start < span.stop and after[span.start] < 0:
+                after[span] = draw_values(self._channel(j), before[span], words[span])
+        return after
 
     def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
         """Return the indices of the masked values of each column, −1 for absent ones.

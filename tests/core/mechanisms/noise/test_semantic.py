@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
+from support.single_calls import check_single_calls
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
@@ -62,6 +63,34 @@ def tasks_of(noise, records):
 
 def references(noise, records):
     return [[None if r == NO_REFERENCE else TREE.ids[r] for r in task.references] for task in tasks_of(noise, records)]
+
+
+def single_records(names):
+    """Records with known scalars, and with a list of the last attribute."""
+    rng = np.random.default_rng(3)
+    scalars = [{name: str(rng.choice(TREE.ids)) for name in names} for _ in range(60)]
+    lists = [{**record, names[-1]: rng.choice(TREE.ids, k % 4).tolist()} for k, record in enumerate(scalars)]
+    return scalars + lists
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {},
+        {"names": "a"},
+        {"names": "abc"},
+        {"alpha": {"a": 1.0, "b": 0.1}, "correlated": False},
+        {"reference": "mean", "rounding": "calibrated"},
+        {"candidates": "observed"},
+        {"candidates": "leaves", "distance": LogTaxonomic},
+        {"names": "abcde", "reference": "mean"},
+        {"distribution": "laplace"},
+    ],
+)
+def test_a_single_call_writes_what_a_batch_does(parameters):
+    noise = calibrated(**parameters)
+    records = [*single_records(noise.attributes), dict.fromkeys(noise.attributes)]
+    check_single_calls(noise, records, batchless=len(noise.attributes) < 5 and parameters.get("distribution") is None)
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs, strong_sample
+from support.single_calls import check_single_calls
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
@@ -378,9 +379,20 @@ def test_a_single_call_writes_what_a_batch_does(tau, codes, count):
     records = made.decode(batch, made.mask_batch(batch, FieldKeys(SEED, [b""] * 6000)))[:300]
     records += [dict.fromkeys(made.attributes), dict.fromkeys(made.attributes, "c59")]
     records += [{**records[0], "x0": None}, {**records[0], "other": 1}]
-    for number, record in enumerate(records):
-        key = b"%d" % (number % 50)
-        assert made.mask_one(record, key=key) == made.mask_many([record], keys=[key])[0]
+    check_single_calls(made, records)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_single_call_with_a_list_writes_what_a_batch_does(tau, codes, order):
+    offsets = np.arange(0, 6001, 3)
+    columns = [Column(codes[0, :2000]), Column(codes[1], offsets)]
+    batch = Batch(2000, tuple(columns[j] for j in order))
+    made = calibrated(tau, batch)
+    records = made.decode(batch, made.mask_batch(batch, FieldKeys(SEED, [b""] * 2000)))[:300]
+    root, child = (made.attributes[j] for j in order)
+    records += [{root: "c59", child: ["c0", "c58", "c59"]}, {root: "c1", child: []}, {root: None, child: ["c1"]}]
+    records += [{root: ["c1", "c2"], child: "c3"}, {root: ["c1"], child: ["c3"]}]
+    check_single_calls(made, records)
 
 
 def test_a_single_call_refuses_what_a_batch_refuses(tau, codes):

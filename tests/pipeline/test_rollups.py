@@ -21,7 +21,6 @@ from stream_masker.errors import ConfigurationError, StatisticsError
 from stream_masker.pipeline.calibration.window import CalibrationSettings, Window, WindowLog
 from stream_masker.pipeline.contexts import context_field
 from stream_masker.pipeline.fields import field_treatment
-from stream_masker.pipeline.loosening import loosened_fields
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
@@ -31,6 +30,7 @@ from stream_masker.pipeline.rollups import LevelAncestor, SharedAncestor, Shared
 from stream_masker.pipeline.transforms import FieldTransform
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
 from stream_masker.pipeline.wire.padding import padded_size
+from stream_masker.service.configuration.mutable_settings import loosened_fields
 
 SECRET = b"a secret of at least sixteen bytes"
 LEAVES = [f"{group}.{leaf}" for group in ("A1", "A2", "B1") for leaf in range(3)]

@@ -5,7 +5,7 @@
 * ``storage`` writes that result to a file of arrays, and maps it again.
 * ``ontology`` is the public class over it. ``mapping`` finds the concepts of data values.
 * ``preorder``: an order in which concepts that are near each other are neighbours.
-* ``text_table``, ``text_hash`` and ``lookup`` store texts as arrays and find them.
+* ``text_table`` and ``lookup`` store texts as arrays and find them.
 """
 
 from stream_masker.core.ontology.mapping import UNKNOWN, ConceptMap, Match

@@ -12,14 +12,18 @@ from hypothesis import strategies as st
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.fields import field_treatment
-from stream_masker.pipeline.loosening import loosened_fields
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AttributePlan, FieldPolicy, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.transforms import NumberBands
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.fields.sections import FieldsSection
-from stream_masker.service.configuration.mutable_settings import check_not_looser, loosened_keys, mutable_settings
+from stream_masker.service.configuration.mutable_settings import (
+    check_not_looser,
+    loosened_fields,
+    loosened_keys,
+    mutable_settings,
+)
 from stream_masker.service.configuration.reload import ConfigurationFile
 from stream_masker.service.masking import Masking
 

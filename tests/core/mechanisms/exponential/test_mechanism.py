@@ -8,7 +8,7 @@ import pytest
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
-from stream_masker.core.mechanisms.exponential.graph import GraphExponential
+from stream_masker.core.mechanisms.exponential.mechanism import GraphExponential
 from stream_masker.core.mechanisms.exponential.tree import TreeExponential
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys

@@ -109,7 +109,7 @@ def test_opening_computes_nothing(stored, monkeypatch):
     for kernel in ("longest_depths", "closure", "level_ranges", "compress", "breadth_first"):
         monkeypatch.setattr(f"stream_masker.core.ontology.graph.{kernel}", lambda *_: pytest.fail("computed"))
     for kernel in ("fill_slots", "text_hashes"):
-        monkeypatch.setattr(f"stream_masker.core.ontology.text_hash.{kernel}", lambda *_: pytest.fail("computed"))
+        monkeypatch.setattr(f"stream_masker.core.ontology.lookup.{kernel}", lambda *_: pytest.fail("computed"))
     ontology = read(stored[1])
     tau = ontology.taxonomy()
     assert tau.tree if tau.is_tree else tau.closure

@@ -15,6 +15,7 @@ from stream_masker.core.statistics import (
     distance_correlation,
     distance_covariance,
     distance_variance,
+    marginal,
     mean,
     products,
     semantic_mean,
@@ -196,4 +197,5 @@ def blockwise(table, cells):
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(products, "MAX_HELD_CELLS", cells)
+        patch.setattr(marginal, "MAX_HELD_CELLS", cells)
         return fresh.covariance**2

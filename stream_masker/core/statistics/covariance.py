@@ -82,7 +82,7 @@ class PairTable:
         """Build the table from a pair's counts; ``reusable``: marginals, used if they cover exactly these rows."""
         of_a, of_b = marginals(pair, len(d_b.taxonomy))
         a, b = reusable or (None, None)
-        table = CountTable.of(pair.keys, pair.counts.astype(np.float64), d_a, d_b)
+        table = CountTable.of(pair, len(d_b.taxonomy))
         return cls(_reuse(a, of_a, d_a), _reuse(b, of_b, d_b), table)
 
     @property
@@ -106,7 +106,7 @@ class PairTable:
         """sdCov² from S1·n² of distances that are shifted by their grand means, so that S2 vanishes."""
         if len(self.a.positions) == 1 or len(self.b.positions) == 1:
             return 0.0
-        products = table_product_sum(self.table, self.a.grand_mean, self.b.grand_mean)
+        products = table_product_sum(self.table, self.a, self.b)
         offsets_a = (self.a.means - self.a.grand_mean)[self.table.first]
         offsets_b = (self.b.means - self.b.grand_mean)[self.table.second]
         mixed = float(self.table.counts @ (offsets_a * offsets_b)) / self.rows

@@ -7,9 +7,13 @@ from functools import cached_property
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.distance.many import weighted_sums
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
+
+MAX_HELD_CELLS = 1 << 22
+"""The most cells (32 MB) of each matrix of distances that is held."""
 
 
 class Marginal:
@@ -57,4 +61,19 @@ class Marginal:
 
     def sums(self, shift: float) -> tuple[Float64Array, Float64Array]:
         """Return Σ w·x and Σ w·x² for every distinct value, x = sd − shift: (k,) float64 each."""
+        if self._matrix is not None:
+            sums, squares = weighted_sums(self._matrix, self.weights, shift)
+            return sums, squares
         return self.d.targets(self.positions).sums(self.d.sources(self.positions), self.weights, shift)
+
+    def distances_to(self, start: int, stop: int) -> Float64Matrix:
+        """Return (k, stop - start) float64: the distances of all distinct values to some of them."""
+        if self._matrix is not None:
+            return np.ascontiguousarray(self._matrix[:, start:stop])
+        return np.asarray(self.d.between(self.positions, self.positions[start:stop]))
+
+    @cached_property
+    def _matrix(self) -> Float64Matrix | None:
+        """The distances of all distinct values to each other; None if they are too many to be held."""
+        held = self.positions.size**2 <= MAX_HELD_CELLS
+        return np.asarray(self.d.matrix(self.positions)) if held else None

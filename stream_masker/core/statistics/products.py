@@ -1,4 +1,4 @@
-"""Weighted sums over a sparse count table and the distances of its values, in blocks of bounded size."""
+"""The sum of products of distances that sdCov needs, in blocks of bounded size."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.kernels.simd import sum_of_products
-
-MAX_HELD_CELLS = 1 << 23
-"""The most cells (64 MB) of each matrix of distances, and of their products with counts."""
+from stream_masker.core.statistics.counts import SparseCounts
+from stream_masker.core.statistics.marginal import MAX_HELD_CELLS, Marginal
 
 
 @kernel
@@ -48,44 +46,37 @@ def sum_row_products(
 class CountTable:
     """A sparse table N of the values of A by the values of B. Frozen.
 
-    * ``a``, ``b``: the positions of the distinct values of the rows and of the columns, ascending.
     * ``first``, ``second``: (p,) int64, the row (ascending) and column of each entry, as indices of distinct values.
     * ``counts``: (p,) float64, of any sign.
     """
 
-    d_a: Distance
-    d_b: Distance
-    a: Int32Array
-    b: Int32Array
     first: Int64Array
     second: Int64Array
     counts: Float64Array
 
     @classmethod
-    def of(cls, keys: Int64Array, counts: Float64Array, d_a: Distance, d_b: Distance) -> CountTable:
-        """Build the table from ascending keys (see ``SparseCounts``)."""
-        a, first = np.unique(keys // len(d_b.taxonomy), return_inverse=True)
-        b, second = np.unique(keys % len(d_b.taxonomy), return_inverse=True)
-        return cls(d_a, d_b, a.astype(np.int32), b.astype(np.int32), first, second, counts)
+    def of(cls, pair: SparseCounts, size_b: int) -> CountTable:
+        """Build the table from the counts of pairs; ``size_b``: the number of concepts of B's taxonomy."""
+        a, b = np.divmod(pair.keys, size_b)
+        first, second = (np.unique(keys, return_inverse=True)[1] for keys in (a, b))
+        return cls(first, second, pair.counts.astype(np.float64))
 
 
-def table_product_sum(table: CountTable, shift_a: float, shift_b: float) -> float:
-    """Return Σ N ∘ (X_A N X_B), with X the distances minus a shift.
+def table_product_sum(table: CountTable, a: Marginal, b: Marginal) -> float:
+    """Return Σ N ∘ (X_A N X_B), with X the distances minus their grand mean; ``a``, ``b``: the values of N.
 
     It is S1·n² of sdCov². It takes O(p·(k_a + k_b)) for k distinct values and p pairs.
     """
-    step = max(1, MAX_HELD_CELLS // max(table.a.size, table.b.size))
+    step = max(1, MAX_HELD_CELLS // max(a.positions.size, b.positions.size))
     totals: list[float] = []
-    for start in range(0, table.a.size, step):
+    for start in range(0, a.positions.size, step):
         inside = slice(*np.searchsorted(table.first, (start, start + step)))
-        distances = table.d_a.between(table.a, table.a[start : start + step])
-        distances -= shift_a
-        products = multiply_by_counts(distances, table.first, table.second, table.counts, table.b.size)
+        distances = a.distances_to(start, start + step) - a.grand_mean
+        products = multiply_by_counts(distances, table.first, table.second, table.counts, b.positions.size)
         rows, first, second = np.ascontiguousarray(products.T), table.first[inside] - start, table.second[inside]
-        for column in range(0, table.b.size, step):
-            distances = table.d_b.between(table.b[column : column + step], table.b)
-            distances -= shift_b
-            chosen = np.flatnonzero((second >= column) & (second < column + step))
-            entries = first[chosen], second[chosen] - column, table.counts[inside][chosen]
+        for column in range(0, b.positions.size, step):
+            distances = np.ascontiguousarray(b.distances_to(column, column + step).T) - b.grand_mean
+            here = np.flatnonzero((second >= column) & (second < column + step))
+            entries = first[here], second[here] - column, table.counts[inside][here]
             totals.append(sum_row_products(rows, distances, *entries))
     return math.fsum(totals)

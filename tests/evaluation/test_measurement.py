@@ -12,12 +12,13 @@ from stream_masker.core.batch import Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.mechanisms.grouped import COMPARED_GROUPS
 from stream_masker.core.risk import groups
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.core.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
-from stream_masker.evaluation.dataset import DataSet, sampled
+from stream_masker.evaluation.dataset import sampled
 from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
 from stream_masker.evaluation.measurement import MASKS_LEARNED, measure
 
@@ -79,10 +80,13 @@ def test_a_small_sample_is_masked_in_fewer_random_groups(monkeypatch):
 def test_the_statistics_of_a_data_set_are_computed_once(monkeypatch):
     """Those of the original records for all candidates, and for each one those of the masked records."""
     data, computed = dataset(numeric=False), []
-    statistics_of = DataSet.statistics_of
-    monkeypatch.setattr(
-        DataSet, "statistics_of", lambda own, batch: computed.append(batch) or statistics_of(own, batch)
-    )
+
+    def counted(*given, **more):
+        computed.append(given)
+        return compute_statistics(*given, **more)
+
+    for module in ("evaluation.dataset", "core.mechanisms.windowed"):
+        monkeypatch.setattr(f"stream_masker.{module}.compute_statistics", counted)
     for retention in (0.5, 0.7):
         measure(Candidate("pram", "x", "", {"retention": retention}), data, repeats=1)
     assert len(computed) == 3

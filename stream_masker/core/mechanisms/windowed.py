@@ -216,6 +216,13 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             previous=self._statistics,
             numeric=self.numeric_attributes,
         )
+        return self.completed(statistics, counts)
+
+    def completed(self, statistics: Statistics, counts: Counts) -> Statistics:
+        """Return the statistics of the counts with the mechanism's model.
+
+        Raises StatisticsError if masking with them would change too little.
+        """
         statistics = statistics.with_model(self._model(counts, statistics))
         self.with_statistics(statistics, counts)._check_masking(counts)
         return statistics

@@ -116,13 +116,19 @@ def scraping(
     ``rules``: groups of rules, which it evaluates every second. ``job``: the label ``job`` of all processes, by default
     the name of each.
     """
-    log, (port,) = folder / "prometheus.log", free_ports(1)
     (folder / "rules.yml").write_text(yaml.safe_dump(rules or {"groups": []}))
-    process = _started(folder, port, _settings(jobs, job), log)
-    try:
-        server = Prometheus(process, port, log)
+    with configured(folder, _settings(jobs, job)) as server:
         server.wait(jobs)
         yield server
+
+
+@contextlib.contextmanager
+def configured(folder: Path, content: Mapping[str, Any]) -> Iterator[Prometheus]:
+    """Run a server with a configuration until the block ends, also by an exception."""
+    log, (port,) = folder / "prometheus.log", free_ports(1)
+    process = _started(folder, port, content, log)
+    try:
+        yield Prometheus(process, port, log)
     finally:
         process.kill()
         process.wait()

@@ -84,7 +84,7 @@ class Method:
 
 SDCMICRO = SourcePeer(
     "sdcmicro",
-    "sdcmicro_masks.R",
+    "sdcmicro_pram.R",
     ("sdcMicro==5.8.1",),
     repository="https://github.com/sdcTools/sdcMicro",
     commit="cf3251017482bb215f0a9abf4a930f502399fb72",
@@ -110,13 +110,7 @@ PEERS = (
         "masked",
         {"k": 5, "suppressed": 5, "root": "ICD9CM"},
     ),
-    Method(SDCMICRO, "invariant PRAM, with its defaults", "masked", {"method": "pram", "tables": TABLES}),
-    Method(
-        SDCMICRO,
-        "local suppression, k = 5",
-        "masked",
-        {"method": "suppression", "k": 5, "root": "ICD9CM"},
-    ),
+    Method(SDCMICRO, "invariant PRAM, with its defaults", "masked", {"tables": TABLES}),
     Method(
         Peer("presidio", "presidio_hash.py", ("presidio-anonymizer==2.2.366",)),
         "SHA-256 with one secret salt",
@@ -140,7 +134,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--only",
-        choices=list({method.peer.name: None for method in PEERS}),
+        choices=[method.peer.name for method in PEERS],
         help="measure, or write, only one of the peers",
     )
     parser.add_argument("--write", action="store_true", help="write the tables into the documentation")

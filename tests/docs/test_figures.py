@@ -19,6 +19,7 @@ from support.documented import (
     MAX_SUMMARY_BYTES,
     MIN_SECRET_BYTES,
     OVERLAPPED_RECORDS,
+    QUEUED_MESSAGES,
     RECONNECT_MS,
     RETRY_BACKOFF_MS,
     SESSION_SECONDS,
@@ -60,6 +61,7 @@ def test_batches():
 def test_properties_of_the_worker():
     text = page("kafka/tuning.md")
     assert f"| `fetch.queue.backoff.ms` | {FETCH_BACKOFF_MS} |" in text
+    assert f"| `queued.min.messages` | {QUEUED_MESSAGES} |" in text
     assert f"| `reconnect.backoff.max.ms` | {RECONNECT_MS} |" in text
     assert f"| `retry.backoff.ms` of the producer | {RETRY_BACKOFF_MS} |" in text
     assert f"| `retry.backoff.max.ms` of the producer | {LONGEST_RETRY_BACKOFF_MS:,} |" in text

@@ -40,6 +40,7 @@ from stream_masker.service.worker.batcher import OVERLAPPED_RECORDS
 from stream_masker.service.worker.client_properties import (
     FETCH_BACKOFF_MS,
     LINGER_MS,
+    QUEUED_MESSAGES,
     RECONNECT_MS,
     WORKER_TRANSACTION_MS,
 )
@@ -61,6 +62,7 @@ __all__ = [
     "MAX_SUMMARY_BYTES",
     "MIN_SECRET_BYTES",
     "OVERLAPPED_RECORDS",
+    "QUEUED_MESSAGES",
     "RECONNECT_MS",
     "RETRY_BACKOFF_MS",
     "SESSION_SECONDS",

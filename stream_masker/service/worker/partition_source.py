@@ -34,7 +34,7 @@ READ_AHEAD_SECONDS = 0.001
 """Timeout of one read while a background task runs, in seconds: the end of the task is noticed after at most this time.
 """
 
-READ_RECORDS = 100
+READ_RECORDS = 50
 """Messages of one read, at most. A read returns what has been fetched, also beyond its timeout, so that this number of
 messages of the topic's greatest size takes memory at once. Larger reads take more time for a message."""
 

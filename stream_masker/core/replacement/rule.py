@@ -68,7 +68,10 @@ class ReplacementTask(NamedTuple):
 
     def part(self, first: int, end: int) -> ReplacementTask:
         """Return the task of some of the values."""
-        return ReplacementTask(*(array[first:end] for array in self))
+        some = slice(first, end)
+        return ReplacementTask(
+            self.codes[some], self.references[some], self.noise[some], self.rounding[some], self.ties[some]
+        )
 
 
 class Replacement(NamedTuple):

@@ -35,8 +35,7 @@ READ_AHEAD_SECONDS = 0.001
 """
 
 READ_RECORDS = 50
-"""Messages of one read, at most. A read returns what has been fetched, also beyond its timeout, so that this number of
-messages of the topic's greatest size takes memory at once. Larger reads take more time for a message."""
+"""Messages of one read, at most: as many of the topic's greatest size take memory at once, whatever the timeout."""
 
 READ_AHEAD_LIMIT_SECONDS = 1.0
 """Seconds after which reading ahead ends: the background task may be stuck."""

@@ -73,19 +73,22 @@ class SkippedOffsets:
     Control records and aborted transactions leave gaps between records, too. So an offset of a gap counts as deleted
     only if it is less than the first retained one, and does not precede an end of the partition that was reached.
 
-    ``first_retained`` returns the first retained offset of a partition, 0 if it is not known. ``skips_retained``:
-    whether the client continues at the end of the partition where its offset was deleted.
+    ``first_retained`` returns the first retained offset of a partition, None if no broker answers: gaps are counted at
+    the next answer. ``skips_retained``: whether the client continues at the end of the partition where its offset was
+    deleted.
 
     * ``_next``: the offset after the committed ones. ``_read``: the offset after the last record of a batch.
     * ``_ends``: the last gap before the end of a partition, of which nothing is to be counted any more.
+    * ``_gaps``: the gaps that are not counted yet.
     """
 
-    def __init__(self, first_retained: Callable[[Partition], int], *, skips_retained: bool = False) -> None:
+    def __init__(self, first_retained: Callable[[Partition], int | None], *, skips_retained: bool = False) -> None:
         self._first_retained = first_retained
         self._skips_retained = skips_retained
         self._next: dict[Partition, int] = {}
         self._read: dict[Partition, int] = {}
         self._ends: dict[Partition, tuple[int, int]] = {}
+        self._gaps: dict[Partition, list[tuple[int, int]]] = {}
         self._counts: Counter[SkipCause] = Counter()
 
     def start(self, partition: Partition, committed: int) -> None:
@@ -96,7 +99,7 @@ class SkippedOffsets:
 
     def forget(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
-            for known in (self._next, self._read, self._ends):
+            for known in (self._next, self._read, self._ends, self._gaps):
                 known.pop(partition, None)
 
     def gather(self, ends: Mapping[Partition, int]) -> None:
@@ -107,10 +110,12 @@ class SkippedOffsets:
         """Count what is deleted before and between records, in the order of their offsets, that are committed now."""
         start, end = self._next.get(partition, records[0].offset()), records[-1].offset() + 1
         if end - start > len(records):
-            low = self._first_retained(partition)
-            for offset in [record.offset() for record in records]:
-                self._count(partition, start, offset, low)
-                start = offset + 1
+            offsets = [record.offset() for record in records]
+            between = zip([start, *(offset + 1 for offset in offsets)], offsets, strict=False)
+            self._gaps.setdefault(partition, []).extend(gap for gap in between if gap[0] < gap[1])
+        if partition in self._gaps and (low := self._first_retained(partition)) is not None:
+            for gap in self._gaps.pop(partition):
+                self._count(partition, *gap, low)
         self._next[partition] = max(start, end)
 
     def reach_end(self, partition: Partition, end: int, kept: int | None) -> None:
@@ -119,8 +124,8 @@ class SkippedOffsets:
         ``kept``: the offset after the records that were read and are in no batch yet; None if there are none.
         """
         start = self._read.get(partition, self._next.get(partition, end)) if kept is None else kept
-        if end > start:
-            self._count(partition, start, end, self._first_retained(partition))
+        if end > start and (low := self._first_retained(partition)) is not None:
+            self._count(partition, start, end, low)
             self._ends[partition] = (start, end)
 
     def pass_to(self, partition: Partition, start: int, end: int) -> None:

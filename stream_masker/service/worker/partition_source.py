@@ -300,9 +300,9 @@ class PartitionSource:
                 self._unreadable.fail(partition, message.offset(), explained(error))
             log.warning("reading %s: %s", ", ".join(self._topics), explained(error))
 
-    def _low(self, partition: Partition) -> int:
-        """Return the first retained offset of a partition; 0 if it is not known."""
-        return (self._watermarks(partition, SHORT_REQUEST_SECONDS) or (0, 0))[0]
+    def _low(self, partition: Partition) -> int | None:
+        """Return the first retained offset of a partition; None if no broker answers in time."""
+        return (self._watermarks(partition, SHORT_REQUEST_SECONDS) or (None, 0))[0]
 
     def _on_assign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""

@@ -61,7 +61,7 @@ class Record:
 class Skipped(SkippedOffsets):
     """Counts of partition 0, whose first retained offset is ``low``."""
 
-    low = 0
+    low: int | None = 0
 
     def __init__(self, committed: int, **more: bool) -> None:
         super().__init__(lambda _: self.low, **more)
@@ -98,6 +98,16 @@ def test_what_is_deleted_between_the_records_of_a_batch_is_counted() -> None:
     skipped.low = 20
     assert skipped.commits(10, 11, 20, 21, 23) == 8
     assert skipped.commits(24) == 0
+
+
+def test_what_is_deleted_while_no_broker_answers_is_counted_at_the_next_answer() -> None:
+    """It never was."""
+    skipped = Skipped(10)
+    skipped.low = None
+    assert [skipped.ends(20), skipped.commits(20, 25), skipped.commits(26)] == [0, 0, 0]
+    skipped.low = 24
+    assert skipped.commits(27) == 10 + 3
+    assert skipped.commits(28) == 0
 
 
 def test_what_is_deleted_up_to_the_end_is_counted_once() -> None:

@@ -74,10 +74,12 @@ def checked_intrinsics():
 
 
 def replace_kernels():
-    """Replace the kernels that Python calls with checked ones."""
+    """Replace the kernels that Python calls with checked ones, and leave out the self-check."""
     sys.modules["stream_masker.core.kernels.intrinsics"] = checked_intrinsics()
+    from stream_masker.pipeline.codec import fallback
     from stream_masker.pipeline.codec.scanner import codec, render_cache
 
+    fallback.scanner_agrees = lambda: True
     for module, names in (
         (codec, ("scan_all", "render_all", "measure_all")),
         (render_cache, ("find_rendered_texts", "fill_in_missing", "join_numbers")),

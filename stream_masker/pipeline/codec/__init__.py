@@ -6,6 +6,7 @@ them once the batch is masked. There are three implementations:
 * ``reference``: decodes every record with a JSON decoder, one at a time. It decides about every record.
 * ``scanner``: reads the bytes of a batch in one pass with compiled kernels, and leaves some records undecided.
 * ``fallback.FallbackCodec``: the scanner, with the reference codec for the records that the scanner leaves undecided.
+  ``self_check`` compares the two codecs before the scanner is used.
 
 ``formatted.FormattedCodec`` wraps any of them for records in another format than JSON, such as Avro.
 

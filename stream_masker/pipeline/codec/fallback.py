@@ -17,6 +17,7 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
 from stream_masker.pipeline.codec.scanner.codec import ScannedBatch, ScannerCodec
 from stream_masker.pipeline.codec.scanner.program import NotCompilableError
+from stream_masker.pipeline.codec.self_check import scanner_agrees
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import Inputs
@@ -153,8 +154,12 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
 
 
 def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms) -> RecordCodec[Any]:
-    """Return the scanner with the reference codec as its fallback; the latter alone for a plan that cannot be
-    compiled."""
+    """Return the scanner with the reference codec as its fallback.
+
+    For a plan that cannot be compiled, or if the scanner fails its self-check, return the reference codec alone.
+    """
+    if not scanner_agrees():
+        return reference
     try:
         return FallbackCodec(ScannerCodec(plan, reference.attributes, pseudonyms, writes=reference.writes), reference)
     except NotCompilableError as reason:

@@ -44,9 +44,9 @@ from support.documentation import blocks
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 from stream_masker.service.kafka.topics import prepare_topics
 from stream_masker.service.runtime.warmup import warm_up
-from stream_masker.service.worker.client_properties import FETCH_BACKOFF_MS
 
 PARTITIONS = 4
 CLIENT_S_OWN_MS = 1_000

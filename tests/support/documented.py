@@ -23,7 +23,12 @@ from stream_masker.service.configuration import (
 )
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.secret import MIN_SECRET_BYTES
-from stream_masker.service.kafka.clients import LONGEST_RETRY_BACKOFF_MS, RETRY_BACKOFF_MS
+from stream_masker.service.kafka.clients import (
+    FETCH_BACKOFF_MS,
+    LONGEST_RETRY_BACKOFF_MS,
+    QUEUED_MESSAGES,
+    RETRY_BACKOFF_MS,
+)
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.kafka.topics import (
     DEFAULT_PARTITIONS,
@@ -37,13 +42,7 @@ from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
 from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
 from stream_masker.service.worker.batcher import OVERLAPPED_RECORDS
-from stream_masker.service.worker.client_properties import (
-    FETCH_BACKOFF_MS,
-    LINGER_MS,
-    QUEUED_MESSAGES,
-    RECONNECT_MS,
-    WORKER_TRANSACTION_MS,
-)
+from stream_masker.service.worker.client_properties import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
 from stream_masker.service.worker.micro_windows import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
 

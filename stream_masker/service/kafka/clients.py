@@ -24,6 +24,14 @@ a minute for each cause."""
 ClientProperties: TypeAlias = dict[str, Any]
 PropertyValue: TypeAlias = str | bool | int | float
 
+QUEUED_MESSAGES = 50
+"""The default number of messages with which the consumer's queue is full. librdkafka counts only their values for
+``queued.max.messages.kbytes``, so that its default of 100,000 holds keys and headers of any size."""
+
+FETCH_BACKOFF_MS = 1
+"""The default delay before a consumer with a full queue fetches again. A reader empties its queue faster
+than librdkafka's default of one second."""
+
 RETRY_BACKOFF_MS = 500
 """The default delay before a producer sends a request again. A commit that takes longer costs a new producer
 (``retry_delay``), so the delay is longer than librdkafka's default of 100 ms."""
@@ -81,8 +89,9 @@ def _raise_fatal(client: Transactional) -> None:
 
 
 def connect_consumer(properties: ClientProperties) -> Consumer:
-    """Make a consumer. Raises ConfigurationError for properties that librdkafka refuses."""
-    return _client(Consumer, {"error_cb": _log_error, **properties})
+    """Make a consumer, whose queue is bounded. Raises ConfigurationError for properties that librdkafka refuses."""
+    bounds = {"queued.min.messages": QUEUED_MESSAGES, "fetch.queue.backoff.ms": FETCH_BACKOFF_MS}
+    return _client(Consumer, {"error_cb": _log_error, **bounds, **properties})
 
 
 def connect_producer(properties: ClientProperties) -> Producer:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import methodcaller
 from typing import Protocol
@@ -44,12 +44,11 @@ def headers_of(message: KafkaMessage) -> Sequence[Header]:
         return ()
 
 
-def bytes_of(messages: Iterable[KafkaMessage]) -> int:
+def bytes_of(messages: Sequence[KafkaMessage]) -> int:
     """Return the bytes of the keys, values and headers of messages.
 
     Each of the three can be as large as the topic allows, whatever the configuration reads of them.
     """
-    messages = list(messages)
     keys = filter(None, map(_read_key, messages))
     headers = chain.from_iterable(map(headers_of, messages))
     return (

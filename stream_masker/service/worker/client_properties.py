@@ -19,14 +19,6 @@ WORKER_TRANSACTION_MS = 20_000
 LINGER_MS = 5
 """The producer's default delay before it sends a request. A commit sends what is left at once."""
 
-QUEUED_MESSAGES = 50
-"""The default number of messages with which the consumer's queue is full. librdkafka counts only their values for
-``queued.max.messages.kbytes``, so that its default of 100,000 holds keys and headers of any size."""
-
-FETCH_BACKOFF_MS = 1
-"""The default delay before a consumer with a full queue fetches again. A worker empties its queue faster than
-librdkafka's default of one second."""
-
 RECONNECT_MS = 1_000
 """The default maximum pause before a client connects again. With librdkafka's default of ten seconds, a worker would
 resume long after a broker is back."""
@@ -70,9 +62,7 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     defaults = {
         "auto.offset.reset": "earliest",
         "queued.max.messages.kbytes": queued_kilobytes,
-        "queued.min.messages": QUEUED_MESSAGES,
         "fetch.max.bytes": _fetch_bytes(own, memory_limit()),
-        "fetch.queue.backoff.ms": FETCH_BACKOFF_MS,
         "reconnect.backoff.max.ms": RECONNECT_MS,
     }
     return {**defaults, **own, **_assignor(own), **_membership(configuration)}

@@ -21,6 +21,7 @@ from stream_masker.pipeline.wire.provenance import Protection
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.service.configuration.build import stated_alpha
+from stream_masker.service.kafka.messages import bytes_of
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
@@ -160,25 +161,23 @@ class StatisticsConsumer:
         read = size = 0
         while read < TURN_MESSAGES and size < TURN_BYTES and (messages := self._client.consume(READ_MESSAGES, 0)):
             read += len(messages)
-            size += sum(map(self._handle, messages))
+            size += bytes_of(messages)
+            for message in messages:
+                self._handle(message)
         return self._buffer.take() if self.at_end else []
 
     def close(self) -> None:
         """Close the client."""
         self._client.close()
 
-    def _handle(self, message: Any) -> int:
-        """Handle a message, and return the size of its value."""
+    def _handle(self, message: Any) -> None:
         error = message.error()
         if error is None:
-            value = message.value()
-            self._buffer.add(message.key(), value)
-            return len(value or b"")
-        if error.code() == KafkaError._PARTITION_EOF:
+            self._buffer.add(message.key(), message.value())
+        elif error.code() == KafkaError._PARTITION_EOF:
             self._unread.discard(message.partition())
         else:
             log.warning("reading %s: %s", self._topic, error.str())
-        return 0
 
 
 class ActiveStatistics:

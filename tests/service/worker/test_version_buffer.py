@@ -121,6 +121,12 @@ class FakeMessage:
     def value(self) -> bytes:
         return b"value"
 
+    def headers(self) -> None:
+        return None
+
+    def __len__(self) -> int:
+        return len(self.value())
+
 
 class FakeClient:
     def __init__(self) -> None:

@@ -18,6 +18,7 @@ from typing import Any, cast
 import click
 
 from stream_masker import __version__
+from stream_masker.cli.options import ReportingCommand
 from stream_masker.errors import (
     ClosedOutputError,
     ConfigurationError,
@@ -80,6 +81,8 @@ class CommandFailure(click.ClickException):
 
 class SuggestingGroup(click.Group):
     """A command group that names the command that may have been meant."""
+
+    command_class = ReportingCommand
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

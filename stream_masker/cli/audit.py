@@ -7,14 +7,12 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, for_topic, json_option, quiet_option, summarise, topic_option
+from stream_masker.cli.options import ReportingCommand, config_option, for_topic, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--offset",

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import ReportingCommand, config_option, is_given
 from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
 
 log = logging.getLogger(__name__)
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--http-port",
@@ -45,7 +45,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.configuration.reload import ConfigurationFile
 
-    configure_logs(log_level)
+    configure_logs("warning" if is_given("quiet") else log_level, as_json=is_given("as_json"))
     file = ConfigurationFile(config)
     log.info(mechanism_line(file.current))
     run_calibrator(file.current, http_port=http_port, file=file)

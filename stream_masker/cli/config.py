@@ -13,11 +13,11 @@ from typing import Any
 import click
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import config_option, information, json_option, quiet_option, tell
+from stream_masker.cli.options import config_option, information, summarise
 from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
-from stream_masker.service.configuration.display import redacted_yaml
+from stream_masker.service.configuration.display import redacted_configuration, redacted_yaml
 from stream_masker.service.configuration.secret import own_secret_id, topic_seal
 
 SAMPLE_EVENTS = 10_000
@@ -44,8 +44,6 @@ def command() -> None:
 
 
 @command.command()
-@quiet_option
-@json_option
 @config_option
 @click.option(
     "--events",
@@ -146,7 +144,6 @@ def _internal_topics(key_ids: list[str]) -> str:
 
 
 @command.command()
-@quiet_option
 @click.argument("name", default="configuration", metavar="[NAME]")
 def schema(name: str) -> None:
     """Print a JSON Schema.
@@ -163,11 +160,11 @@ def schema(name: str) -> None:
     """
     if name not in schema_names():
         raise click.BadParameter(f"unknown schema {name!r}: use {', '.join(schema_names())}", param_hint="NAME")
-    click.echo(json.dumps(load_schema(name), indent=2, ensure_ascii=False))
+    found = load_schema(name)
+    write_output(json.dumps(found, indent=2, ensure_ascii=False), found)
 
 
 @command.command()
-@quiet_option
 @config_option
 def show(config: Path) -> None:
     """Print the complete configuration.
@@ -178,11 +175,11 @@ def show(config: Path) -> None:
     Examples:
       stream-masker config show --config discharges.yaml
     """
-    click.echo(redacted_yaml(load_configuration(config)), nl=False)
+    configuration = load_configuration(config)
+    write_output(redacted_yaml(configuration).rstrip("\n"), redacted_configuration(configuration))
 
 
 @command.command()
-@quiet_option
 @click.option("--events", default="", metavar="FILE", help="A sample of events, of any format that mask reads.")
 @click.option("--topic", default="", metavar="NAME", help="The topic to take a sample from.")
 @click.option(
@@ -238,7 +235,8 @@ def init(
       stream-masker config init --topic discharges --registry https://registry:8081
       stream-masker config init --events visits.pb --descriptors visits.desc --message example.Visit
     """
-    from stream_masker.service.files.outputs import refuse_same_file, write_text
+    from stream_masker.service.configuration.strict_yaml import parse_yaml
+    from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
     from stream_masker.service.local.proposal import proposed_configuration
     from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
     from stream_masker.service.observability.activity import shown_activity
@@ -265,10 +263,12 @@ def init(
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
         proposal = proposed_configuration(sample.events, ontologies, sample.sections)
-    write_text(output, proposal, private=bool(properties))
-    if output != "-":
+    if output == STANDARD_STREAM:
+        write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
+    else:
+        write_text(output, proposal, private=bool(properties))
         check = f"stream-masker config check --config {output} --events {shlex.quote(events) if events else 'FILE'}"
-        tell(f"wrote {output}; check it with `{check}`")
+        summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
 
 
 def _pairs(texts: tuple[str, ...], option: str) -> dict[str, str]:

@@ -6,12 +6,13 @@ from typing import Any
 
 import click
 
+from stream_masker.cli.options import ReportingCommand, information, is_given, output, tell
 from stream_masker.service.demo.options import DemoOptions
 
 DEFAULT_OPTIONS = DemoOptions()
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @click.option(
     "--records",
     type=click.IntRange(min=100),
@@ -67,7 +68,7 @@ def command(**options: Any) -> None:
       stream-masker demo --records 100000 --rate 0 --bootstrap-servers localhost:9092
     """
     chosen = DemoOptions(**options)
-    click.echo(f"loading the service, to mask {chosen.records:,} synthetic events")
+    tell(f"loading the service, to mask {chosen.records:,} synthetic events")
     run(chosen)
 
 
@@ -79,4 +80,6 @@ def run(options: DemoOptions) -> None:
     from stream_masker.service.observability.logs import configure_logs
 
     configure_logs("error")
-    run_demo(options, Console())
+    to_standard_output = not (is_given("quiet") or is_given("as_json"))
+    summary = run_demo(options, Console(file=None if to_standard_output else information()))
+    output(summary.text, summary.figures)

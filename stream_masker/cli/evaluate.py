@@ -15,9 +15,9 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, information, quiet_option, tell
+from stream_masker.cli.options import ReportingCommand, config_option, information, summarise
 from stream_masker.evaluation.evaluation import Evaluation, evaluation_tasks, run_tasks
-from stream_masker.evaluation.report.document import report_csv, report_html, report_json
+from stream_masker.evaluation.report.document import report_csv, report_data, report_html, report_json
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files import outputs
 from stream_masker.service.files.named import named_files
@@ -25,8 +25,7 @@ from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
 
 
-@click.command()
-@quiet_option
+@click.command(cls=ReportingCommand)
 @config_option
 @mechanisms_option
 @click.option(
@@ -54,9 +53,9 @@ from stream_masker.service.observability.progress import task_progress
     help="File for the report.",
 )
 @click.option(
-    "--json", "json_file", default="", metavar="FILE", help="File for the measures; default: beside --output."
+    "--json-file", default="", metavar="FILE", help="File for the measures as JSON; default: beside --output."
 )
-@click.option("--csv", "csv_file", default="", metavar="FILE", help="File for the measures; default: beside --output.")
+@click.option("--csv-file", default="", metavar="FILE", help="File for the measures as CSV; default: beside --output.")
 @records_option
 @repeats_option
 @processes_option
@@ -92,7 +91,7 @@ def command(
     configuration = load_configuration(config)
     outputs.refuse_same_file(
         {"FILE": source, "--config": str(config), **named_files(configuration)},
-        {"--output": str(output), "--json": json_file, "--csv": csv_file},
+        {"--output": str(output), "--json-file": json_file, "--csv-file": csv_file},
     )
     data = read_dataset(configuration, source, records)
     if confidential and confidential not in data.attributes:
@@ -115,4 +114,5 @@ def _write(evaluation: Evaluation, output: Path, json_file: str, csv_file: str) 
     outputs.write_text(json_file, report_json(evaluation))
     outputs.write_text(csv_file, report_csv(evaluation))
     rejected = f", {len(evaluation.rejected)} not applicable" if evaluation.rejected else ""
-    tell(f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}")
+    text = f"measured {len(evaluation.measurements)} settings{rejected}; the report is {output}"
+    summarise(text, report_data(evaluation), beside=str(output))

@@ -11,11 +11,11 @@ from pathlib import Path
 import click
 
 from stream_masker.cli.options import (
+    ReportingCommand,
     config_option,
     for_topic,
     information,
-    json_option,
-    quiet_option,
+    output,
     summarise,
     tell,
     tell_if_waiting,
@@ -38,9 +38,7 @@ from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--statistics",
@@ -151,15 +149,15 @@ def command(
         seconds = time.perf_counter() - start
         show("assessing the risk")
         assessment = masking.assessment(totals)
-    _summarise(totals, assessment, version, seconds, "" if Path(source).is_file() else run_id)
+    _summarise(totals, assessment, version, seconds, "" if Path(source).is_file() else run_id, target)
     _tell(assessment, configuration, totals.warnings)
     totals.check_share(configuration.limits.rejected_share)
 
 
 def _explain(masking: local.FileMasking, configuration: Configuration, number: int, source: str, run_id: str) -> None:
     with open_records(configuration, source) as (lines, _):
-        for line in masking.explain(lines, number, source=_name(source), run_id=run_id):
-            click.echo(line)
+        explained = list(masking.explain(lines, number, source=_name(source), run_id=run_id))
+    output("\n".join(explained), {"event": number, "explanation": explained})
 
 
 def _tell(assessment: local.Assessment, configuration: Configuration, warnings: Iterable[str] = ()) -> None:
@@ -178,7 +176,7 @@ def _standard_error() -> WriteLine:
 
 
 def _summarise(
-    totals: local.FileTotals, assessment: local.Assessment, version: int, seconds: float, run_id: str
+    totals: local.FileTotals, assessment: local.Assessment, version: int, seconds: float, run_id: str, target: str
 ) -> None:
     rate = totals.records / max(seconds, 1e-9)
     again = f"; --run-id {run_id} gives the same noise again" if run_id else ""
@@ -189,16 +187,15 @@ def _summarise(
         "seconds": round(seconds, 3),
         "run_id": run_id,
     }
-    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", figures, err=True)
+    summarise(f"{totals}, by statistics version {version}; {rate:,.0f} records/s{again}", figures, beside=target)
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "-o",
     "--output",
+    "snapshot",
     default="",
     metavar="FILE",
     help="File for the snapshot; default: standard output, or none with --publish.",
@@ -206,7 +203,7 @@ def _summarise(
 @topic_option
 @click.option("--publish", is_flag=True, help="Publish the statistics on topics.statistics as the next version.")
 @click.argument("source", default=STANDARD_STREAM, metavar="[FILE]")
-def calibrate(config: Path, output: str, topic: str, publish: bool, source: str) -> None:
+def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: str) -> None:
     """Compute the statistics of a file of events of any format that `mask` reads.
 
     The window is the file's last calibration.window_records records. The snapshot is the input of `stream-masker mask
@@ -219,9 +216,9 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish
     """
     configure_logs("warning")
-    refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": output})
+    refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": snapshot})
     configuration = for_topic(load_configuration(config), topic)
-    refuse_same_file(named_files(configuration), {"--output": output})
+    refuse_same_file(named_files(configuration), {"--output": snapshot})
     tell_if_waiting(source)
     with shown_activity(information()) as show, open_records(configuration, source) as (lines, _):
         show("loading the ontologies")
@@ -231,14 +228,15 @@ def calibrate(config: Path, output: str, topic: str, publish: bool, source: str)
         show("assessing the risk")
         assessment = masking.assessment()
     version = _publish(configuration, message) if publish else None
-    if output or not publish:
-        with open_output(output or STANDARD_STREAM) as file:
+    target = snapshot or ("" if publish else STANDARD_STREAM)
+    if target:
+        with open_output(target) as file:
             file.write(encode_statistics(message) + b"\n")
     records = message.statistics.records
     summarise(
         f"statistics of {records:,} records",
         {"records": records, "published": version, "sentences": list(assessment.sentences)},
-        err=True,
+        beside=target,
     )
     _tell(assessment, configuration)
 

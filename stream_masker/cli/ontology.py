@@ -11,7 +11,7 @@ import click
 import numpy as np
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import json_option, output, quiet_option, summarise
+from stream_masker.cli.options import output, summarise
 from stream_masker.core.distance import DISTANCES, distance_on
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
@@ -19,10 +19,13 @@ from stream_masker.core.ontology.sources import compile_ontology, is_compiled
 from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.suggestions import Suggestions
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
-from stream_masker.service.files.outputs import refuse_same_file
+from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
+
+MAP_COLUMNS = ("line", "concept", "match")
+"""The names of the columns of ``map``."""
 
 REPEATED = ("parent", "child")
 """The names of the lines of a concept that may occur several times."""
@@ -51,8 +54,6 @@ def command() -> None:
 
 
 @command.command("compile")
-@quiet_option
-@json_option
 @click.argument("source")
 @click.option(
     "-o",
@@ -80,8 +81,6 @@ def compile_source(source: str, output: Path | None) -> None:
 
 
 @command.command()
-@quiet_option
-@json_option
 @click.argument("source")
 @click.argument("concept", required=False)
 @click.option("--tree", is_flag=True, help="Print the concepts below CONCEPT, by default below the root, as a tree.")
@@ -183,8 +182,6 @@ def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
 
 
 @command.command()
-@quiet_option
-@json_option
 @click.argument("source")
 @click.argument("a")
 @click.argument("b")
@@ -227,8 +224,6 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
 
 
 @command.command("map")
-@quiet_option
-@json_option
 @click.argument("source")
 @click.argument("values", type=click.File("rb"), default="-")
 @click.option(
@@ -283,10 +278,14 @@ def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, sugges
         how = "ambiguous" if several else match.how
         similar = (several or suggestions.of(value)) if suggestions and match.how == "unknown" else []
         columns = [number, _outcome(concepts, match, status), how, *([", ".join(similar)] if similar else [])]
-        click.echo("\t".join(map(str, columns)))
+        output("\t".join(map(str, columns)), {**dict(zip(MAP_COLUMNS, columns, strict=False)), "similar": similar})
         found[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
-    summarise(f"{found.total()} values{': ' if counts else ''}{counts}", {"values": found.total(), **found}, err=True)
+    summarise(
+        f"{found.total()} values{': ' if counts else ''}{counts}",
+        {"values": found.total(), **found},
+        beside=STANDARD_STREAM,
+    )
 
 
 def _outcome(concepts: ConceptMap, match: Match, status: str) -> str:

@@ -7,11 +7,14 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
-from stream_masker.service.configuration.model import Configuration
+from stream_masker.service.files.outputs import STANDARD_STREAM
+
+if TYPE_CHECKING:
+    from stream_masker.service.configuration.model import Configuration
 
 config_option = click.option(
     "-c",
@@ -45,40 +48,38 @@ def _remember(context: click.Context, option: click.Parameter, given: bool) -> N
     context.meta[f"{__name__}.{option.name}"] = given
 
 
-def _is_given(name: str) -> bool:
+def is_given(name: str) -> bool:
+    """Return whether ``--quiet`` (``quiet``) or ``--json`` (``as_json``) is given."""
     context = click.get_current_context(silent=True)
     return context is not None and bool(context.meta.get(f"{__name__}.{name}"))
 
 
-quiet_option = click.option(
-    "-q",
-    "--quiet",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember,
-    help="Write no progress and no summary: only the output, warnings and errors.",
+REPORTING = tuple(
+    click.Option(names, is_flag=True, expose_value=False, callback=_remember, help=help_text)
+    for names, help_text in (
+        (["-q", "--quiet"], "Write no progress and no summary: only the output, warnings and errors."),
+        (["--json", "as_json"], "Write the result, the summary or the log as JSON, one document a line."),
+    )
 )
-"""``--quiet``, for ``information``, ``tell`` and ``summarise``."""
+"""``--quiet`` and ``--json``, for ``information``, ``tell``, ``output``, ``summarise`` and the logs of processes."""
 
-json_option = click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    expose_value=False,
-    callback=_remember,
-    help="Write the result or summary as JSON.",
-)
-"""``--json``, for ``output`` and ``summarise``."""
+
+class ReportingCommand(click.Command):
+    """A command with ``--quiet`` and ``--json``: the class of every command."""
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.params.extend(REPORTING)
 
 
 def information() -> TextIO:
     """Return the stream for progress: standard error, or one that leads nowhere with ``--quiet``."""
-    return io.StringIO() if _is_given("quiet") or sys.stderr is None else sys.stderr
+    return io.StringIO() if is_given("quiet") or sys.stderr is None else sys.stderr
 
 
 def tell(text: str) -> None:
     """Write a line to standard error, unless ``--quiet`` is given."""
-    if not _is_given("quiet"):
+    if not is_given("quiet"):
         click.echo(text, err=True)
 
 
@@ -89,21 +90,22 @@ def warn(text: str) -> None:
 
 def output(text: str, figures: Mapping[str, Any]) -> None:
     """Write the result of a command, also with ``--quiet``: as text, or as one line of JSON with ``--json``."""
-    click.echo(json.dumps(figures, ensure_ascii=False) if _is_given("as_json") else text)
+    click.echo(json.dumps(figures, ensure_ascii=False) if is_given("as_json") else text)
 
 
-def summarise(text: str, figures: Mapping[str, Any], *, err: bool = False) -> None:
+def summarise(text: str, figures: Mapping[str, Any], *, beside: str = "") -> None:
     """Write a summary: as text, as one line of JSON with ``--json``, or not at all with ``--quiet`` alone.
 
-    ``err``: to standard error, because the records are on standard output.
+    ``beside``: the file of the command's records. With it, the text is written to standard error; JSON only if the
+    records are on standard output.
     """
-    if _is_given("as_json"):
-        click.echo(json.dumps(figures), err=err)
-    elif not _is_given("quiet"):
-        click.echo(text, err=err)
+    if is_given("as_json"):
+        click.echo(json.dumps(figures, ensure_ascii=False), err=beside == STANDARD_STREAM)
+    elif not is_given("quiet"):
+        click.echo(text, err=bool(beside))
 
 
 def tell_if_waiting(source: str) -> None:
     """Say that a command reads from the terminal, which otherwise looks as if it did nothing."""
-    if source == "-" and sys.stdin is not None and sys.stdin.isatty():
+    if source == STANDARD_STREAM and sys.stdin is not None and sys.stdin.isatty():
         tell("reading events from the terminal: paste them and press Ctrl-D, or name a file")

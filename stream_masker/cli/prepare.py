@@ -7,13 +7,11 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, information, json_option, quiet_option, summarise, tell
+from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
 from stream_masker.core.cache_folder import cache_folder
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 def command(config: Path) -> None:
     """Parse the ontologies and compile the kernels of a configuration, so that workers start in seconds.

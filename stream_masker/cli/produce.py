@@ -7,23 +7,13 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import (
-    config_option,
-    for_topic,
-    information,
-    json_option,
-    quiet_option,
-    summarise,
-    topic_option,
-)
+from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.produce import produce
 from stream_masker.service.observability.logs import configure_logs
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option("--rate", type=float, metavar="R", help="Records per second; default: full speed.")
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Stop after N records.")

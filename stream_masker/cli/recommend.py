@@ -17,7 +17,7 @@ from stream_masker.cli.datasets import (
     records_option,
     repeats_option,
 )
-from stream_masker.cli.options import config_option, information, json_option, quiet_option, summarise, tell
+from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
@@ -42,9 +42,7 @@ NOT_MET_EXIT_CODE = 3
 FRACTION = click.FloatRange(0, 1)
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option("--max-vulnerability", type=FRACTION, help="Greatest share of values that an attacker guesses right.")
 @click.option("--max-rmse", type=FRACTION, help="Greatest RMSE, the root mean square distance of masked values.")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, json_option, quiet_option, summarise
+from stream_masker.cli.options import ReportingCommand, config_option, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.encryption import Revealer
 from stream_masker.service.configuration import load_configuration
@@ -16,9 +16,7 @@ from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, refuse_same_file
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--previous-secret",
@@ -53,7 +51,7 @@ def command(config: Path, previous: tuple[Path, ...], source: str, target: str) 
         for line in file.stream:
             output.write(revealer.line(line))
     figures = {"revealed": revealer.revealed, "unrevealed": revealer.unrevealed}
-    summarise(f"revealed {revealer.revealed:,} values", figures, err=True)
+    summarise(f"revealed {revealer.revealed:,} values", figures, beside=target)
     if revealer.unrevealed:
         raise ServiceError(f"{revealer.unrevealed:,} values are encrypted with another secret: use --previous-secret")
 

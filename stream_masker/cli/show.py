@@ -7,22 +7,12 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import (
-    config_option,
-    for_topic,
-    json_option,
-    output,
-    quiet_option,
-    tell,
-    topic_option,
-)
+from stream_masker.cli.options import ReportingCommand, config_option, for_topic, output, tell, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.logs import configure_logs
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--records", type=click.IntRange(1), default=5, show_default=True, metavar="N", help="Number of masked records."

@@ -7,15 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import (
-    config_option,
-    for_topic,
-    information,
-    json_option,
-    quiet_option,
-    summarise,
-    topic_option,
-)
+from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
 from stream_masker.service.files.named import named_files
@@ -23,9 +15,7 @@ from stream_masker.service.files.outputs import refuse_same_file
 from stream_masker.service.observability.logs import configure_logs
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--records", type=click.IntRange(min=1), default=10_000, show_default=True, metavar="N", help="Number of events."
@@ -87,6 +77,7 @@ def command(
     if out is not None:
         refuse_same_file({"--config": str(config), **named_files(configuration)}, {"--out": out})
         simulate_to_file(configuration, simulation, out, stream=information())
+        summarise(f"wrote {records:,} events to {out}", {"events": records, "file": out}, beside=out)
         return
     summary = simulate(configuration, simulation, stream=information())
     summarise(str(summary), asdict(summary))

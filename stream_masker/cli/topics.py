@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import config_option, json_option, output, quiet_option, summarise
+from stream_masker.cli.options import ReportingCommand, config_option, output, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
@@ -42,9 +42,7 @@ def _print_acls(configuration: Configuration, principals: Mapping[PrincipalRole,
     output("\n".join(commands), {"commands": commands})
 
 
-@click.command()
-@quiet_option
-@json_option
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--partitions",

@@ -12,7 +12,7 @@ from types import FrameType
 
 import click
 
-from stream_masker.cli.options import config_option
+from stream_masker.cli.options import ReportingCommand, config_option, is_given
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
@@ -23,7 +23,7 @@ from stream_masker.service.runtime.shutdown import exit_within
 log = logging.getLogger(__name__)
 
 
-@click.command()
+@click.command(cls=ReportingCommand)
 @config_option
 @click.option(
     "--http-port",
@@ -52,7 +52,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.process_metrics import process_registry
     from stream_masker.service.worker.run import run_worker
 
-    configure_logs(log_level)
+    configure_logs("warning" if is_given("quiet") else log_level, as_json=is_given("as_json"))
     configuration = load_configuration(config)
     log.info(mechanism_line(configuration))
     http, stop = configuration.http, threading.Event()

@@ -61,7 +61,7 @@ def test_evaluate_reads_tables_and_samples(tmp_path, config, source):
     reports = []
     for path in (source, table, parquet):
         report = tmp_path / "report.json"
-        options = ["--mechanisms", "pram", "--records", "60", *FEW, "-o", tmp_path / "r.html", "--json", report]
+        options = ["--mechanisms", "pram", "--records", "60", *FEW, "-o", tmp_path / "r.html", "--json-file", report]
         run("evaluate", "-c", config, *options, path)
         reports.append(report.read_bytes())
     assert reports == [reports[0]] * 3
@@ -115,7 +115,7 @@ def test_recommend_writes_a_valid_configuration_within_the_limits(tmp_path, conf
     before = yaml.safe_load(config.read_text())
     assert {key for key in chosen if chosen[key] != before.get(key)} <= {"mechanism", "attributes"}
     report = tmp_path / "measured.json"
-    options = ["--mechanisms", chosen["mechanism"]["name"], *FEW, "-o", tmp_path / "e.html", "--json", report]
+    options = ["--mechanisms", chosen["mechanism"]["name"], *FEW, "-o", tmp_path / "e.html", "--json-file", report]
     run("evaluate", "-c", tmp_path / "best.yaml", *options, source)
     risk = json.loads(report.read_bytes())["measurements"][0]["risk"]
     assert max(risk["vulnerability"].values()) <= 0.9
@@ -129,7 +129,7 @@ def test_recommend_keeps_the_least_share_of_the_correlation(tmp_path, config, so
         done.stdout.split()
     )
     report = tmp_path / "measured.json"
-    options = ["--mechanisms", "pram", *FEW, "-o", tmp_path / "e.html", "--json", report]
+    options = ["--mechanisms", "pram", *FEW, "-o", tmp_path / "e.html", "--json-file", report]
     run("evaluate", "-c", tmp_path / "best.yaml", *options, source)
     measured = json.loads(report.read_bytes())
     [pair] = measured["measurements"][0]["utility"]["pairs"]

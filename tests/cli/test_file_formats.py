@@ -96,7 +96,7 @@ def measures(here, suffix):
         "--records",
         "60",
     )
-    outputs = ("-o", here / "report.html", "--json", here / "report.json", "--csv", here / "report.csv")
+    outputs = ("-o", here / "report.html", "--json-file", here / "report.json", "--csv-file", here / "report.csv")
     run("evaluate", "-c", config_of(here), *options, *outputs, here / f"in{suffix}")
     return (here / "report.csv").read_text()
 

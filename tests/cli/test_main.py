@@ -70,14 +70,6 @@ def test_exit_codes_are_one_table():
     assert set(EXIT_CODES) == {0, 1, 2, 3, 130, 141}
 
 
-def test_quiet_and_json_are_understood_where_there_is_something_to_say():
-    options = {" ".join(path): {name for p in command.params for name in p.opts} for path, command in commands(main)}
-    without = {"demo", "worker", "calibrator", "config", "ontology"}
-    assert {path for path, names in options.items() if "--quiet" not in names} == without
-    documents = {"config init", "config show", "config schema", "reproduce"}
-    assert {path for path, names in options.items() if "--json" not in names} == without | documents
-
-
 def commands(group, path=()):
     for name in group.list_commands(click.Context(group)):
         command = group.get_command(click.Context(group), name)

@@ -58,8 +58,7 @@ def test_snapshot_masks_like_its_window(tmp_path, config):
 def test_quiet_says_nothing_and_json_says_it_in_one_line(tmp_path, config):
     source, target = write(tmp_path / "in.jsonl", LINES[:60]), tmp_path / "out.jsonl"
     assert without_activity(run("mask", "-c", config, "--quiet", source, target).stderr) == []
-    said = run("mask", "-c", config, "--quiet", "--json", source, target).stderr
-    summary = orjson.loads(said)
+    summary = orjson.loads(run("mask", "-c", config, "--quiet", "--json", source, target).stdout)
     assert (summary["masked"], summary["rejected"], summary["causes"], summary["version"]) == (60, 0, [], 1)
     assert set(summary["unchanged"]) == {"a", "b"}
 

@@ -38,7 +38,7 @@ def config(tmp_path: Path) -> Path:
         ("calibrate", "IN", "-o", "TARGET"),
         ("reveal", "IN", "TARGET"),
         ("evaluate", "IN", "--output", "TARGET"),
-        ("evaluate", "IN", "--output", "OUT", "--json", "TARGET"),
+        ("evaluate", "IN", "--output", "OUT", "--json-file", "TARGET"),
         ("recommend", "IN", "--max-rmse", "0.5", "-o", "TARGET"),
         ("simulate", "--records", "2", "--out", "TARGET"),
     ],

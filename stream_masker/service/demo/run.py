@@ -8,16 +8,19 @@ import sys
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import TracebackType
+from typing import Any
 
 from confluent_kafka import KafkaException, Producer
 from rich.console import Console
 
 import stream_masker
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
 from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo, task_seconds
@@ -151,7 +154,15 @@ HALF_COVERED, RUN_COVERED = 0.49, 0.98
 """The shares of the run that published statistics cover before the second half follows, and at the end."""
 
 
-def run_demo(options: DemoOptions, console: Console) -> None:
+@dataclass(frozen=True, slots=True)
+class DemoSummary:
+    """What a demonstration showed: as text, and as figures."""
+
+    text: str
+    figures: dict[str, Any]
+
+
+def run_demo(options: DemoOptions, console: Console) -> DemoSummary:
     """Run all processes of the service on generated events until every event is accounted for.
 
     Raises ServiceError if a process stops, or for five minutes without progress and without computing statistics.
@@ -171,7 +182,7 @@ def run_demo(options: DemoOptions, console: Console) -> None:
             warm_up_once(environment.configuration, show)
         if options.bootstrap_servers:
             prepare_topics(environment.configuration)
-        _run_processes(options, environment, stack, console)
+        return _run_processes(options, environment, stack, console)
 
 
 def _embedded(stack: ExitStack, console: Console) -> str:
@@ -179,7 +190,9 @@ def _embedded(stack: ExitStack, console: Console) -> str:
     return stack.enter_context(EmbeddedBroker()).address
 
 
-def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: ExitStack, console: Console) -> None:
+def _run_processes(
+    options: DemoOptions, environment: DemoEnvironment, stack: ExitStack, console: Console
+) -> DemoSummary:
     watcher = TopicWatcher(environment.configuration)
     stack.callback(watcher.close)
     children = stack.enter_context(ChildProcesses(environment.folder))
@@ -194,10 +207,7 @@ def _run_processes(options: DemoOptions, environment: DemoEnvironment, stack: Ex
         _watch_until_done(
             watcher, children, feed, view, options.records, partial(task_seconds, environment.calibrator_port)
         )
-    _print_summary(observations, time.monotonic() - start, console)
-    print_plain(console, "\n".join(version_lines(observations, taxonomies)))
-    print_plain(console, "\n".join(drift_lines(observations, taxonomies)) or NO_DRIFT)
-    print_plain(console, promise_line(environment.configuration))
+    return _summary(observations, time.monotonic() - start, taxonomies, promise_line(environment.configuration))
 
 
 def _start(environment: DemoEnvironment, children: ChildProcesses) -> None:
@@ -262,11 +272,29 @@ def _watch_until_done(
             )
 
 
-def _print_summary(observations: Observations, seconds: float, console: Console) -> None:
+def _summary(
+    observations: Observations, seconds: float, taxonomies: Mapping[str, Taxonomy], promise: str
+) -> DemoSummary:
     version = 0 if observations.statistics is None else observations.statistics.version
+    statistics, drift = version_lines(observations, taxonomies), drift_lines(observations, taxonomies) or [NO_DRIFT]
     lines = [
         f"{observations.produced:,} events produced, {observations.masked:,} masked, "
         f"{observations.rejected.total():,} rejected: {observations.outcomes:,} accounted for, in {seconds:.1f} s",
         f"{version} statistics versions, the last one of {observations.covered:,} records",
+        *statistics,
+        *drift,
+        f"promise: {promise}",
     ]
-    print_plain(console, "\n".join(lines))
+    figures = {
+        "produced": observations.produced,
+        "masked": observations.masked,
+        "rejected": observations.rejected,
+        "seconds": round(seconds, 1),
+        "versions": version,
+        "records": observations.covered,
+        "statistics": statistics,
+        "drift": drift,
+        "divergence": observations.divergence,
+        "promise": promise,
+    }
+    return DemoSummary("\n".join(lines), figures)

@@ -44,6 +44,7 @@ class DemoView:
         self._live = Live(console=console, refresh_per_second=5) if console.is_terminal else None
         self._start = time.monotonic()
         self._printed_at = 0.0
+        self._printed_state: tuple[float, ...] = ()
         self._printed_version = 0
         self._printed_pair = False
 
@@ -64,8 +65,9 @@ class DemoView:
             self._print_new(observations)
 
     def _print_new(self, observations: Observations) -> None:
-        if time.monotonic() - self._printed_at >= PLAIN_SECONDS:
-            self._printed_at = time.monotonic()
+        state = (observations.produced, observations.outcomes, observations.computing)
+        if state != self._printed_state and time.monotonic() - self._printed_at >= PLAIN_SECONDS:
+            self._printed_at, self._printed_state = time.monotonic(), state
             print_plain(
                 self._console,
                 f"{observations.produced:,} produced, {observations.outcomes:,} masked or rejected, "
@@ -162,9 +164,9 @@ def drift_lines(observations: Observations, taxonomies: Mapping[str, Taxonomy]) 
 
 
 def promise_line(configuration: Configuration) -> str:
-    """Return the promise of the mechanism, in one line."""
+    """Return the promise of the mechanism, in one sentence."""
     target = mechanism_parameters(configuration).get("target", {})
-    return f"promise: {three_sentences(None, promise=target.get('certainty'))[0]}"
+    return three_sentences(None, promise=target.get("certainty"))[0]
 
 
 def pair_lines(before: ObservedEvent, after: ObservedEvent) -> list[str]:

@@ -1,4 +1,4 @@
-"""Logs: one line per record on standard error, without raw values.
+"""Logs: one line per record, as text on standard error or as JSON on standard output, without raw values.
 
 Exception texts of stream-masker and of the Kafka client are safe to log. Any other exception may quote the data that
 caused it, so only its type and its source locations are logged.
@@ -6,6 +6,7 @@ caused it, so only its type and its source locations are logged.
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 import time
@@ -60,8 +61,28 @@ def _source_locations(error: BaseException) -> str:
     return " < ".join(f"{Path(frame.filename).name}:{frame.lineno}" for frame in reversed(frames)) or "unknown"
 
 
-def configure_logs(level: str = "info", stream: TextIO | None = None) -> None:
-    """Send the logs of all modules, from ``level`` up, to ``stream`` (standard error); replaces other handlers."""
-    handler = logging.StreamHandler(stream or sys.stderr)
-    handler.setFormatter(OneLineFormatter())
+class JsonFormatter(OneLineFormatter):
+    """Formats a record as one line of JSON: the parts of ``OneLineFormatter`` by name."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Format a record; ``error`` is the exception as described by ``describe``."""
+        prepared = self._prepared(record)
+        error = record.exc_info[1] if record.exc_info else None
+        parts = {
+            "time": f"{prepared.asctime}.{prepared.msecs:03.0f}Z",
+            "level": prepared.levelname,
+            "logger": prepared.name,
+            "message": prepared.message,
+            **({} if error is None else {"error": describe(error)}),
+        }
+        return json.dumps(parts, ensure_ascii=False)
+
+
+def configure_logs(level: str = "info", stream: TextIO | None = None, *, as_json: bool = False) -> None:
+    """Send the logs of all modules, from ``level`` up, to ``stream``; replaces other handlers.
+
+    The default is standard error, and with ``as_json`` standard output.
+    """
+    handler = logging.StreamHandler(stream or (sys.stdout if as_json else sys.stderr))
+    handler.setFormatter(JsonFormatter() if as_json else OneLineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -1,0 +1,134 @@
+"""``--quiet`` and ``--json``: every command understands both, and means the same by them."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from pathlib import Path
+
+import click
+import pytest
+from support.file_commands import LINES, run, write
+
+from stream_masker.cli import main
+from stream_masker.service.calibrator import process
+from stream_masker.service.demo import run as demonstration
+from stream_masker.service.observability import logs
+from stream_masker.service.worker import run as worker
+
+TREE = "tree.csv"
+SHORT = ("--mechanisms", "pram", "--alpha", "0.3", "--records", "60", "--repeats", "1", "--processes", "1")
+RESULTS = {
+    "demo": (("--records", "100"), {"masked"}),
+    "mask": (("-c", "CONFIG", "EVENTS", "out.jsonl"), {"masked", "rejected", "sentences"}),
+    "calibrate": (("-c", "CONFIG", "EVENTS", "-o", "snapshot.json"), {"records", "sentences"}),
+    "evaluate": (("-c", "CONFIG", *SHORT, "EVENTS"), {"measurements", "records"}),
+    "recommend": (("-c", "CONFIG", "--max-rmse", "0.9", *SHORT[:2], *SHORT[4:], "EVENTS"), {"met", "best"}),
+    "reproduce": (("2017",), {"paper", "sections"}),
+    "prepare": (("-c", "CONFIG"), {"mechanism", "seconds"}),
+    "topics": (("-c", "CONFIG", "--acls"), {"commands"}),
+    "worker": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
+    "calibrator": (("-c", "CONFIG", "--http-port", "0"), {"time", "level", "logger", "message"}),
+    "simulate": (("-c", "CONFIG", "--records", "10", "--out", "simulated.jsonl"), {"events", "file"}),
+    "reveal": (("-c", "CONFIG", "EVENTS", "revealed.jsonl"), {"revealed"}),
+    "config init": ((), {"attributes", "secret"}),
+    "config check": (("-c", "CONFIG"), {"valid", "hash"}),
+    "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
+    "config schema": ((), {"$schema", "properties"}),
+    "ontology compile": ((TREE, "-o", "tree.ontology"), {"file", "concepts"}),
+    "ontology inspect": ((TREE,), {"root", "leaves"}),
+    "ontology distance": ((TREE, "A1", "B2"), {"wu_palmer"}),
+    "ontology map": ((TREE, "codes.txt"), {"line", "concept", "match"}),
+}
+"""The arguments of each command, and keys of its result. The tests of the others need Kafka."""
+
+REQUIRED = {
+    "recommend": ("--max-rmse", "0.9"),
+    "produce": ("events.jsonl",),
+    "audit": ("--offset", "0:1"),
+    "skip": ("--offset", "0:1"),
+}
+"""The arguments without which a command does not read its configuration."""
+
+WITH_KAFKA = {"produce", "show", "audit", "skip"}
+
+
+def leaves(group, path=()):
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name)), command
+
+
+COMMANDS = dict(leaves(main))
+CONFIGURED = [path for path, command in COMMANDS.items() if "--config" in {n for p in command.params for n in p.opts}]
+
+
+@pytest.fixture
+def here(tmp_path, config, monkeypatch):
+    """A folder with events and codes, and processes of the service that only log."""
+    content = config.read_text() + "encryption_secret: {file: encryption}\n"
+    config.write_text(content.replace("  - id\n", "  - id\n  encrypt:\n  - name\n"))
+    (tmp_path / "encryption").write_bytes(b"fedcba9876543210")
+    (tmp_path / "encryption").chmod(0o600)
+    write(tmp_path / "events.jsonl", LINES)
+    (tmp_path / "codes.txt").write_text("A1\nnothing\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(worker, "run_worker", logging_process)
+    monkeypatch.setattr(process, "run_calibrator", logging_process)
+    monkeypatch.setattr(demonstration, "run_demo", lambda options, console: demonstrated(console))
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield tmp_path
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+    logs.configure_logs("warning")
+
+
+def logging_process(*_, **__):
+    logging.getLogger("process").warning("brokers do not answer")
+
+
+def demonstrated(console):
+    console.print("progress")
+    return demonstration.DemoSummary("100 masked", {"masked": 100})
+
+
+def arguments(path):
+    names = {"CONFIG": "stream-masker.yaml", "EVENTS": "events.jsonl"}
+    return [*path.split(), *(names.get(word, word) for word in RESULTS[path][0])]
+
+
+def test_every_command_is_tried():
+    assert set(COMMANDS) == {*RESULTS, *WITH_KAFKA}
+
+
+@pytest.mark.parametrize("path", COMMANDS)
+def test_every_command_has_both_options(path):
+    options = {name for parameter in COMMANDS[path].params for name in parameter.opts}
+    assert {"-q", "--quiet", "--json"} <= options
+
+
+@pytest.mark.parametrize("path", RESULTS)
+def test_json_is_a_document_a_line_on_standard_output(here, path):
+    done = run(*arguments(path), "--json")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    assert lines
+    assert lines[0].keys() >= RESULTS[path][1]
+
+
+@pytest.mark.parametrize("path", RESULTS)
+def test_quiet_writes_results_and_warnings_only(here, path):
+    done = run(*arguments(path), "--quiet")
+    assert "progress" not in done.output
+    assert set(done.stderr.splitlines()) <= {line for line in done.stderr.splitlines() if "WARNING" in line}
+
+
+@pytest.mark.parametrize("path", CONFIGURED)
+def test_errors_are_written_with_both(here, path):
+    Path("wrong.yaml").write_text("attributes: 1\n")
+    done = run(*path.split(), "--quiet", "--json", "-c", "wrong.yaml", *REQUIRED.get(path, ()), code=2)
+    assert done.stdout == ""
+    assert done.stderr.startswith("Error: wrong.yaml")

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 import sys
 import warnings
 
 import pytest
+from support import data
 from support.documentation import DOCS
 
 sys.path.insert(0, str(DOCS))
@@ -26,11 +28,29 @@ def test_the_notebook_runs_and_shows_tables_and_a_plot():
         "## Compare",
         "## Plot",
     ]
-    assert text.count('class="dataframe"') == 4
+    assert text.count('class="dataframe"') == 5
     assert text.count("<svg") == 1
     assert "An attacker who knows everything but the secret can be at most" in text
     assert "dispersions change by at most" in text
-    assert len(re.findall(r"correlation (before|after) masking: 0\.\d{3}", text)) == 2
+    cells = re.findall(r"<td>([\d.]+)</td>", text[text.index("correlation after</th>") :])[:15]
+    sizes, before, after = cells[0::5], [float(cell) for cell in cells[3::5]], [float(cell) for cell in cells[4::5]]
+    assert [float(size) for size in sizes] == [500, 1_500, 5_000]
+    changes = [new - old for old, new in zip(before, after, strict=True)]
+    assert changes == sorted(changes, reverse=True)
+    assert abs(changes[-1]) < 0.05
+
+
+def test_the_discharges_of_the_notebook_are_real():
+    real = {row["encounter_id"]: row for row in data.discharges()}
+    with (NOTEBOOK.parent / "discharges.csv").open(newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    assert len(rows) == 5_000
+    names = {"patient": "patient_nbr", "days": "time_in_hospital", "readmitted": "readmitted"}
+    for row in rows:
+        assert [row[ours] for ours in names] == [real[row["encounter"]][theirs] for theirs in names.values()]
+        assert [row["principal"].lstrip("0"), row["secondary"].lstrip("0")] == [
+            real[row["encounter"]][name].lstrip("0") for name in ("diag_1", "diag_2")
+        ]
 
 
 def test_the_notebook_is_stored_without_outputs():

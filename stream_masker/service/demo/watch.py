@@ -21,7 +21,9 @@ from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
-MAX_REMEMBERED_EVENTS = 500
+MAX_REMEMBERED_EVENTS = 20_000
+"""The most input events that are remembered until they are found masked: more than are ever ahead of the worker."""
+
 POLL_SECONDS = 0.1
 DEMO_METADATA_SECONDS = 10.0
 
@@ -42,8 +44,10 @@ class Observations:
     """Everything observed so far.
 
     ``newest``: buffers statistics versions. ``halfway``: the one in force before the drift. ``divergence``: the
-    greatest drift from the first version, by attribute. ``before``: the first input events by id, until one
-    is found masked. ``computing``: the seconds that the calibrator has been computing statistics, where events wait.
+    greatest drift from the first version, by attribute. ``before``: the input events by id that are not
+    found masked yet. ``pair``: an event of the second half before and after, because the statistics of the small sample
+    at the start hide rare codes among distant ones. ``computing``: the seconds that the calibrator has been computing
+    statistics, where events wait.
     """
 
     newest: VersionBuffer
@@ -87,8 +91,8 @@ class Observations:
         self.masked += 1
         if self.pair is None:
             after = orjson.loads(_value(message))
-            before = self.before.get(after["encounter_id"])
-            if before is not None and _interesting(before, after):
+            before = self.before.pop(after["encounter_id"], None)
+            if before is not None and self.halfway is not None and _interesting(before, after):
                 self.pair, self.before = (before, after), {}
 
     def on_rejected(self, message: Message) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import orjson
 import pytest
 from kafka_broker import free_ports
 from prometheus_client import CollectorRegistry
@@ -197,3 +198,17 @@ def test_events_that_cannot_be_published_end_the_demonstration():
 
 def test_missing_labels_are_left_out():
     assert pair_lines(EVENT, EVENT)[1:3] == ["  principal: A Alpha -> A Alpha", "  secondary: B -> B"]
+
+
+def test_the_shown_event_is_masked_with_statistics_of_half_the_run():
+    def message(event):
+        return SimpleNamespace(value=lambda: orjson.dumps(event))
+
+    observations = Observations(VersionBuffer(PLAIN))
+    diagnoses = {"principal": {"code": "C"}, "secondary": [{"code": "D"}]}
+    for number, halfway in enumerate((None, "statistics")):
+        observations.halfway = halfway
+        event = {**EVENT, "encounter_id": str(number)}
+        observations.on_input(message(event))
+        observations.on_output(message({**event, "diagnoses": diagnoses}))
+    assert observations.pair[0]["encounter_id"] == "1"

@@ -42,6 +42,7 @@ from stream_masker.service.configuration.schema import (
     load_schema,
     schema_names,
 )
+from stream_masker.service.observability import runbooks
 
 ROOT = Path(__file__).parents[1]
 NAMES = ["calibration-block", "configuration", "drift", "masked-event", "provenance", "rejection", "statistics"]
@@ -94,9 +95,13 @@ def test_unknown_schema_lists_the_known_ones():
         load_schema("x")
 
 
-def test_wheel_contains_the_schemas():
+def test_wheel_contains_the_schemas_and_the_runbooks():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    assert build["force-include"] == {"schemas": "stream_masker/schemas"}
+    installed, checkout = runbooks.FILES
+    assert {ROOT / source: ROOT / target for source, target in build["force-include"].items()} == {
+        ROOT / "schemas": ROOT / "stream_masker/schemas",
+        checkout: installed,
+    }
 
 
 def test_schemas_in_the_package_come_first(monkeypatch, tmp_path):

@@ -6,12 +6,14 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
 from rendered_chart import CHART, NEEDS_HELM, at, rendered
 
 from stream_masker.service.configuration import load_configuration
+from stream_masker.service.observability.runbooks import runbook_pages
 
 pytestmark = NEEDS_HELM
 
@@ -100,7 +102,34 @@ def test_the_page_answers_to_the_names_of_its_service_and_of_an_ingress(tmp_path
     service = f"{NAME}-calibrator"
     expected = ("masking.example", service, f"{service}.wards", f"{service}.wards.svc")
     assert names_of(file, values, "calibrator", "wards") == expected
-    assert names_of(file, values, "worker") == names_of(file, {}, "calibrator") == ()
+    assert names_of(file, values, "worker") == ("masking.example",)
+    assert names_of(file, {}, "calibrator") == ()
+
+
+def test_every_process_answers_to_the_address_of_the_runbooks(tmp_path: Path) -> None:
+    """The annotations of the alerts have the address by which the Service is found, and the path of a page."""
+    file, values = tmp_path / "stream-masker.yaml", {"monitoring": {"prometheusRule": True}}
+    objects = rendered(values, arguments=("--namespace", "wards"))
+    service = objects["Service", f"{NAME}-runbooks"]["spec"]
+    assert service["publishNotReadyAddresses"] is True
+    for component in ("worker", "calibrator"):
+        labels = objects["Deployment", f"{NAME}-{component}"]["spec"]["template"]["metadata"]["labels"]
+        assert service["selector"].items() <= labels.items()
+        names = names_of(file, values, component, "wards")
+        assert names == tuple(f"{NAME}-runbooks{suffix}" for suffix in ("", ".wards", ".wards.svc"))
+    pages = runbook_pages()
+    for rule in objects["PrometheusRule", NAME]["spec"]["groups"][0]["rules"]:
+        address = urlsplit(rule["annotations"]["runbook_url"])
+        assert (address.scheme, address.hostname, address.port) == ("http", names[-1], service["ports"][0]["port"])
+        assert address.path in pages
+
+
+def test_addresses_of_runbooks_follow_tls_and_need_no_service_elsewhere() -> None:
+    secured = rendered({"monitoring": {"prometheusRule": True}, "http": {"tls": {"existingSecret": "https"}}})
+    (first, *_) = secured["PrometheusRule", NAME]["spec"]["groups"][0]["rules"]
+    assert first["annotations"]["runbook_url"].startswith(f"https://{NAME}-runbooks.default.svc:9464/runbooks/")
+    elsewhere = {"prometheusRule": True, "runbooks": "https://docs.example/kafka/alerts.html"}
+    assert ("Service", f"{NAME}-runbooks") not in rendered({"monitoring": elsewhere})
 
 
 def test_calibrators_may_read_the_page_of_the_active_one() -> None:
@@ -167,11 +196,11 @@ def test_the_notes_warn_if_prometheus_may_be_shut_out(notes: Callable[..., str])
     assert warning not in notes()
 
 
-def test_the_notes_warn_if_alerts_have_no_address_of_their_runbooks(notes: Callable[..., str]) -> None:
-    warning, rules = "runbook_url", {"prometheusRule": True}
-    assert warning in notes(monitoring=rules)
-    assert warning not in notes(monitoring={**rules, "runbooks": "https://docs.example/kafka/alerts.html"})
-    assert warning not in notes()
+def test_the_notes_say_how_runbooks_are_read_from_elsewhere(notes: Callable[..., str]) -> None:
+    command, rules = f"port-forward service/{NAME}-runbooks 9464", {"prometheusRule": True}
+    assert command in notes(monitoring=rules)
+    assert command not in notes(monitoring={**rules, "runbooks": "https://docs.example/kafka/alerts.html"})
+    assert command not in notes()
 
 
 def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 from alerts import rules_yaml
@@ -102,8 +104,23 @@ FIRING: Mapping[str, list[Series]] = {
 
 def run_promtool(folder: Path, series: Series, expression: str, expected: bool) -> str:
     """Return the output of promtool for a test that the expression is 1 at the end, or has no value."""
-    (folder / "alerts.yaml").write_text(rules_yaml())
     samples = [{"labels": "{}", "value": 1}] if expected else []
+    return _run(folder, series, [{"eval_time": f"{MINUTES}m", "expr": expression, "exp_samples": samples}])
+
+
+def failed_minutes(folder: Path, series: Series, expression: str, minutes: int) -> list[int]:
+    """Return the minutes in which the expression has a value."""
+    never = [{"eval_time": f"{minute}m", "expr": expression, "exp_samples": []} for minute in range(minutes)]
+    return [_minute(time) for time in re.findall(r"time: (\S+),", _run(folder, series, never))]
+
+
+def _minute(duration: str) -> int:
+    hours, minutes = re.fullmatch(r"(?:(\d+)h)?(?:(\d+)m)?(?:0s)?", duration).groups()
+    return 60 * int(hours or 0) + int(minutes or 0)
+
+
+def _run(folder: Path, series: Series, tests: Sequence[Mapping[str, Any]]) -> str:
+    (folder / "alerts.yaml").write_text(rules_yaml())
     test = {
         "rule_files": ["alerts.yaml"],
         "evaluation_interval": "1m",
@@ -111,7 +128,7 @@ def run_promtool(folder: Path, series: Series, expression: str, expected: bool) 
             {
                 "interval": "1m",
                 "input_series": [{"series": one, "values": values} for one, values in series.items()],
-                "promql_expr_test": [{"eval_time": f"{MINUTES}m", "expr": expression, "exp_samples": samples}],
+                "promql_expr_test": list(tests),
             }
         ],
     }

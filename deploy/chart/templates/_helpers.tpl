@@ -140,12 +140,13 @@ needs no masking secret if the internal topics have one of their own, and only a
 - {name: STREAM_MASKER__HTTP__HOST, value: "0.0.0.0"}
 - {name: STREAM_MASKER__HTTP__PORT, value: "9464"}
 {{- $names := .Values.http.names }}
-{{- if .Values.calibrator.service }}
-{{- range list "" (printf ".%s" .Release.Namespace) (printf ".%s.svc" .Release.Namespace) }}
-{{- $names = append $names (printf "%s-calibrator%s" (include "stream-masker.fullname" (index $ 0)) .) }}
+{{- $page := and .Values.calibrator.service (eq (index $ 1) "calibrator") | ternary (printf "%s-calibrator" (include "stream-masker.fullname" .)) "" }}
+{{- range $service := list $page (include "stream-masker.runbooks" .) | compact }}
+{{- range list "" (printf ".%s" (index $ 0).Release.Namespace) (printf ".%s.svc" (index $ 0).Release.Namespace) }}
+{{- $names = append $names (print $service .) }}
 {{- end }}
 {{- end }}
-{{- if and $names (eq (index $ 1) "calibrator") }}
+{{- if and $names (ne (index $ 1) "test") }}
 - {name: STREAM_MASKER__HTTP__NAMES, value: {{ toJson $names | quote }}}
 {{- end }}
 {{- if .Values.http.tls.existingSecret }}
@@ -290,6 +291,11 @@ template:
         volumeMounts: {{- include "stream-masker.volumeMounts" (list . "test") | nindent 10 }}
     volumes: {{- include "stream-masker.volumes" (list . "test" (index $job 3)) | nindent 6 }}
 {{- end }}
+{{- end }}
+
+{{/* The Service of the pages with runbooks, to which the alerts lead unless they are elsewhere. */}}
+{{- define "stream-masker.runbooks" -}}
+{{- if and .Values.monitoring.prometheusRule (not .Values.monitoring.runbooks) }}{{ include "stream-masker.fullname" . }}-runbooks{{ end -}}
 {{- end }}
 
 {{/* Peers of the NetworkPolicy: the calibrators, of which one that stands by fetches the page of the active one. */}}

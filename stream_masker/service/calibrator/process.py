@@ -36,6 +36,7 @@ from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.observability.process_metrics import process_registry
 from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.observability.runbooks import runbook_pages
 from stream_masker.service.runtime.shutdown import exit_within
 
 
@@ -96,7 +97,7 @@ def run_calibrator(
         port=http.port if http_port is None else http_port,
         health=health,
         registry=registry,
-        pages={"/": page.html},
+        pages={"/": page.html, **runbook_pages()},
         access=access,
     )
     with server, unexpected_errors_hidden(), exit_on_signals():

@@ -97,7 +97,7 @@ def test_unknown_schema_lists_the_known_ones():
 
 def test_wheel_contains_the_schemas_and_the_runbooks():
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]["wheel"]
-    installed, checkout = runbooks.FILES
+    installed, checkout = runbooks.RUNBOOK_FILES
     assert {ROOT / source: ROOT / target for source, target in build["force-include"].items()} == {
         ROOT / "schemas": ROOT / "stream_masker/schemas",
         checkout: installed,

@@ -13,6 +13,7 @@ import orjson
 import yaml
 
 from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.demo.feed import MAX_LEAD
 
 TOPIC_PREFIX = "stream-masker-demo"
 
@@ -81,7 +82,7 @@ def demo_configuration(
             "every_records": max(50, records // 4),
             "every_seconds": 3,
             "core_share": 1.0,
-            "min_records": min(window, max(20, records // 40)),
+            "min_records": min(window, max(20, records // 40), MAX_LEAD // 2),
         },
         "worker": {"batch_records": max(50, records // 40), "batch_delay": 0.2},
         "secret": {"file": "secret"},

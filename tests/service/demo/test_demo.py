@@ -100,6 +100,7 @@ def test_window_fits_the_number_of_records(records):
     calibration = demo_configuration("localhost:1", records, 9464, "x")["calibration"]
     assert calibration["min_records"] <= calibration["window_records"] <= records
     assert calibration["every_records"] <= calibration["window_records"]
+    assert calibration["min_records"] < MAX_LEAD
 
 
 def test_older_version_does_not_replace_a_newer_one():

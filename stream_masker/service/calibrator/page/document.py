@@ -98,6 +98,8 @@ def document(content: PageContent, *, refresh: int | None = None) -> str:
 
 
 def _nothing_yet(content: PageContent) -> str:
+    if content.active is not None:
+        return "The active calibrator has the figures."
     return "No statistics have been published since this calibrator became active." if content.notes else "Starting."
 
 

@@ -14,6 +14,7 @@ import pytest
 from dashboards import DASHBOARDS, Dashboard, dashboard_json
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models import dashboard as models
+from panels import COLUMNS
 from queries import aggregated, metric, quantile, rate
 from running_demo import running_demo
 
@@ -79,7 +80,8 @@ def test_grafana_has_every_query_of_the_source(dashboard: Dashboard) -> None:
 
 
 @pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda dashboard: dashboard.name)
-def test_panels_do_not_overlap(dashboard: Dashboard) -> None:
+def test_panels_are_within_the_columns_and_do_not_overlap(dashboard: Dashboard) -> None:
+    assert [one["title"] for one in panels(dashboard) if one["gridPos"]["x"] + one["gridPos"]["w"] > COLUMNS] == []
     for one, other in combinations([panel["gridPos"] for panel in panels(dashboard)], 2):
         beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
         assert beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]

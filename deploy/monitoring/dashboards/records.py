@@ -27,13 +27,16 @@ RECORDS = Dashboard(
     "What becomes of records, and how long it takes.",
     {
         "Outcomes": [
-            number("Rejected records", "Since the start.", aggregated("sum", "records_rejected_total"), "short"),
+            number(
+                "Rejected records", "Since the start.", aggregated("sum", "records_rejected_total"), "short", columns=5
+            ),
             number(
                 "Rejected share",
                 "Of the last 10,000 records of a worker, the greatest one.",
                 aggregated("max", "rejected_share"),
                 SHARE,
                 (float(AT.rejected), "orange"),
+                columns=5,
             ),
             number(
                 "Skipped records",
@@ -41,6 +44,7 @@ RECORDS = Dashboard(
                 aggregated("sum", "records_skipped_total"),
                 "short",
                 (1, "red"),
+                columns=5,
             ),
             number(
                 "Unreadable partitions",
@@ -48,6 +52,7 @@ RECORDS = Dashboard(
                 aggregated("sum", "unreadable_partitions"),
                 "short",
                 (1, "red"),
+                columns=5,
             ),
             number(
                 "Workers that ended",
@@ -55,6 +60,7 @@ RECORDS = Dashboard(
                 aggregated("max", "workers_ended_at_offset"),
                 "short",
                 (1, "red"),
+                columns=4,
             ),
             Panel(
                 "Rejections by reason",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -114,8 +114,8 @@ def count_batch(
     """
     p = len(batch.columns)
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
-    rows = batch_rows(batch)
-    slots = None if batch.slots is None else batch.slots[_row_records(batch)]
+    rows, record = rows_of(batch)
+    slots = None if batch.slots is None else batch.slots[record]
     pairs = {(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
     values = tuple(_count_values(codes, slots) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
@@ -131,7 +131,7 @@ def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
     if batch.context is None:
         return {}
     numbers, own = np.unique(batch.context, return_inverse=True)
-    rows, record = batch_rows(batch), _row_records(batch)
+    rows, record = rows_of(batch)
     slots = None if batch.slots is None else batch.slots[record]
     of_row, p = own[record], len(sizes)
 
@@ -206,24 +206,17 @@ def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
     return {j: count_keys(_present_elements(column)) for j, column in columns if column.is_array}
 
 
-def batch_rows(batch: Batch) -> list[NDArray[np.int32]]:
-    """Return the rows of a batch (see ``Counts``): (rows,) int32 codes per attribute, ``ABSENT`` for no value."""
-    arrays = [column for column in batch.columns if column.is_array]
+def rows_of(batch: Batch) -> tuple[list[NDArray[np.int32]], Int64Array]:
+    """Return the rows of a batch (see ``Counts``): (rows,) int32 codes of each attribute, ``ABSENT`` for no value, and
+    (rows,) int64, the index of the record of each row."""
+    every, arrays = np.arange(batch.size), [column for column in batch.columns if column.is_array]
     if not arrays:
-        return [column.codes for column in batch.columns]
-    starts = np.cumsum([0, *(len(_elements(column)) for column in arrays)])
-    segments = {id(column): int(start) for column, start in zip(arrays, starts, strict=False)}
-    record = _row_records(batch)
-    return [_column_rows(column, record, segments.get(id(column), 0)) for column in batch.columns]
-
-
-def _row_records(batch: Batch) -> Int64Array:
-    """Return (rows,) int64: the index of the record of each row of a batch."""
-    arrays = [column for column in batch.columns if column.is_array]
-    if not arrays:
-        return np.arange(batch.size)
-    elements = sum((np.diff(_offsets(column)) for column in arrays), np.zeros(batch.size, np.int64))
-    return np.concatenate([*map(_owners, arrays), np.flatnonzero(elements == 0)])
+        return [column.codes for column in batch.columns], every
+    lengths = [np.diff(_offsets(column)) for column in arrays]
+    owners = [np.repeat(every, n) for n in lengths]
+    record = np.concatenate([*owners, np.flatnonzero(sum(lengths[1:], lengths[0]) == 0)])
+    starts = iter(accumulate(map(len, owners), initial=0))
+    return [_column_rows(c, record, next(starts) if c.is_array else 0) for c in batch.columns], record
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:

@@ -34,6 +34,7 @@ class KeyWeights:
         self._share = share
         self._period = period
         self._counted = np.zeros(KEY_CELLS, np.int64)
+        self._total = 0
         self._offered = 0
         self._keys_before = 0
 
@@ -45,20 +46,21 @@ class KeyWeights:
             self._begin_period()
         cells = (hashes & (KEY_CELLS - 1)).astype(np.uint16)
         admitted = _ranks(cells) < self._bound - self._counted[cells]
-        self._counted += np.bincount(cells[admitted], minlength=KEY_CELLS)
+        np.add.at(self._counted, cells[admitted], 1)
+        self._total += int(np.count_nonzero(admitted))
         self._offered += len(cells)
         return admitted
 
     def _begin_period(self) -> None:
         self._keys_before = int(np.count_nonzero(self._counted))
         self._counted[:] = 0
-        self._offered = 0
+        self._total = self._offered = 0
 
     @property
     def _bound(self) -> int:
         """The number of records of a cell that may be counted so far in this period."""
         share = max(self._share, 2 / self._keys_before) if self._keys_before else self._share
-        return max(LEAST_COUNTED, int(share * self._counted.sum()))
+        return max(LEAST_COUNTED, int(share * self._total))
 
 
 def _ranks(cells: NDArray[np.uint16]) -> Int64Array:

@@ -7,7 +7,7 @@ counts are of positions in the attribute's taxonomy. The attributes are those of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import combinations
 from typing import Any, TypeAlias
 
@@ -137,7 +137,7 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
         "truncated": distortion.truncated,
         "unsigned": distortion.unsigned,
         "unchanged": distortion.unchanged,
-        **({"styles": asdict(block.styles[j])} if block.styles else {}),
+        **({"styles": block.styles[j]} if block.styles else {}),
         **_lengths(block.original, j),
         "original": _concepts(block.original.values[j], taxonomy),
         "masked": _concepts(block.masked.values[j], taxonomy),

@@ -214,13 +214,13 @@ class TransactionalProducer:
         """
         client, self._attempts_start = self._connected_client(), self._clock()
         try:
-            self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
-            on_logged()
             self._request(
                 "offsets",
                 lambda t: client.send_offsets_to_transaction(offsets, group, t),
                 on_timeout=RecoveryAction.ABORT,
             )
+            self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
+            on_logged()
             self._request("commit", client.commit_transaction, on_timeout=RecoveryAction.RENEW)
         except TransactionStepError as failure:
             return self._recover(failure)

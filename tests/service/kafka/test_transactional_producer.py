@@ -54,27 +54,27 @@ def test_the_flags_of_an_error_select_the_recovery(given: KafkaError, action: Re
 def test_a_batch_is_one_transaction() -> None:
     bench = open_bench()
     assert bench.write() is TransactionOutcome.COMMITTED
-    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit"]
+    assert bench.calls == ["begin", "produce", "offsets", "flush", "commit"]
     assert bench.logged == [bench.clients[0].calls.index("flush") + 1]
     assert bench.clients[0].sent == [("masked", b"v", b"k", 3, 1234, [("h", b"1")])]
 
 
-def test_offsets_are_sent_when_all_records_are_in_the_log() -> None:
+def test_a_transaction_commits_when_all_records_are_in_the_log() -> None:
     bench = open_bench()
     bench.clients[0].unsent = 4
     assert bench.write() is TransactionOutcome.COMMITTED
-    assert bench.calls == ["begin", "produce", *["flush"] * 4, "offsets", "commit"]
-    assert bench.logged == [1 + bench.calls.index("offsets")]
+    assert bench.calls == ["begin", "produce", "offsets", *["flush"] * 4, "commit"]
+    assert bench.logged == [1 + bench.calls.index("commit")]
 
 
 def test_a_transaction_whose_records_never_reach_the_log_is_aborted() -> None:
     bench = open_bench()
     bench.clients[0].unsent = 1000
     assert bench.write() is TransactionOutcome.ABORTED
-    assert (bench.logged, "offsets" in bench.calls) == ([], False)
+    assert (bench.logged, "commit" in bench.calls) == ([], False)
 
 
-@pytest.mark.parametrize("step", ["begin", "flush", "offsets", "commit"])
+@pytest.mark.parametrize("step", ["begin", "offsets", "flush", "commit"])
 def test_a_retriable_step_is_retried(step: str) -> None:
     bench = open_bench({step: [RETRY, RETRY]})
     assert bench.write() is TransactionOutcome.COMMITTED
@@ -197,14 +197,14 @@ def test_the_time_limit_is_shorter_for_an_expedited_transaction_only() -> None:
 def test_an_abort_that_fails_replaces_the_client() -> None:
     bench = open_bench({"commit": [ABORT], "abort": [RETRY, FATAL]})
     assert bench.write() is TransactionOutcome.UNKNOWN
-    assert bench.calls == ["begin", "produce", "flush", "offsets", "commit", "abort", "abort", "init"]
+    assert bench.calls == ["begin", "produce", "offsets", "flush", "commit", "abort", "abort", "init"]
 
 
 def test_a_fatal_error_that_is_lost_in_callbacks_is_retrieved() -> None:
     bench = open_bench()
     bench.clients[0].crashes = True
     assert bench.write(lambda send: bench.clients[0].failures.update(begin=[FENCED])) is TransactionOutcome.UNKNOWN
-    assert bench.calls == ["begin", "flush", "begin", "init"]
+    assert bench.calls == ["begin", "offsets", "flush", "begin", "init"]
 
 
 @pytest.mark.parametrize("begin", [[], [UNFLAGGED]], ids=["it begins", "it is in a transaction"])
@@ -219,7 +219,7 @@ def test_sending_waits_for_room_in_the_queue() -> None:
     bench = open_bench()
     bench.clients[0].full = 2
     assert bench.write() is TransactionOutcome.COMMITTED
-    assert bench.calls == ["begin", "poll", "poll", "produce", "flush", "offsets", "commit"]
+    assert bench.calls == ["begin", "poll", "poll", "produce", "offsets", "flush", "commit"]
 
 
 def test_a_message_that_is_too_large_is_returned_and_the_transaction_continues() -> None:
@@ -236,7 +236,7 @@ def test_a_message_that_is_too_large_is_returned_after_waiting_for_room() -> Non
     too_large: list[int] = []
     outcome = bench.write(lambda send: too_large.extend(send("t", 0, [(b"%d" % n, None, 0, []) for n in range(2)])))
     assert (too_large, outcome) == ([0], TransactionOutcome.COMMITTED)
-    assert bench.calls == ["begin", "poll", "produce", "produce", "flush", "offsets", "commit"]
+    assert bench.calls == ["begin", "poll", "produce", "produce", "offsets", "flush", "commit"]
 
 
 def test_a_watched_message_has_a_delivery_report_and_a_cut_waits_for_the_messages_before_it() -> None:
@@ -245,7 +245,7 @@ def test_a_watched_message_has_a_delivery_report_and_a_cut_waits_for_the_message
     watch = DeliveryWatch(lambda *report: reports.append(report), {2})
     messages = [(b"%d" % n, None, 0, []) for n in range(3)]
     assert bench.write(lambda send: send("t", 0, messages, watch)) is TransactionOutcome.COMMITTED
-    assert bench.calls == ["begin", "produce", "produce", "flush", "produce", "flush", "offsets", "commit"]
+    assert bench.calls == ["begin", "produce", "produce", "flush", "produce", "offsets", "flush", "commit"]
     for callback in bench.clients[0].callbacks:
         callback(None, "message")
     assert reports == [(0, None, "message"), (1, None, "message"), (2, None, "message")]

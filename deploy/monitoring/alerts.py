@@ -216,8 +216,10 @@ def _record_alerts(found: Expressions) -> tuple[Alert, ...]:
 
 
 def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
+    """A mechanism with a promise for every record moves values farther than the target where the promise needs it."""
     at = found.at
     actual, target = (found.most("rmse", "attribute", kind=kind) for kind in ("actual", "target"))
+    promise = found.most("risk_certainty", "attribute", given="record")
     version = "statistics_version"
     return (
         Alert(
@@ -239,7 +241,8 @@ def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
             "UtilityOffTarget",
             "warning",
             "30m",
-            f"abs({actual} / ({target} > 0) - 1) > {at.rmse_error}",
+            f"1 - {actual} / ({target} > 0) > {at.rmse_error} "
+            f"or {actual} / ({target} > 0) - 1 > {at.rmse_error} unless {promise}",
             "Masked values of {{ $labels.attribute }} are not as far from the originals as the noise requires.",
         ),
         Alert(

@@ -51,7 +51,7 @@ class Panel:
     * ``unit``: as Grafana names it. ``columns``: its width. ``top``: the end of its axis, if it has one.
     * ``limits``: values from which on a figure has another color. Lines show them as dashes. Without limits a figure
       says nothing by its color; Grafana's own default would show every value from 80 on in red.
-    * ``words``: what a value stands for, of a panel that gives a verdict. ``dashboard``: the one that it leads to.
+    * ``words``: what a value stands for. ``dashboard``: the one that a verdict leads to.
     * ``hidden``: columns of a table to leave out, beside the time and the value. ``shown``: the title of the value.
     """
 
@@ -89,7 +89,8 @@ def by_attribute(title: str, description: str, name: str, **options: Any) -> Pan
 def built_panel(panel: Panel) -> PanelBuilder:
     """Return the SDK's builder of a panel."""
     if panel.kind == "table":
-        return _with_queries(table.Panel().transformations(_columns(panel)), panel, instant=True)
+        built = table.Panel().transformations(_columns(panel)).mappings(_mappings(panel))
+        return _with_queries(built, panel, instant=True)
     if panel.kind == "stat":
         return _with_queries(_number(panel), panel, instant=True)
     return _with_queries(_lines(panel), panel, instant=False)
@@ -113,16 +114,17 @@ def _number(panel: Panel) -> stat.Panel:
     return (
         built.color_mode(common_models.BigValueColorMode.BACKGROUND)
         .text_mode(common_models.BigValueTextMode.VALUE)
-        .mappings([dashboard_models.ValueMap(_results(panel.words))])
+        .mappings(_mappings(panel))
         .data_links([_link(panel)])
     )
 
 
-def _results(words: Mapping[int, Word]) -> dict[str, dashboard_models.ValueMappingResult]:
-    return {
+def _mappings(panel: Panel) -> list[dashboard_models.ValueMap]:
+    results = {
         str(value): dashboard_models.ValueMappingResult(text=word.text, color=word.color, index=index)
-        for index, (value, word) in enumerate(words.items())
+        for index, (value, word) in enumerate(panel.words.items())
     }
+    return [dashboard_models.ValueMap(results)] if results else []
 
 
 def _link(panel: Panel) -> dashboard.DashboardLink:

@@ -90,7 +90,11 @@ FIRING: Mapping[str, list[Series]] = {
         for one in ("baseline", "previous")
     ],
     "UtilityOffTarget": [
-        *({metric("rmse", JOB, attribute="principal", kind="actual"): f"{actual}x{MINUTES}"} for actual in (0.3, 0.1)),
+        {metric("rmse", JOB, attribute="principal", kind="actual"): f"0.1x{MINUTES}"},
+        {
+            metric("rmse", JOB, attribute="principal", kind="actual"): f"0.3x{MINUTES}",
+            metric("risk_certainty", JOB, attribute="principal", given="record"): "_",
+        },
     ],
     "ConfigurationRefused": [{metric("configuration_refused_total", JOB): f"0x{MINUTES - 3} 1x3"}],
     "RiskOverLimit": [{metric("risk_limits_crossed", JOB): f"2x{MINUTES}"}],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from alerts import Thresholds
-from panels import BYTES, SECONDS, Panel, Query
+from panels import BYTES, SECONDS, Panel, Query, Word
 from queries import RATE_INTERVAL, aggregated, rate
 
 from dashboards.model import Dashboard
@@ -35,7 +35,7 @@ PROCESSES = Dashboard(
                 ],
                 kind="table",
                 shown="ready",
-                limits=[(1, "green")],
+                words={0: Word("no", "red"), 1: Word("yes", "green")},
             ),
             Panel(
                 "Not ready, and why",

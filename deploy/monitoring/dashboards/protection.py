@@ -56,7 +56,9 @@ PROTECTION = Dashboard(
                         aggregated("max", "risk_level_vulnerability", "attribute", "level", "given"),
                         "{{attribute}}, {{level}}, {{given}}",
                     ),
-                    Query(aggregated("max", "risk_level_prior", "attribute", "level"), "{{attribute}}, {{level}}"),
+                    Query(
+                        aggregated("max", "risk_level_prior", "attribute", "level"), "{{attribute}}, {{level}} prior"
+                    ),
                 ],
                 SHARE,
                 top=1,

@@ -26,7 +26,7 @@ WRAPPED = re.compile(r"(?<!\n)\n(?!\n|\d\. |\* ) *")
 
 PAGE_STYLE = (
     ":root{color-scheme:light dark}body{max-width:48rem;margin:2rem auto;padding:0 1rem;font:1rem/1.5 system-ui}"
-    "pre{white-space:pre-wrap;font:inherit}"
+    "h1{font-size:1.5rem;overflow-wrap:anywhere}pre{white-space:pre-wrap;font:inherit;overflow-wrap:anywhere}"
 )
 
 

@@ -103,6 +103,11 @@ def test_the_head_has_the_mechanism_its_promise_a_rate_and_a_verdict() -> None:
     assert "0 records/s" in page.html("")
 
 
+def test_the_promise_is_shown_without_the_marks_of_code() -> None:
+    one = replace(content(), mechanism="Mechanism: semantic_transport", promise="at most `certainty`")
+    assert "Its promise: at most certainty." in document(one)
+
+
 def test_a_verdict_that_is_not_known_yet_says_so() -> None:
     head = outline(document(PageContent((replace(version(1), risk={}),), "", 20, (), ()))).text
     assert "Protected: not known yet" in head

@@ -59,6 +59,7 @@ th, td { text-align: left; padding: .3rem .6rem .3rem 0; border-bottom: 1px soli
   margin-right: .4rem; } .legend line { stroke-width: 3; } .dashed { stroke-dasharray: 5 3; }
 .c0 { stroke: var(--c0); } .c1 { stroke: var(--c1); } .c2 { stroke: var(--c2); } .c3 { stroke: var(--c3); }
 .c4 { stroke: var(--c4); } .c5 { stroke: var(--c5); } circle { fill: var(--paper); stroke-width: 2; }
+circle.dashed { stroke-dasharray: none; }
 pre { margin: 0; font-size: .85rem; } summary { cursor: pointer; padding: .25rem 0; }
 @media (min-width: 60rem) { main { grid-template-columns: repeat(2, minmax(0, 1fr)); } .wide { grid-column: 1 / -1; } }
 """
@@ -144,7 +145,8 @@ def _answer(answer: Answer) -> str:
 def _mechanism(content: PageContent) -> str:
     if not content.mechanism:
         return ""
-    return f'<p>{escape(content.mechanism)}</p><p class="soft">Its promise: {escape(content.promise)}.</p>'
+    promise = escape(content.promise.replace("`", ""))
+    return f'<p>{escape(content.mechanism)}</p><p class="soft">Its promise: {promise}.</p>'
 
 
 def _version_line(latest: VersionFigures | None, content: PageContent) -> str:

@@ -22,6 +22,9 @@ NEGLIGIBLE_PERCENT = 1e-4
 MAX_UNCHANGED = 0.5
 """The share of records above which a warning says that masking leaves most of them as they were."""
 
+ATTACKER = "An attacker who knows all frequencies of codes and pairs, but not the secret,"
+"""Whom the first sentence is about: he knows the law of the statistics, and no whole events."""
+
 
 def three_sentences(
     risk: Risk | None,
@@ -97,7 +100,7 @@ def _learned(risk: Risk | None, promise: float | None) -> str:
     if risk.certainty_given_record is None:
         begin = f"Nothing is promised about single records: some masks make an attacker {code.sureness} sure of a code"
     else:
-        begin = f"An attacker who knows everything but the secret can be at most {code.sureness} sure of a code"
+        begin = f"{ATTACKER} can be at most {code.sureness} sure of a code"
     return (
         f"{begin} and {chapter.sureness} of its chapter; the best guess of a code is right in {code.cases}, and that "
         f"of its chapter in {chapter.cases}."
@@ -108,8 +111,8 @@ def _promised_of_codes(promise: float | None) -> str:
     if promise is None:
         return "What an attacker learns from the masks is not known here; nothing is promised about single records."
     return (
-        f"An attacker who knows everything but the secret can be at most {_at_most(promise)} sure of a code, unless it "
-        "is more frequent; how often guesses are right is known where the statistics were computed."
+        f"{ATTACKER} can be at most {_at_most(promise)} sure of a code, unless it is more frequent; how often guesses "
+        "are right is known where the statistics were computed."
     )
 
 

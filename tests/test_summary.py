@@ -10,7 +10,7 @@ import pytest
 
 import stream_masker
 from stream_masker import Ontology, SemanticNoise, SemanticTransport
-from stream_masker.summary import three_sentences, unchanged_warning
+from stream_masker.summary import ATTACKER, three_sentences, unchanged_warning
 
 TAU = Ontology.from_edges([(f"c{k}", f"g{k // 3}") for k in range(9)] + [(f"g{k}", "r") for k in range(3)]).taxonomy()
 
@@ -28,7 +28,7 @@ def test_one_attribute():
     learned, stays, kept = three_sentences(risk, preserves=("mean", "dispersion"))
     chapter = risk.meaning["code"].levels["chapter"]
     assert learned == (
-        "An attacker who knows everything but the secret can be at most "
+        f"{ATTACKER} can be at most "
         f"{ceil(100 * risk.certainty_given_record['code'])}% sure of a code and {ceil(100 * chapter.certainty)}% of "
         f"its chapter; the best guess of a code is right in {risk.vulnerability['code']:.0%} of the cases (11% without "
         f"masks), and that of its chapter in {chapter.chance:.0%} of the cases (33% without masks)."
@@ -63,7 +63,7 @@ def test_what_is_not_known_is_said():
 
 def test_the_promise_is_said_without_the_other_figures():
     assert three_sentences(None, promise=0.5)[0] == (
-        "An attacker who knows everything but the secret can be at most 50% sure of a code, unless it is more "
+        f"{ATTACKER} can be at most 50% sure of a code, unless it is more "
         "frequent; how often guesses are right is known where the statistics were computed."
     )
     assert calibrated(code=TAU).promise is None

@@ -16,6 +16,7 @@ import yaml
 from support.file_commands import CODES, LINES, event, read, run, without_activity, write
 
 from stream_masker.cli.options import tell_if_waiting
+from stream_masker.summary import ATTACKER
 
 
 def test_every_line_is_masked_or_rejected(tmp_path, config):
@@ -195,7 +196,7 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
     default = "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default"
     kept = "Kept in expectation: meaning, mean, dispersion, correlation, marginals and cross tables."
     learned, *others = done.stderr.splitlines()[-4:]
-    assert learned.startswith("An attacker who knows everything but the secret can be at most 32% sure of a code and ")
+    assert learned.startswith(f"{ATTACKER} can be at most 32% sure of a code and ")
     assert others == [stays, kept, default]
 
 

@@ -15,6 +15,8 @@ from support.documentation import DOCS
 sys.path.insert(0, str(DOCS))
 from notebook_cells import NOTEBOOK, executed
 
+from stream_masker.summary import ATTACKER
+
 
 @pytest.mark.exhaustive
 def test_the_notebook_runs_and_shows_tables_and_a_plot():
@@ -30,7 +32,7 @@ def test_the_notebook_runs_and_shows_tables_and_a_plot():
     ]
     assert text.count('class="dataframe"') == 5
     assert text.count("<svg") == 1
-    assert "An attacker who knows everything but the secret can be at most" in text
+    assert f"{ATTACKER} can be at most" in text
     assert "dispersions change by at most" in text
     cells = re.findall(r"<td>([\d.]+)</td>", text[text.index("correlation after</th>") :])[:15]
     sizes, before, after = cells[0::5], [float(cell) for cell in cells[3::5]], [float(cell) for cell in cells[4::5]]

@@ -12,6 +12,7 @@ from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
 from stream_masker.evaluation.report.document import report_html
 from stream_masker.evaluation.report.overview import verdict_section
+from stream_masker.summary import ATTACKER
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +43,7 @@ def test_the_promise_of_the_configured_method_is_stated_where_its_risk_is_measur
     first = evaluation.measurements[0]
     risk = MeasuredRisk({"a": 0.4, "b": 0.3}, 0.2, {"a": 0.0}, {"a": 0.1}, {"a": None}, {"a": 0.5})
     for promise, begin in (
-        (0.5, "An attacker who knows everything but the secret can be at most 50% sure"),
+        (0.5, f"{ATTACKER} can be at most 50% sure"),
         (None, "Nothing is"),
     ):
         measured = [replace(first, promise=promise, risk=risk)]

@@ -29,11 +29,21 @@ def real_codes(columns: tuple[str, ...]) -> np.ndarray:
 
     An unknown code is the longest known one that it begins with.
     """
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    found = np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
-    codes = np.ascontiguousarray(found[(found != UNKNOWN).all(axis=1)].T)
+    codes = np.ascontiguousarray(_resolved(columns)[real_rows(columns)].T)
     codes.flags.writeable = False
     return codes
+
+
+def real_rows(columns: tuple[str, ...]) -> np.ndarray:
+    """(n,) int64: the numbers of the discharges of ``real_codes``."""
+    return np.flatnonzero((_resolved(columns) != UNKNOWN).all(axis=1))
+
+
+@cache
+def _resolved(columns: tuple[str, ...]) -> np.ndarray:
+    """(discharges, columns) int32: the positions of diagnoses, or ``UNKNOWN``."""
+    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
+    return np.array([[find(row[name])[0] for name in columns] for row in discharges()], np.int32)
 
 
 def strong_sample(codes: np.ndarray, tau: Taxonomy, *, seed: int = 0) -> np.ndarray:

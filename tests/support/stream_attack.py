@@ -1,6 +1,11 @@
-"""An attacker who has everything but the secret: the configuration, the statistics, masked records and the true law.
+"""Attackers who have everything but the secret: the configuration, the statistics, masked records and the true law.
 
-He masks records of the true law himself, with secrets of his own, and learns from these which originals masks have.
+``LawAttack`` knows the law that statistics hold, of pairs of a scalar and an element, in which a record counts once for
+each element. He masks records of this law himself, with secrets of his own, and learns from these which originals masks
+have. ``ListAttack`` knows more: all events as they are, and only not which masked event is which.
+
+A guess depends on masks alone, so how often it is right is measured on the same events under many secrets: the events
+are all that the law has, and only the draws are random.
 """
 
 from __future__ import annotations
@@ -11,108 +16,131 @@ from typing import Any, NamedTuple
 import numpy as np
 import orjson
 
+from stream_masker.core.batch import Batch
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism
 
-TRUST = 5.0
-"""How many trials the law of an element's mask given the principal's mask counts for, beside those of one original."""
+IMPROBABLE = 1e-6
+"""The least probability of a mask in the eyes of an attacker who knows it only on average over records."""
 
 
 class Guesses(NamedTuple):
-    """The guess of each original, as a position, and how likely the attacker thinks it, (n,) each."""
+    """The guess of each original, as a position, how likely the attacker thinks it, and whether it is right, (n,)."""
 
     values: np.ndarray
     shares: np.ndarray
+    right: np.ndarray
 
 
-class Lookup:
-    """Counts by key. ``keys``: (n,) int64, as they occur."""
+class Deployment:
+    """What a reader of the topics has, apart from masked records: the mechanism without its secret."""
 
-    def __init__(self, keys: np.ndarray) -> None:
-        self.keys, self.counts = np.unique(keys, return_counts=True)
+    def __init__(self, configuration: Path, snapshot: Path) -> None:
+        self.made = build_mechanism(load_configuration(configuration, {}))
+        self.made.restore(orjson.loads(snapshot.read_bytes())["snapshot"])
+        self.size = max(len(d.taxonomy) for d in self.made.distances)
 
-    def __call__(self, keys: np.ndarray) -> np.ndarray:
-        """Return how often each key occurred."""
-        places = np.minimum(np.searchsorted(self.keys, keys), self.keys.size - 1)
-        return np.where(self.keys[places] == keys, self.counts[places], 0)
+    @property
+    def said(self) -> tuple[float, ...]:
+        """How often the best guess of a value is right at most, for each attribute."""
+        return tuple(self.made.disclosure().given_record.values())
+
+    def encode(self, records: list[dict[str, Any]]) -> Batch:
+        """Return records as positions of concepts."""
+        return self.made.encode(records)
+
+    def masked(self, batch: Batch, secret: bytes) -> Batch:
+        """Return records as a worker with the secret masks them."""
+        keys = FieldKeys(secret, [b"%d" % i for i in range(batch.size)])
+        return Batch(batch.size, self.made.mask_batch(batch, keys).columns)
 
 
-class Attack:
-    """What the attacker learned about records with a scalar, or a scalar and another scalar or array."""
+class Learned:
+    """The most frequent original of each mask, and its share of the records with the mask."""
 
-    def __init__(self, configuration: Path, snapshot: Path, law: list[dict[str, Any]], *, repeats: int) -> None:
+    def __init__(self, masks: np.ndarray, originals: np.ndarray, size: int) -> None:
+        """``masks``: (n,) int64 keys. ``originals``: (n,) positions below ``size``."""
+        keys, counts = np.unique(masks * size + originals, return_counts=True)
+        known, values = np.divmod(keys, size)
+        order = np.lexsort((-counts, known))
+        self._masks, first = np.unique(known[order], return_index=True)
+        self._values = values[order][first]
+        self._shares = counts[order][first] / np.add.reduceat(counts[order], first)
+
+    def guess(self, masks: np.ndarray, truth: np.ndarray) -> Guesses:
+        """Guess the originals of (n,) int64 keys; one that never occurred is not guessed."""
+        places = np.minimum(np.searchsorted(self._masks, masks), self._masks.size - 1)
+        there = self._masks[places] == masks
+        values = np.where(there, self._values[places], -1)
+        return Guesses(values, np.where(there, self._shares[places], 0.0), values == truth)
+
+
+class LawAttack:
+    """An attacker who knows the law of pairs of a scalar and an element. He guesses both from their masks.
+
+    The masks of other elements tell nothing more of the scalar or of the element, in this law.
+    """
+
+    def __init__(self, deployment: Deployment, law: Batch, *, repeats: int) -> None:
         """``law``: records of the true law, in any order; it is masked ``repeats`` times."""
-        self._made = build_mechanism(load_configuration(configuration, {}))
-        self._made.restore(orjson.loads(snapshot.read_bytes())["snapshot"])
-        self._size = max(len(d.taxonomy) for d in self._made.distances)
-        batch = self._made.encode(law)
-        originals, elements = _codes(batch)
-        seen: list[list[np.ndarray]] = [[], [], [], []]
-        for number in range(repeats):
-            keys = FieldKeys(b"a secret of the attacker %d" % number, [b"%d" % i for i in range(batch.size)])
-            masks, masks_of_elements = _codes(self._made.mask_batch(batch, keys))
-            own = np.repeat(originals, np.diff(elements[1])), np.repeat(masks, np.diff(elements[1]))
-            for column, keys_of in zip(
-                seen,
-                (
-                    self._key(masks, originals),
-                    self._key(self._key(*own[::-1]), masks_of_elements[0]),
-                    self._key(own[1], masks_of_elements[0]),
-                    self._key(self._key(own[1], masks_of_elements[0]), elements[0]),
-                ),
-                strict=True,
-            ):
-                column.append(keys_of)
-        self._originals, self._triples, self._pairs, self._elements = (Lookup(np.concatenate(keys)) for keys in seen)
+        self._size = deployment.size
+        scalars, elements = as_rows(law)
+        trials = [as_rows(deployment.masked(law, b"a secret of the attacker %d" % k)) for k in range(repeats)]
+        masks, masks_of_elements = (np.concatenate(columns) for columns in zip(*trials, strict=True))
+        self._scalars = Learned(masks, np.tile(scalars, repeats), self._size)
+        self._elements = Learned(masks * self._size + masks_of_elements, np.tile(elements, repeats), self._size)
 
-    def guess(self, masked: list[dict[str, Any]]) -> tuple[Guesses, Guesses]:
-        """Return the guesses of the scalars of masked records, and of their elements, in order."""
-        masks, (elements, offsets) = _codes(self._made.encode(masked))
-        starts = np.searchsorted(self._originals.keys, masks.astype(np.int64) * self._size)
-        ends = np.searchsorted(self._originals.keys, (masks.astype(np.int64) + 1) * self._size)
-        found = [
-            self._scalar(int(mask), slice(start, end), elements[first:last])
-            for mask, start, end, first, last in zip(masks, starts, ends, offsets[:-1], offsets[1:], strict=True)
-        ]
-        scalars = Guesses(*map(np.array, zip(*found, strict=True)))
-        return scalars, self._of_elements(self._key(np.repeat(masks, np.diff(offsets)), elements))
-
-    def _scalar(self, mask: int, rows: slice, elements: np.ndarray) -> tuple[int, float]:
-        """Return the likeliest original of a scalar: P(a | a*)·Π P(b* | a, a*), and its posterior."""
-        keys, counts = self._originals.keys[rows], self._originals.counts[rows]
-        if not keys.size:
-            return mask, 0.0
-        scores = np.log(counts)
-        general = self._pairs(self._key(np.full(elements.size, mask), elements)) + 0.1
-        for element, share in zip(elements, general / general.sum(), strict=True):
-            together = self._triples(self._key(keys, np.full(keys.size, element)))
-            scores = scores + np.log((together + TRUST * share) / (counts + TRUST))
-        weights = np.exp(scores - scores.max())
-        return int(keys[weights.argmax()] % self._size), float(weights.max() / weights.sum())
-
-    def _of_elements(self, pairs: np.ndarray) -> Guesses:
-        """Return the most frequent original of each pair of masks, of the scalar and the element."""
-        known, originals = np.divmod(self._elements.keys, self._size)
-        order = np.lexsort((-self._elements.counts, known))
-        masks, first = np.unique(known[order], return_index=True)
-        totals = np.add.reduceat(self._elements.counts[order], first) if first.size else np.zeros(0)
-        places = np.minimum(np.searchsorted(masks, pairs), masks.size - 1)
-        there = masks[places] == pairs
-        best = order[first[places]]
-        shares = np.where(there, self._elements.counts[best] / totals[places], 0.0)
-        return Guesses(np.where(there, originals[best], pairs % self._size), shares)
-
-    def _key(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
-        return first.astype(np.int64) * self._size + second
-
-    def codes(self, records: list[dict[str, Any]]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the positions of the scalars and of the elements of records."""
-        scalars, (elements, _) = _codes(self._made.encode(records))
-        return scalars, elements
+    def guess(self, masked: Batch, truth: Batch) -> tuple[Guesses, Guesses]:
+        """Guess the scalar and the element of each row of masked records."""
+        (masks, of_elements), (scalars, elements) = as_rows(masked), as_rows(truth)
+        return self._scalars.guess(masks, scalars), self._elements.guess(masks * self._size + of_elements, elements)
 
 
-def _codes(batch: Any) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
+class ListAttack:
+    """An attacker who knows all events: he guesses the scalar of a masked one from those with as many elements.
+
+    He thinks the masks of an event independent given its codes.
+    """
+
+    def __init__(self, deployment: Deployment, events: Batch) -> None:
+        self._scalars, (elements, offsets) = _codes(events)
+        self._lengths = np.diff(offsets)
+        kinds = [np.unique(codes, return_inverse=True) for codes in (self._scalars, elements)]
+        channels = [deployment.made.attribute_channel(j, kinds[j][0], None) for j in (0, 1)]
+        self._logs = [np.log(channel.rows + IMPROBABLE) for channel in channels]
+        self._classes = [channel.classes.class_of for channel in channels]
+        self._values = kinds[0][0]
+        self._own = kinds[0][1]
+        self._events = {
+            int(n): kinds[1][1][offsets[:-1][self._lengths == n][:, None] + np.arange(n)]
+            for n in np.unique(self._lengths)
+        }
+
+    def guess(self, masked: Batch, tried: np.ndarray) -> Guesses:
+        """Guess the scalars of some masked events; ``tried``: (n,) their numbers."""
+        masks, (elements, offsets) = _codes(masked)
+        of_scalars, of_elements = (own[codes] for own, codes in zip(self._classes, (masks, elements), strict=True))
+        found = []
+        for k in tried.tolist():
+            n = int(self._lengths[k])
+            own, scores = self._own[self._lengths == n], np.float64(0.0)
+            scores = scores + self._logs[0][own, of_scalars[k]]
+            for j in range(n):
+                scores = scores + self._logs[1][self._events[n][:, j], of_elements[offsets[k] + j]]
+            weights = np.bincount(own, np.exp(scores - scores.max()))
+            found.append((int(self._values[weights.argmax()]), float(weights.max() / weights.sum())))
+        values, shares = map(np.array, zip(*found, strict=True))
+        return Guesses(values, shares, values == self._scalars[tried])
+
+
+def as_rows(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scalar of each element, and the elements, (rows,) int64."""
+    scalars, (elements, offsets) = _codes(batch)
+    return np.repeat(scalars, np.diff(offsets)).astype(np.int64), elements.astype(np.int64)
+
+
+def _codes(batch: Batch) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:
     """Return the positions of the scalars, and those of the elements with their offsets; a second scalar is one."""
     first, second = batch.columns
     offsets = np.arange(first.codes.size + 1) if second.offsets is None else second.offsets

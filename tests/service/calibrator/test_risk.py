@@ -18,6 +18,7 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.risk import RiskLimits, _crossed, assess_version
 from stream_masker.service.calibrator import session
 from stream_masker.service.calibrator.components import CalibratorComponents
+from stream_masker.summary import ATTACKER
 
 STRICT = RiskLimits(max_vulnerability=0.01, hold=True)
 
@@ -79,12 +80,12 @@ def test_the_first_version_is_logged_and_shown_in_three_sentences(
         bench.session.publish_next()
         bench.session.assess_risk()
     (said,) = (text for text in caplog.messages if text.startswith("statistics version 1: "))
-    begin, rest = said.removeprefix("statistics version 1: ").split(" and ", 1)
-    assert begin == "An attacker who knows everything but the secret can be at most 38% sure of a code"
+    begin, separator, rest = said.removeprefix("statistics version 1: ").partition(" of a code and ")
+    assert begin + separator == f"{ATTACKER} can be at most 38% sure of a code and "
     assert rest.count("without masks") == 2
     assert "of the records stay as they were." in rest
     page = bench.components.page.html("")
-    assert f"<p>{escape(begin)} and " in page
+    assert f"<p>{escape(begin + separator)}" in page
     assert page.count("stay as they were.</p>") == 1
 
 

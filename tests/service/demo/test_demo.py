@@ -26,6 +26,7 @@ from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
+from stream_masker.summary import ATTACKER
 
 EVENT = {
     "encounter_id": "e",
@@ -35,7 +36,7 @@ EVENT = {
 
 
 PROMISES = {
-    "semantic_transport": "An attacker who knows everything but the secret can be at most 50% sure of a code",
+    "semantic_transport": f"{ATTACKER} can be at most 50% sure of a code",
     "semantic_noise": "nothing is promised about single records",
 }
 

@@ -18,6 +18,7 @@ from stream_masker.service.worker.statistics_consumer import (
     ActiveStatistics,
     PublishedVersion,
 )
+from stream_masker.summary import ATTACKER
 
 TAXONOMY = Ontology.from_edges([("a", "root"), ("b", "root")]).taxonomy()
 OTHER = Ontology.from_edges([("a", "root"), ("c", "root")]).taxonomy()
@@ -143,7 +144,7 @@ def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism:
 def test_the_first_version_is_logged_with_what_is_promised(
     active: ActiveStatistics, caplog: pytest.LogCaptureFixture
 ) -> None:
-    said = "statistics version 3: An attacker who knows everything but the secret can be at most 50% sure of a code, "
+    said = f"statistics version 3: {ATTACKER} can be at most 50% sure of a code, "
     with caplog.at_level("INFO"):
         active.consider(published(message(3)))
     assert said in caplog.text

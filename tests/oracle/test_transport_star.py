@@ -27,22 +27,18 @@ def rounded_coupling(source, target, kernel):
 
     ``source``: (n,). ``target``: (m,). ``kernel``: (n, m).
     """
-    psi, phi = target.copy(), np.zeros(source.size)
-    for step in range(15):
-        rows = kernel @ psi
-        missing = np.abs(phi * rows - source).sum()
-        phi = source / rows
-        if step > 0 and missing < 1e-3:
+    phi, psi = source.copy(), np.zeros(target.size)
+    for step in range(8):
+        columns = kernel.T @ phi
+        missing = np.abs(psi * columns - target).sum()
+        psi = target / columns
+        if (step > 0 and missing < 1e-2) or step == 7:
             break
-        psi = np.where(target > 0.0, target / (kernel.T @ phi), 0.0)
+        phi = source / (kernel @ psi)
     phi = np.minimum(phi, source / (kernel @ psi))
-    reached = psi * (kernel.T @ phi)
-    psi = np.where(reached > target, psi * target / np.where(reached > 0.0, reached, 1.0), psi)
-    rest = np.maximum(target - reached, 0.0)
-    rows = kernel @ psi
-    share = np.minimum(1.0, phi * rows / source)[:, None] if rest.any() else 1.0
-    lacking = rest / rest.sum() if rest.any() else rest
-    return share * kernel * psi / rows[:, None] + (1.0 - share) * lacking
+    coupling = phi[:, None] * kernel * psi
+    rest, gap = np.maximum(target - coupling.sum(axis=0), 0.0), np.maximum(source - coupling.sum(axis=1), 0.0)
+    return (coupling + np.outer(gap, rest / max(rest.sum(), 1e-300))) / source[:, None]
 
 
 class Child:

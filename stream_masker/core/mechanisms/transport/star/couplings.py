@@ -8,7 +8,7 @@ law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b 
 each B of A, and for each element of an array.
 
 *Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
-Weed and Rigollet 2017: algorithm 2): a share of each row and column is kept, and what is missing is drawn
+Weed and Rigollet 2017: algorithm 2): a share of each row is kept, and what the columns then lack is drawn
 independently. The law of b* is therefore exact for any number of steps. A coupling of n partners of a and m partners
 of a* is held as 2·m + n numbers: ψ of each partner of a*; cumulative, what the columns lack; and of each partner of a
 the share of its row that is drawn from ψ. It is computed when (a, a*) first occurs, and kept in bounded memory.
@@ -33,12 +33,14 @@ from stream_masker.core.dtypes import (
     UInt64Array,
 )
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.kernels.simd import VECTOR_LANES, sum_of_products
 from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
-SINKHORN_STEPS = 15
-SINKHORN_ERROR = 1e-3
+SINKHORN_STEPS = 8
+SINKHORN_ERROR = 1e-2
+LEAST_LACK = 1e-300
 CACHE_ENTRIES = 1 << 22
 """The number of float64 entries of cached couplings of an attribute: 32 MB."""
 
@@ -77,104 +79,68 @@ def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]
     return table.by_row.offsets, table.columns.astype(np.int32), np.asarray(counts / totals[table.rows])
 
 
-@part
-def multiply_rows(matrix: Float64Matrix, weights: Float64Array, result: Float64Array) -> None:
-    """Set ``result``, (m,), to weights · M for a (n, m) matrix. Each sum is in the order of the rows."""
-    result[:] = 0.0
-    for i in range(weights.size):
-        row = matrix[i]
-        weight = weights[i]
-        for k in range(result.size):
-            result[k] += weight * row[k]
-
-
-@part
-def scale_coupling(
-    source: Float64Array,
-    target: Float64Array,
-    forward: Float64Matrix,
-    backward: Float64Matrix,
-    of_rows: Float64Array,
-    of_columns: Float64Array,
-    psi: Float64Array,
-    phi: Float64Array,
-) -> None:
-    """Set ψ and φ by Sinkhorn's iteration; for the arrays see ``solve_coupling``."""
-    for k in range(target.size):
-        psi[k] = target[k]
-    phi[:] = 0.0
-    for step in range(SINKHORN_STEPS):
-        multiply_rows(backward, psi, of_rows)
-        missing = 0.0
-        for i in range(source.size):
-            missing += abs(phi[i] * of_rows[i] - source[i])
-            phi[i] = source[i] / of_rows[i]
-        if step > 0 and missing < SINKHORN_ERROR:
-            break
-        multiply_rows(forward, phi, of_columns)
-        for k in range(target.size):
-            if target[k] > 0.0:
-                psi[k] = target[k] / of_columns[k]
-
-
 @kernel
-def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float64Matrix:
-    """Set the coupling of a pair (a, a*), (2·m + n,), and return (n, m) float64 K of these partners.
+def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float32Matrix:
+    """Set the coupling of a pair (a, a*), (2·m + n,), and return (m, n) float32 P(b, b* | a, a*) of the partners b* of
+    a* (rows) and b of a, with columns of zeros up to whole vectors.
 
-    Sinkhorn's iteration is followed by the reduction of rows, then of columns, to their laws.
+    Sinkhorn's iteration ends with exact laws of b*; then the laws of b are reduced to theirs.
     """
     own, first = laws.offsets[a], laws.mask_offsets[new]
     source, target = laws.source[own : laws.offsets[a + 1]], laws.target[first : laws.mask_offsets[new + 1]]
     psi, rest, kept = coupling[: target.size], coupling[target.size : 2 * target.size], coupling[2 * target.size :]
-    forward, backward = np.empty((source.size, target.size)), np.empty((target.size, source.size))
-    of_rows, of_columns = np.empty(source.size), np.empty(target.size)
-    for i in range(source.size):
-        row = laws.kernel[laws.partners[own + i]]
-        for k in range(target.size):
-            forward[i, k] = np.float64(row[laws.mask_partners[first + k]])
-            backward[k, i] = forward[i, k]
-    scale_coupling(source, target, forward, backward, of_rows, of_columns, psi, kept)
-    multiply_rows(backward, psi, of_rows)
-    for i in range(source.size):
-        kept[i] = min(kept[i], source[i] / of_rows[i])
-    lacking = 0.0
-    multiply_rows(forward, kept, of_columns)
+    width = -(-source.size // VECTOR_LANES) * VECTOR_LANES
+    rows, phi, sums = (
+        np.zeros((target.size, width), np.float32),
+        np.zeros(width, np.float32),
+        np.empty(width, np.float32),
+    )
     for k in range(target.size):
-        if target[k] > 0.0:
-            reached = of_columns[k] * psi[k]
-            if reached > target[k]:
-                psi[k] *= target[k] / reached
-                reached = target[k]
-            lacking += target[k] - reached
-        rest[k] = lacking
-    multiply_rows(backward, psi, of_rows)
+        row = laws.kernel[laws.mask_partners[first + k]]
+        for i in range(source.size):
+            rows[k, i] = row[laws.partners[own + i]]
     for i in range(source.size):
-        kept[i] = min(1.0, kept[i] * of_rows[i] / source[i])
-    return forward
+        phi[i] = np.float32(source[i])
+    for step in range(SINKHORN_STEPS):
+        missing, sums[:] = 0.0, 0.0
+        for k in range(target.size):
+            total = np.float64(sum_of_products(rows[k], phi))
+            missing += abs(psi[k] * total - target[k]) if step > 0 else 1.0
+            psi[k] = target[k] / total
+            add_scaled(sums, rows[k], np.float32(psi[k]))
+        if missing < SINKHORN_ERROR or step == SINKHORN_STEPS - 1:
+            break
+        for i in range(source.size):
+            phi[i] = np.float32(source[i]) / sums[i]
+    for i in range(source.size):
+        kept[i] = min(np.float64(phi[i]) * np.float64(sums[i]) / source[i], 1.0)
+        phi[i] = np.float32(kept[i] * source[i] / sums[i])
+        sums[i] = np.float32((1.0 - kept[i]) * source[i])
+    lacking = 0.0
+    for k in range(target.size):
+        rest[k] = max(target[k] - psi[k] * np.float64(sum_of_products(rows[k], phi)), 0.0)
+        lacking += rest[k]
+    sums[source.size :] = 0.0
+    for k in range(target.size):
+        row, scale, share = rows[k], np.float32(psi[k]), np.float32(rest[k] / max(lacking, LEAST_LACK))
+        for i in range(width):
+            row[i] = row[i] * phi[i] * scale + sums[i] * share
+        rest[k] += rest[k - 1] if k > 0 else 0.0
+    return rows
+
+
+@part
+def add_scaled(result: Float32Array, row: Float32Array, weight: np.float32) -> None:
+    """Add a multiple of a row."""
+    for k in range(result.size):
+        result[k] += weight * row[k]
 
 
 @kernel
-def coupling_rows(laws: Conditional, a: int, new: int) -> Float64Matrix:
-    """Return (n, m) float64: M(b* | b, a, a*) of the partners b of a and b* of a*."""
+def coupling_of(laws: Conditional, a: int, new: int) -> Float32Matrix:
+    """Return the probabilities of ``solve_coupling``."""
     targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-    coupling = np.empty(2 * targets + laws.offsets[a + 1] - laws.offsets[a])
-    rows = solve_coupling(laws, a, new, coupling)
-    psi, rest, kept = coupling[:targets], coupling[targets : 2 * targets], coupling[2 * targets :]
-    lacking = rest[targets - 1]
-    for i in range(kept.size):
-        row = rows[i]
-        total = 0.0
-        for k in range(targets):
-            row[k] *= psi[k]
-            total += row[k]
-        share = kept[i] if lacking > 0.0 else 1.0
-        from_psi = share / total
-        from_rest = (1.0 - share) / lacking if lacking > 0.0 else 0.0
-        before = 0.0
-        for k in range(targets):
-            row[k] = row[k] * from_psi + (rest[k] - before) * from_rest
-            before = rest[k]
-    return rows
+    return solve_coupling(laws, a, new, np.empty(2 * targets + laws.offsets[a + 1] - laws.offsets[a]))
 
 
 @kernel
@@ -182,13 +148,12 @@ def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new
     """Return (n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
     result = np.zeros(a.size)
     for i in range(a.size):
-        own, first = laws.offsets[a[i]], laws.mask_offsets[new_a[i]]
-        rows = coupling_rows(laws, int64(a[i]), int64(new_a[i]))
-        for j in range(rows.shape[0]):
-            moved = 0.0
-            for k in range(rows.shape[1]):
-                moved += rows[j, k] * squares[laws.partners[own + j], laws.mask_partners[first + k]]
-            result[i] += laws.source[own + j] * moved
+        own = laws.partners[laws.offsets[a[i]] : laws.offsets[a[i] + 1]]
+        rows, first = coupling_of(laws, int64(a[i]), int64(new_a[i])), laws.mask_offsets[new_a[i]]
+        for k in range(rows.shape[0]):
+            row, distances = rows[k], squares[laws.mask_partners[first + k]]
+            for j in range(own.size):
+                result[i] += np.float64(row[j]) * distances[own[j]]
     return result
 
 

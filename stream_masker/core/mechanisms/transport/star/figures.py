@@ -17,7 +17,7 @@ import numpy as np
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_rows
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable, greatest_kinds
 from stream_masker.core.risk.meaning import MeaningRisk
@@ -217,18 +217,17 @@ def sum_edge(
             share = shares[new, a]
             if share == 0.0:
                 continue
-            own = laws.offsets[a]
-            rows = coupling_rows(laws, int64(a), int64(new))
+            own = laws.partners[laws.offsets[a] : laws.offsets[a + 1]]
+            rows = coupling_of(laws, int64(a), int64(new))
             mass += share
-            for j in range(rows.shape[0]):
-                weight = share * laws.source[own + j]
-                b = laws.partners[own + j]
-                for k in range(last - first):
-                    probability = weight * rows[j, k]
-                    columns[k, b] += probability
-                    both[k] = max(both[k], probability)
-                    if a == new and laws.mask_partners[first + k] == b:
-                        stays[k] = probability
+            for k in range(last - first):
+                row, column, most = rows[k], columns[k], np.float32(0.0)
+                for j in range(own.size):
+                    column[own[j]] += share * np.float64(row[j])
+                    most = max(most, row[j])
+                    if a == new and own[j] == laws.mask_partners[first + k]:
+                        stays[k] = share * np.float64(row[j])
+                both[k] = max(both[k], share * np.float64(most))
         weights = mass * laws.target[first:last]
         if solve:
             figures.fails[new] = not solve_redraws(columns, weights, limits, missing, redraws[first:last], redrawn)
@@ -239,9 +238,9 @@ def sum_edge(
                 figures.greatest[first + k] = columns[k].max()
                 figures.excesses[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + missing
                 greatest_kinds(columns[k], weights[k], kinds, figures.kinds[first + k])
-                into = laws.mask_partners[first + k]
+                into = figures.joint[laws.mask_partners[first + k]]
                 for b in range(size):
-                    figures.joint[b, into] += columns[k, b]
+                    into[b] += columns[k, b]
 
 
 @kernel
@@ -257,8 +256,11 @@ def conditional_epsilon(laws: Conditional) -> float:
         least, most = np.full(targets, np.inf), np.zeros(targets)
         for a in range(laws.offsets.size - 1):
             if targets > 0 and laws.offsets[a] < laws.offsets[a + 1]:
-                for row in coupling_rows(laws, int64(a), int64(new)):
-                    least, most = np.minimum(least, row), np.maximum(most, row)
+                rows, source = coupling_of(laws, int64(a), int64(new)), laws.source[laws.offsets[a] :]
+                for k in range(targets):
+                    for j in range(laws.offsets[a + 1] - laws.offsets[a]):
+                        given = np.float64(rows[k, j]) / source[j]
+                        least[k], most[k] = min(least[k], given), max(most[k], given)
         for k in range(targets):
             if laws.target[first + k] > 0.0:
                 result = max(result, np.log(most[k]) - np.log(least[k]))
@@ -301,7 +303,7 @@ def limited(
         float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum())),
     )
     sum_edge(laws, shares, limits, solve, redraws, kinds.table, figures)
-    figures = figures._replace(joint=figures.joint / max(float(figures.joint.sum()), 1e-300))
+    figures = figures._replace(joint=np.ascontiguousarray(figures.joint.T) / max(float(figures.joint.sum()), 1e-300))
     changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
     return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures
 

@@ -12,21 +12,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from earlier_build import FORMAT, earlier_build
 from fault_checker import VERSION, Audit
 from fault_stream import Stream, running_stream
 from kafka_broker import Cluster
 from next_release import NEXT, next_format
 from processes import PROGRAM
 
-from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
+from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.pipeline.wire.statistics import decode_statistics, encode_statistics
 
 RATE = 100
 """Records per second."""
-
-TRANSPORT = {"name": "semantic_transport", "target": {"alpha": 0.3}, "least": 1}
-"""A mechanism of both builds, with all that the earlier one had as a default."""
 
 
 class NextFormatAudit(Audit):
@@ -51,21 +47,6 @@ def test_an_upgrade_and_a_rollback_lose_and_repeat_nothing(stream: Stream) -> No
     upgrade(stream, NEXT)
     roll_back(stream, PROGRAM)
     assert used_formats(stream) == {SemanticNoise.snapshot_format, next_format()}
-
-
-@pytest.mark.scheduled
-@pytest.mark.timeout(3600)
-def test_an_earlier_build_is_upgraded_and_rolled_back(one_broker: Cluster, tmp_path: Path) -> None:
-    """Both builds mask alike, to the byte, under the versions of the earlier one.
-
-    It is a build of the repository's history, whose kernels are compiled first, which takes a minute.
-    """
-    build = earlier_build(tmp_path)
-    settings = {"rate": RATE, "mechanism": TRANSPORT, "keep_versions": 1}
-    with running_stream(one_broker, tmp_path, program=build, **settings) as stream:
-        upgrade(stream, PROGRAM)
-        roll_back(stream, build)
-        assert used_formats(stream) == {FORMAT, SemanticTransport.snapshot_format}
 
 
 def used_formats(stream: Stream) -> set[int]:

@@ -11,6 +11,7 @@ from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.mechanisms.transport import disclosure
+from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
@@ -24,9 +25,9 @@ GROUP = np.arange(SHAPE[0]) < 3
 BOUNDS = [None, 0.5, 0.42]
 
 
-def costs_of(rng, size):
-    """Exponents of a kernel that is not symmetric, as levels make them."""
-    return (squares(rng, size) + rng.random((size, size)) / 20.0).astype(np.float32)
+def levels_of(rng, size):
+    """Levels of a kernel that is not symmetric."""
+    return Levels(1.0, rng.random(size) / 20.0, rng.random(size) / 20.0 - 0.1)
 
 
 @pytest.fixture
@@ -44,8 +45,9 @@ def problem(table, *, least=1, certainty=None):
         Caps.of(priors[0], certainty, groups, fitting=False),
         Caps.of(priors[1], certainty, {}, fitting=False),
     )
-    costs = (costs_of(rng, SHAPE[0]), costs_of(rng, SHAPE[1]))
-    return counts, Problem(table, law, counts >= least, costs, limits)
+    distances = (squares(rng, SHAPE[0]), squares(rng, SHAPE[1]))
+    levels = (levels_of(rng, SHAPE[0]), levels_of(rng, SHAPE[1]))
+    return Problem(table, counts, counts >= least, distances, levels, limits, limits)
 
 
 def dense_factors(binding, table, size):
@@ -76,16 +78,16 @@ def grouped(matrix, labels, size):
 @pytest.mark.parametrize("least", [1, 4])
 @pytest.mark.parametrize("certainty", BOUNDS)
 def test_masks_have_the_law_of_the_window(table, least, certainty):
-    _, given = problem(table, least=least, certainty=certainty)
+    given = problem(table, least=least, certainty=certainty)
     solved = balance(given, EXPONENTS, 1e-6)
     np.testing.assert_allclose(dense_joint(given, solved).sum(axis=0), given.target, atol=1e-6)
 
 
 @pytest.mark.parametrize("certainty", BOUNDS[1:])
 def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
-    _, given = problem(table, certainty=certainty)
+    given = problem(table, certainty=certainty)
     solved = balance(given, EXPONENTS, 1e-6)
-    free = balance(problem(table)[1], EXPONENTS, 1e-6)
+    free = balance(problem(table), EXPONENTS, 1e-6)
 
     def greatest_excess(joint):
         a, b = grouped(joint, table.rows, SHAPE[0]), grouped(joint, table.columns, SHAPE[1])
@@ -95,8 +97,7 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
 
     assert greatest_excess(dense_joint(given, solved)) <= 1e-4
     assert greatest_excess(dense_joint(given, free)) > 0.1
-    stated = [columns_of(given, solved, np.zeros((k, k)), first=f) for k, f in zip(SHAPE, (True, False), strict=True)]
-    assert max(each.excess.max() for each in stated) == pytest.approx(
+    assert max(each.excess.max() for each in solved.columns) == pytest.approx(
         greatest_excess(dense_joint(given, solved)), abs=1e-5
     )
 
@@ -104,27 +105,28 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
 @pytest.mark.parametrize("least", [1, 4])
 @pytest.mark.parametrize("certainty", BOUNDS)
 def test_figures_are_those_of_the_joint_law(table, least, certainty):
-    _, given = problem(table, least=least, certainty=certainty)
+    given = problem(table, least=least, certainty=certainty)
     solved = balance(given, EXPONENTS, 1e-6)
     joint = dense_joint(given, solved)
-    rng = np.random.default_rng(7)
     for labels, size, first in ((table.rows, SHAPE[0], True), (table.columns, SHAPE[1], False)):
-        distances = squares(rng, size)
+        distances = given.squares[0 if first else 1]
         kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-        columns = columns_of(given, solved, distances, first=first, joint=True, kinds=kinds)
+        columns = columns_of(solved, first=first, joint=True, kinds=kinds)
         by_value = grouped(joint, labels, size)
         masks = joint.sum(axis=0)
         assert columns.vulnerability == pytest.approx(by_value.max(axis=0).sum(), rel=1e-5)
         assert columns.certainty == pytest.approx((by_value / np.where(masks > 0, masks, 1)).max(), rel=1e-5)
-        assert columns.mean_square == pytest.approx((joint * distances[np.ix_(labels, labels)]).sum(), rel=1e-5)
+        assert columns.shares @ columns.moved == pytest.approx(
+            (joint * distances[np.ix_(labels, labels)]).sum(), rel=1e-5
+        )
         assert columns.changed == pytest.approx((joint * (labels[:, None] != labels)).sum(), rel=1e-5)
         np.testing.assert_allclose(columns.joint, grouped(by_value.T, labels, size).T, atol=1e-6)
         assert columns.meaning(kinds) == literal_meaning(by_value)
-    assert disclosure.vulnerability_of_record(given, solved) == pytest.approx(joint.max(axis=0).sum(), rel=1e-5)
-    assert disclosure.stays_of_record(given, solved) == pytest.approx(np.trace(joint), rel=1e-5)
+    assert disclosure.vulnerability_of_record(solved) == pytest.approx(joint.max(axis=0).sum(), rel=1e-5)
+    assert disclosure.stays_of_record(solved) == pytest.approx(np.trace(joint), rel=1e-5)
     logs = np.log((joint / given.law[:, None])[:, given.written])
     wanted = (logs.max(axis=0) - logs.min(axis=0)).max()
-    assert disclosure.epsilon_of_record(given, solved) == pytest.approx(wanted, rel=1e-5)
+    assert disclosure.epsilon_of_record(solved) == pytest.approx(wanted, rel=1e-5)
 
 
 def taxonomy(seed, parents):
@@ -150,7 +152,8 @@ def fitted(parents, least, target):
 def test_draws_follow_the_channel(parents, least, target):
     """40,000 draws of each of the ten most frequent tuples, against the dense channel with the fitted factors."""
     prepared = fitted(parents, least, target)
-    given, solved = prepared.solution()
+    solved = prepared.solution()
+    given = solved.problem
     a, b = given.table.rows, given.table.columns
     first, second = (np.exp(-e * c.astype(float)) for e, c in zip(solved.exponents, given.costs, strict=True))
     weights = first[np.ix_(a, a)] * second[np.ix_(b, b)] * solved.psi
@@ -193,7 +196,8 @@ def test_each_context_keeps_its_law_and_the_promise():
     for number, sex in enumerate("FM"):
         laws = made._prepared_statistics()
         transport = laws.laws[laws.law_of[number]].transport
-        given, solved = transport.solution()
+        solved = transport.solution()
+        given = solved.problem
         joint = dense_joint(given, solved)
         own = codes[contexts == sex]
         a, b = transport.values[0].positions[given.table.rows], transport.values[1].positions[given.table.columns]
@@ -216,7 +220,8 @@ def test_a_sum_that_is_rounded_does_not_draw_a_tuple_without_weight(total):
     a, b = (x.ravel().astype(np.int32) for x in np.indices(channel.totals.shape))
     words = np.random.default_rng(8).integers(0, 2**64, (2, a.size), dtype=np.uint64)
     new_a, new_b = draw_pairs(channel, a, b, words[0], words[1])
-    given, solved = prepared.solution()
+    solved = prepared.solution()
+    given = solved.problem
     weights = np.zeros(given.table.shape)
     weights[given.table.rows, given.table.columns] = solved.psi
     assert (weights == 0.0).all(axis=1).any()

@@ -124,29 +124,29 @@ def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
     edge, figures = limited(child.edge, child.squares, child.law, bounds, 0.0, kinds=kinds)
     joint = child.joint(edge)
     by_value = joint.sum(axis=0).reshape(SHAPE[1], -1)
-    assert figures.meaning(kinds) == literal_meaning(by_value)
+    assert figures.child.meaning(kinds) == literal_meaning(by_value)
     masks = joint.sum(axis=(0, 1))
     of_child = joint.sum(axis=0)
-    assert figures.child == pytest.approx(of_child.max(axis=0).sum(), abs=1e-5)
-    assert figures.certainty == pytest.approx((of_child / np.where(masks > 0, masks, 1)).max(), abs=1e-5)
+    assert figures.child.vulnerability == pytest.approx(of_child.max(axis=0).sum(), abs=1e-5)
+    assert figures.child.certainty == pytest.approx((of_child / np.where(masks > 0, masks, 1)).max(), abs=1e-5)
     assert figures.root == pytest.approx(joint.sum(axis=(1, 3)).max(axis=0).sum(), abs=1e-5)
-    np.testing.assert_allclose(figures.joint, joint.sum(axis=(0, 2)), atol=1e-5)
+    np.testing.assert_allclose(figures.child.joint, joint.sum(axis=(0, 2)), atol=1e-5)
     assert figures.both >= joint.max(axis=(0, 1)).sum() - 1e-6
     if limiting:
         assert not figures.fails.any()
-        assert figures.certainty <= 0.5 + 1e-6
+        assert figures.child.certainty <= 0.5 + 1e-6
     else:
-        assert figures.certainty > 0.6
+        assert figures.child.certainty > 0.6
         assert figures.both == pytest.approx(joint.max(axis=(0, 1)).sum(), abs=1e-5)
 
 
 def test_pairs_that_are_left_out_make_the_figures_bounds(child):
     exact, bound = (
-        limited(child.edge, child.squares, child.law, Caps.none(SHAPE[1]), left_out, solve=False)[1]
+        limited(child.edge, child.squares, child.law, Caps.none(SHAPE[1]), left_out, solve=False)[1].child
         for left_out in (0.0, 0.1)
     )
     assert 0.0 < bound.left_out <= 0.1
-    assert exact.child <= bound.child <= exact.child + bound.left_out
+    assert exact.vulnerability <= bound.vulnerability <= exact.vulnerability + bound.left_out
     assert exact.certainty <= bound.certainty <= exact.certainty + 2 * 0.1
 
 

@@ -67,7 +67,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     """The format number of ``snapshot``; a snapshot of another format is rejected."""
 
     earlier_formats: ClassVar[tuple[int, ...]] = ()
-    """Formats of earlier releases that ``restore`` reads, too; see ``_converted``."""
+    """Formats of earlier releases that ``restore`` reads, too."""
 
     _given: Mapping[str, Any]
 
@@ -330,19 +330,12 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         require_mapping("snapshot", snapshot, "what snapshot() returns")
         statistics = Statistics.from_dict(snapshot.get("statistics", {}))
         if snapshot.get("format") in self.earlier_formats:
-            statistics = self._converted(statistics)
             snapshot = {**snapshot, "format": self.snapshot_format}
         expected = self.snapshot_of(statistics)
         for name in ("mechanism", "format", "taxonomies"):
             if snapshot.get(name) != expected[name]:
                 raise StatisticsError(f"the snapshot's {name} differs from this mechanism's")
         self._use(statistics)
-
-    def _converted(self, statistics: Statistics) -> Statistics:
-        """Return the statistics of a snapshot of an earlier format, with a model of the current one.
-
-        Raises StatisticsError if they cannot be masked with."""
-        return statistics
 
     def surely_hides(self, j: int) -> bool:
         """Return whether it is known, without transition probabilities, that each value of attribute j has a mask

@@ -7,5 +7,5 @@
   holds of it. ``sampling``: the draws.
 * ``star``: attributes that are masked given another one.
 * ``model``, ``prepared``: the model that statistics carry, and the form in which it masks.
-* ``strata``: the models of contexts. ``earlier``: models of the release before. ``disclosure``: what records tell.
+* ``strata``: the models of contexts. ``disclosure``: what records tell.
 """

@@ -16,8 +16,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.elementary import inner_product, logarithms
 from stream_masker.core.mechanisms.transport.scaling.columns import record_maxima
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem, Scaling, seen_from
-from stream_masker.core.mechanisms.transport.scaling.table import Binding
+from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, seen_from
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.risk.measures import confident_share
 from stream_masker.core.risk.records import Tuples
@@ -112,71 +111,63 @@ def _epsilon(joint: Float64Matrix) -> float:
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
 
 
-def vulnerability_of_record(problem: Problem, scaling: Scaling) -> float:
+def vulnerability_of_record(solved: Scaling) -> float:
     """V(A, B | A*, B*): the chance that the most probable original record, given the masked one, is the true one."""
-    side = seen_from(problem, scaling.kernels, scaling.phi, first=True, sums=False)
-    return min(inner_product(scaling.psi, record_maxima(side, *scaling.binding)), 1.0)
+    side = seen_from(solved.kernels, solved.phi, first=True, sums=False)
+    return min(inner_product(solved.psi, record_maxima(side, *solved.binding)), 1.0)
 
 
-def stays_of_record(problem: Problem, scaling: Scaling) -> float:
+def stays_of_record(solved: Scaling) -> float:
     """P(A = A*, B = B*): the share of records in which masking changes no value."""
-    rows, columns = problem.table.rows, problem.table.columns
-    stays = scaling.phi * scaling.psi * np.diag(scaling.kernels.first)[rows] * np.diag(scaling.kernels.second)[columns]
-    for binding, own in zip(scaling.binding, (rows, columns), strict=True):
+    table, kernels = solved.problem.table, solved.kernels
+    stays = solved.phi * solved.psi * np.diag(kernels.first)[table.rows] * np.diag(kernels.second)[table.columns]
+    for binding, own in zip(solved.binding, (table.rows, table.columns), strict=True):
         tuples = np.repeat(np.arange(own.size), np.diff(binding.offsets))
         cut = np.flatnonzero(binding.values == own[tuples])
         stays[tuples[cut]] *= binding.factors[cut]
     return float(stays.sum())
 
 
-def epsilon_of_record(problem: Problem, scaling: Scaling) -> float:
+def epsilon_of_record(solved: Scaling) -> float:
     """max over t, s, s′ of ln M(t | s) − ln M(t | s′), over the window's tuples s, s′ and the written tuples t."""
-    given = scaling.phi / problem.law
-    greatest = record_maxima(seen_from(problem, scaling.kernels, given, first=True, sums=False), *scaling.binding)
-    kernels = Kernels(1.0 / scaling.kernels.first, 1.0 / scaling.kernels.second)
+    given = solved.phi / solved.problem.law
+    side = seen_from(solved.kernels, given, first=True, sums=False)
+    inverse = side._replace(kernel=1.0 / side.kernel, their_kernel=1.0 / side.their_kernel, phi=1.0 / given)
     tiny = np.finfo(np.float32).tiny
-    first, second = (
-        b._replace(factors=(1.0 / np.maximum(b.factors, tiny)).astype(np.float32)) for b in scaling.binding
-    )
-    of_least = record_maxima(seen_from(problem, kernels, 1.0 / given, first=True, sums=False), first, second)
-    return float(logarithms((greatest * of_least)[scaling.psi > 0.0]).max())
+    first, second = (b._replace(factors=(1.0 / np.maximum(b.factors, tiny)).astype(np.float32)) for b in solved.binding)
+    ratios = record_maxima(side, *solved.binding) * record_maxima(inverse, first, second)
+    return float(logarithms(ratios[solved.psi > 0.0]).max())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TransportedPairs:
     """M(a*, b* | a, b) of the window's pairs, up to the factor ψ(a*, b*).
 
-    * ``problem``, ``scaling``: the transport of pairs. ``values``: of both attributes.
+    * ``solved``: the transport of pairs. ``values``: of both attributes.
     * ``a``, ``b``: (t,) indices of the values of each pair. ``scales``: (t,) 1 / D of each pair.
     """
 
-    problem: Problem
-    scaling: Scaling
+    solved: Scaling
     values: tuple[Values, ...]
     a: Int32Array
     b: Int32Array
     scales: Float64Array
 
     @classmethod
-    def of(cls, problem: Problem, scaling: Scaling, values: tuple[Values, ...], tuples: Tuples) -> TransportedPairs:
+    def of(cls, solved: Scaling, values: tuple[Values, ...], tuples: Tuples) -> TransportedPairs:
         """Create the law of a transport of pairs."""
         a, b = (v.indices(codes) for v, codes in zip(values, tuples.codes, strict=True))
-        place = np.searchsorted(problem.table.keys, a.astype(np.int64) * problem.table.shape[1] + b)
-        return cls(problem, scaling, values, a, b, (scaling.phi / problem.law)[place])
+        table = solved.problem.table
+        place = np.searchsorted(table.keys, a.astype(np.int64) * table.shape[1] + b)
+        return cls(solved, values, a, b, (solved.phi / solved.problem.law)[place])
 
     def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
         """Return (t,) float64: the probability of the masked pair given each pair, up to a common factor."""
-        (new_a, new_b), table = (v.index(code) for v, code in zip(self.values, masked, strict=True)), self.problem.table
+        new_a, new_b = (v.index(code) for v, code in zip(self.values, masked, strict=True))
+        table, kernels = self.solved.problem.table, self.solved.kernels
         t = int(np.searchsorted(table.keys, new_a * table.shape[1] + new_b))
-        kernels = self.scaling.kernels
-        sides = zip(self.scaling.binding, (kernels.first[:, new_a], kernels.second[:, new_b]), strict=True)
-        first, second = (_cut(binding, t, column) for binding, column in sides)
+        first, second = kernels.first[:, new_a].astype(np.float64), kernels.second[:, new_b].astype(np.float64)
+        for binding, column in zip(self.solved.binding, (first, second), strict=True):
+            own = slice(int(binding.offsets[t]), int(binding.offsets[t + 1]))
+            column[binding.values[own]] *= binding.factors[own]
         return np.asarray(first[self.a] * second[self.b] * self.scales)
-
-
-def _cut(binding: Binding, t: int, column: np.ndarray[tuple[int], np.dtype[np.float32]]) -> Float64Array:
-    """Return (k,) K·r of a tuple's mask."""
-    own = slice(int(binding.offsets[t]), int(binding.offsets[t + 1]))
-    result: Float64Array = column.astype(np.float64)
-    result[binding.values[own]] *= binding.factors[own]
-    return result

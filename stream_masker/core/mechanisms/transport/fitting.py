@@ -10,36 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
-from stream_masker.core.arrays import located
-from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
-from stream_masker.core.mechanisms.transport.kernel import Levels, leveled
+from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
     COMMON_PRECISION,
     EXPONENT_LOGS,
     FIRST_REACH,
-    Solved,
     meet_means,
     move_at_least,
-    solve,
 )
 from stream_masker.core.mechanisms.transport.scaling.solver import (
-    LEAST,
     MARGINAL_ERROR,
     Kernels,
     Problem,
     Scaling,
     Start,
-    columns_of,
-    denominators,
+    balance,
 )
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
 from stream_masker.core.mechanisms.transport.target import Target
@@ -55,102 +49,78 @@ MAX_LOG_SCALE = 200.0
 
 Met = TypeVar("Met")
 
-Squares = tuple[Float64Matrix, Float64Matrix]
-CapPair = tuple[Caps, Caps]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Fit:
-    """A fitted transport of the tuples of one or two attributes.
+class Goal:
+    """What a fit of one or two attributes has to meet.
 
-    * ``table``: the window's tuples. ``counts``: (m,) int64, its rows of each tuple. ``written``: (m,) whether a tuple
-      may be written.
-    * ``levels``: those of both kernels. ``exponents``: (2,) of the kernels.
-    * ``psi``: (m,) ψ, 0 where a tuple is not written. ``binding``: the factors of both attributes.
-    * ``changed``: (2,) the share of values of each attribute that change.
+    ``names``: the attributes. ``wanted``: (n,) their mean squared distances. ``target``: the configured target.
     """
 
-    table: Table
-    counts: Int64Array
-    written: BoolArray
-    levels: tuple[Levels, Levels]
-    exponents: Float64Array
-    psi: Float64Array
-    binding: tuple[Binding, Binding]
-    changed: Float64Array
-
-    @classmethod
-    def of(cls, problem: Problem, counts: Int64Array, levels: tuple[Levels, Levels], scaling: Scaling) -> Fit:
-        """Create the fit of a solution, with the numbers that its model holds, and without what changes."""
-        psi = np.zeros(scaling.psi.size)
-        psi[problem.written] = _rounded(scaling.psi[problem.written])
-        given = (problem.table, counts, problem.written, levels, scaling.exponents)
-        return cls(*given, psi, scaling.binding, np.zeros(2))
-
-    @property
-    def law(self) -> Float64Array:
-        """(m,) float64 P: the share of each tuple."""
-        result: Float64Array = self.counts / self.counts.sum()
-        return result
-
-    def solution(
-        self, squares: tuple[Float64Matrix, Float64Matrix], limits: tuple[Caps, Caps]
-    ) -> tuple[Problem, Scaling]:
-        """Return the problem that the fit solves, and its solution; ``squares``: (k, k) sd² of both attributes."""
-        costs = costs_of(self.levels, squares)
-        problem = Problem(self.table, self.law, self.written, costs, limits)
-        kernels = Kernels.of(problem, self.exponents)
-        totals = denominators(problem, kernels, self.psi, self.binding)
-        phi = self.law / np.maximum(totals, LEAST)
-        return problem, Scaling(self.exponents, kernels, self.psi, phi, self.binding, 0.0)
-
-    def start_for(
-        self, target: Float64Array, keys: Int64Array, own_keys: Int64Array, values: tuple[Int64Array, Int64Array]
-    ) -> Start:
-        """Return ψ and the factors as a start for another window; tuples are identified by keys.
-
-        * ``target``: (n,) the law of masks of the other window. ``keys``, ``own_keys``: (n,) and (m,) those of its
-          tuples, and of the fit's, ascending. ``values``: for both attributes the index that each value has there.
-        """
-        place, held = located(own_keys, keys)
-        known = held & (self.psi[place] > 0.0)
-        first, second = (b.carried(place, known, v) for b, v in zip(self.binding, values, strict=True))
-        return np.where(known, self.psi[place], target), (first, second)
-
-    def to_model(self) -> dict[str, Any]:
-        """Return the JSON-serialisable form."""
-        return {
-            **pack_tuples(self.table, self.counts),
-            "written": pack_array(np.packbits(self.written)),
-            "kernels": [each.to_model() for each in self.levels],
-            "exponents": self.exponents.tolist(),
-            "changed": self.changed.tolist(),
-            "scale": pack_array(logarithms(self.psi[self.written]).astype(np.float32)),
-            "factors": [each.to_model() for each in self.binding],
-        }
-
-    @classmethod
-    def from_model(cls, model: object, shape: tuple[int, int]) -> Fit:
-        """Restore what ``to_model`` returns, for a table of that shape. Raises StatisticsError."""
-        table, counts = read_tuples(model, shape)
-        written = read_written(model, counts.size)
-        scale = unpack_array(read_model_field(model, "scale"), np.float32, int(written.sum())).astype(np.float64)
-        if not (np.abs(scale) <= MAX_LOG_SCALE).all():
-            raise StatisticsError("a scale of the model is not allowed")
-        psi = np.zeros(counts.size)
-        psi[written] = exponentials(scale)
-        exponents, changed = (two_numbers(model, name) for name in ("exponents", "changed"))
-        factors, kernels = (_two(model, name) for name in ("factors", "kernels"))
-        first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
-        levels = tuple(Levels.from_model(each, size) for each, size in zip(kernels, shape, strict=True))
-        return cls(table, counts, written, (levels[0], levels[1]), exponents, psi, (first, second), changed)
+    names: tuple[str, ...]
+    wanted: Float64Array
+    target: Target
+    problem: Problem
 
 
-def costs_of(
-    levels: tuple[Levels, Levels], squares: tuple[Float64Matrix, Float64Matrix]
-) -> tuple[Float32Matrix, Float32Matrix]:
-    """Return the exponents of both kernels; ``squares``: (k, k) sd² of both attributes."""
-    return levels[0].costs(squares[0]), levels[1].costs(squares[1])
+def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
+    """Fit a transport. Raises StatisticsError if the target cannot be met.
+
+    ``start``: the exponents, and the solution, of a similar problem.
+    """
+    return checked(goal, _by_distance(goal, start) if goal.target.by_distance else _by_measure(goal))
+
+
+def checked(goal: Goal, solved: Scaling) -> Scaling:
+    """Return a solution as published, with more rounds where a posterior exceeds its limit for any masked record.
+
+    Raises StatisticsError if one still does.
+    """
+    tolerance = MARGINAL_ERROR
+    for _ in range(MAX_POLISHES):
+        result = published(solved)
+        if max(float(each.excess.max()) for each in result.columns) <= 0.0:
+            return result
+        tolerance /= 3.0
+        solved = balance(solved.problem, solved.exponents, tolerance, solved.start)
+    raise StatisticsError(_unreachable(goal, solved))
+
+
+def published(solved: Scaling) -> Scaling:
+    """Return a solution with the numbers that its model holds."""
+    psi, written = np.zeros(solved.psi.size), solved.problem.written
+    psi[written] = exponentials(logarithms(solved.psi[written]).astype(np.float32).astype(np.float64))
+    return Scaling(solved.kernels, psi, solved.binding)
+
+
+def fit_to_model(solved: Scaling) -> dict[str, Any]:
+    """Return the JSON-serialisable form of a solution."""
+    problem = solved.problem
+    return {
+        **pack_tuples(problem.table, problem.counts),
+        "written": pack_array(np.packbits(problem.written)),
+        "kernels": [each.to_model() for each in problem.levels],
+        "exponents": solved.exponents.tolist(),
+        "scale": pack_array(logarithms(solved.psi[problem.written]).astype(np.float32)),
+        "factors": [each.to_model() for each in solved.binding],
+    }
+
+
+def read_fit(model: object, squares: tuple[Float64Matrix, Float64Matrix], limits: tuple[Caps, Caps]) -> Scaling:
+    """Restore what ``fit_to_model`` returns; ``squares``: (k, k) sd² of both attributes. Raises StatisticsError."""
+    shape = (len(squares[0]), len(squares[1]))
+    table, counts = read_tuples(model, shape)
+    written = read_written(model, counts.size)
+    scale = unpack_array(read_model_field(model, "scale"), np.float32, int(written.sum())).astype(np.float64)
+    if not (np.abs(scale) <= MAX_LOG_SCALE).all():
+        raise StatisticsError("a scale of the model is not allowed")
+    psi = np.zeros(counts.size)
+    psi[written] = exponentials(scale)
+    exponents, (factors, kernels) = _exponents(model), (_two(model, name) for name in ("factors", "kernels"))
+    first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
+    levels = [Levels.from_model(each, size) for each, size in zip(kernels, shape, strict=True)]
+    problem = Problem(table, counts, written, squares, (levels[0], levels[1]), limits, limits)
+    return Scaling(Kernels(problem, exponents), psi, (first, second))
 
 
 def _two(model: object, name: str) -> list[object]:
@@ -161,75 +131,12 @@ def _two(model: object, name: str) -> list[object]:
     return entries
 
 
-def _rounded(psi: Float64Array) -> Float64Array:
-    return exponentials(logarithms(psi).astype(np.float32).astype(np.float64))
-
-
-@dataclass(frozen=True, eq=False)
-class Goal:
-    """What a fit of one or two attributes has to meet, and for which window.
-
-    * ``names``: the attributes. ``wanted``: (n,) their mean squared distances. ``target``: the configured target.
-    * ``limits``, ``fitting``: of both attributes, what no posterior may exceed, and the lower limits for fitting.
-    * ``table``, ``counts``, ``written``: the tuples of the window, their rows, and which of them may be written.
-    * ``squares``: (k, k) sd² of both attributes. ``levels``: those of their kernels.
-    """
-
-    names: tuple[str, ...]
-    wanted: Float64Array
-    target: Target
-    limits: CapPair
-    fitting: CapPair
-    table: Table
-    counts: Int64Array
-    written: BoolArray
-    squares: Squares
-    levels: tuple[Levels, Levels]
-
-    @cached_property
-    def problem(self) -> Problem:
-        """The problem with the limits for fitting."""
-        law = self.counts / self.counts.sum()
-        return Problem(self.table, law, self.written, costs_of(self.levels, self.squares), self.fitting)
-
-    def sharpened(self, factor: float) -> Goal:
-        """Return the goal with kernels of other λ, which are leveled anew."""
-        places = zip((self.table.rows, self.table.columns), self.table.shape, strict=True)
-        laws = (np.bincount(which, self.problem.law, size).astype(np.float64) for which, size in places)
-        each = zip(self.levels, laws, self.squares, strict=True)
-        first, second = (
-            levels if len(squares) == 1 else leveled(given, squares, factor * levels.sharpness)
-            for levels, given, squares in each
-        )
-        return replace(self, levels=(first, second))
-
-
-def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Fit:
-    """Fit a transport. Raises StatisticsError if the target cannot be met.
-
-    ``start``: the exponents, and the solution, of a similar problem.
-    """
-    if goal.target.by_distance:
-        return checked(goal, _by_distance(goal, start))
-    return checked(*_by_measure(goal))
-
-
-def checked(goal: Goal, solved: Solved) -> Fit:
-    """Return the fit of a solution, with more rounds where a posterior exceeds its limit for any masked record.
-
-    Raises StatisticsError if one still does.
-    """
-    tolerance, problem = MARGINAL_ERROR, goal.problem
-    for _ in range(MAX_POLISHES):
-        result = Fit.of(problem, goal.counts, goal.levels, solved.scaling)
-        published, scaling = result.solution(goal.squares, goal.limits)
-        sides = zip((True, False), goal.squares, goal.names, strict=False)
-        columns = [columns_of(published, scaling, each, first=first) for first, each, _ in sides]
-        if max(float(each.excess.max()) for each in columns) <= 0.0:
-            return replace(result, changed=np.array([*(each.changed for each in columns), 0.0])[:2])
-        tolerance /= 3.0
-        solved = solve(problem, goal.squares, solved.scaling.exponents, solved.start, tolerance)
-    raise StatisticsError(_unreachable(goal, solved))
+def _exponents(model: object) -> Float64Array:
+    """Return (2,) the exponents of a model's kernels. Raises StatisticsError."""
+    numbers = _two(model, "exponents")
+    if not all(isinstance(each, float) and 0.0 <= each < np.inf for each in numbers):
+        raise StatisticsError("the model's exponents are not two numbers from 0")
+    return np.array(numbers, np.float64)
 
 
 def check_written(name: str, written: BoolArray) -> None:
@@ -241,46 +148,45 @@ def check_written(name: str, written: BoolArray) -> None:
         )
 
 
-def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Solved:
-    problem = goal.problem
-    solved, met = meet_means(problem, goal.squares, goal.wanted, start)
+def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
+    problem, of_alpha = goal.problem, goal.target.kind == "alpha"
+    solved, met = meet_means(problem, goal.wanted, start)
     if not met and start is not None and not problem.lone:
-        solved, met = meet_means(problem, goal.squares, goal.wanted, None)
+        solved, met = meet_means(problem, goal.wanted, None)
     if met:
         return solved
-    at_least = _at_least(goal, problem, solved) if goal.target.kind == "alpha" or problem.lone else None
-    if at_least is None or (goal.target.limited and goal.target.kind != "alpha"):
+    at_least = _at_least(goal, solved) if of_alpha or problem.lone else None
+    if at_least is None or (goal.target.limited and not of_alpha):
         raise StatisticsError(_unreachable(goal, at_least or solved))
     return at_least
 
 
-def _at_least(goal: Goal, problem: Problem, near: Solved) -> Solved | None:
+def _at_least(goal: Goal, near: Scaling) -> Scaling | None:
     """Return the transport with the least noise that moves each attribute by ``wanted`` or more; None if none does.
 
     Values move farther than a given α asks for where the limits force them to, where one attribute of a pair nearly
     determines the other, and where most tuples are too rare to be written: then it is ``near``, the nearest solution.
     """
-
-    solved = move_at_least(problem, goal.squares, goal.wanted, near)
+    solved = move_at_least(goal.problem, goal.wanted, near)
     if solved is not None:
         return solved
     if near.met and (near.moved >= goal.wanted).all():
         return near
     if goal.target.kind != "alpha":
         return None
-    farthest = solve(problem, goal.squares, np.full(2, math.exp(EXPONENT_LOGS[0])), None)
+    farthest = balance(goal.problem, np.full(2, math.exp(EXPONENT_LOGS[0])), MARGINAL_ERROR)
     return farthest if farthest.met else None
 
 
-def _unreachable(goal: Goal, solved: Solved) -> str:
+def _unreachable(goal: Goal, solved: Scaling) -> str:
     """Return the message for a target that a window does not allow; ``solved``: the nearest solution."""
     if goal.target.limited and solved.met:
         ratio = float((solved.moved / goal.wanted).max())
         instead = f"RMSE of {np.sqrt(max(ratio, 1.0) * goal.wanted.max()):.3f}"
         limits = [f"certainty={goal.target.certainty:g}"] if goal.target.certainty is not None else []
         limits += [f"sensitive {name}={each.limit:g}" for name, each in goal.target.sensitive.items()]
-        first, second = map(Caps.none, goal.table.shape)
-        free = meet_means(replace(goal.problem, limits=(first, second)), goal.squares, goal.wanted, None)[0]
+        first, second = map(Caps.none, goal.problem.table.shape)
+        free = meet_means(replace(goal.problem, fitting=(first, second)), goal.wanted, None)[0]
         greatest = max(each.certainty for each in free.columns)
         return (
             f"{' and '.join(goal.names)}: {', '.join(limits)} cannot be met at this distance: use an {instead} or "
@@ -293,21 +199,24 @@ def _unreachable(goal: Goal, solved: Solved) -> str:
     return f"target {goal.target.kind} cannot be met: the nearest RMSE that this window allows is {', '.join(ranges)}"
 
 
-def _by_measure(goal: Goal) -> tuple[Goal, Solved]:
-    """Return a solution that meets a vulnerability or an ε, and its goal.
+def solve_for(goal: Goal, factor: float, start: Start | None = None) -> Scaling:
+    """Return the transport whose λ has a factor: for an ε the kernels are raised to a power, otherwise they are leveled
+    anew."""
+    if goal.target.kind == "epsilon":
+        return balance(goal.problem, np.full(2, factor), MARGINAL_ERROR, start)
+    return balance(goal.problem.sharpened(factor), np.ones(2), MARGINAL_ERROR, start)
 
-    For an ε the kernels are raised to a power; for a vulnerability they are leveled anew.
-    """
 
-    def measure(factor: float, near: tuple[Goal, Solved] | None) -> tuple[float, tuple[Goal, Solved]]:
-        before = near and near[1].start
+def _by_measure(goal: Goal) -> Scaling:
+    """Return a solution that meets a vulnerability or an ε."""
+
+    def measure(factor: float, near: Scaling | None) -> tuple[float, Scaling]:
+        solved = solve_for(goal, factor, None if near is None else near.start)
+        if not solved.met:
+            return np.inf, solved
         if goal.target.kind == "epsilon":
-            solved = solve(goal.problem, goal.squares, np.full(2, factor), before)
-            value = epsilon_of_record(goal.problem, solved.scaling) if solved.met else np.inf
-            return value, (goal, solved)
-        sharp = goal.sharpened(factor)
-        solved = solve(sharp.problem, goal.squares, np.ones(2), before)
-        return max(c.vulnerability for c in solved.columns) if solved.met else np.inf, (sharp, solved)
+            return epsilon_of_record(solved), solved
+        return max(c.vulnerability for c in solved.columns), solved
 
     return meet_level(goal.target, measure)
 
@@ -364,17 +273,6 @@ def read_written(model: object, tuples: int) -> BoolArray:
     if not written.any():
         raise StatisticsError("no tuple of the model may be written")
     return np.asarray(written)
-
-
-def two_numbers(model: object, name: str) -> Float64Array:
-    """Return (2,) float64 from 0 of a model's field. Raises StatisticsError."""
-    try:
-        numbers = np.array(read_model_field(model, name), np.float64)
-    except (TypeError, ValueError):
-        numbers = np.empty(0)
-    if numbers.shape != (2,) or not np.isfinite(numbers).all() or numbers.min() < 0.0:
-        raise StatisticsError(f"the model's {name} is not two numbers from 0")
-    return numbers
 
 
 def counts_to_model(name: str, keys: np.ndarray[Any, Any], counts: Int64Array) -> dict[str, Any]:

@@ -15,7 +15,6 @@ K = exp(−λ·d² − w). A transport keeps its law with any kernel, so that th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,23 +49,21 @@ MAX_LOG = 1e4
 class Levels:
     """What determines the exponents of a kernel of k values.
 
-    * ``sharpness``: λ. ``rows``: (k,) ln φ. ``levels``: (k,) ln u, infinite where nothing is cut.
-    * ``power``: γ in place of the power of d in λ·d². Kernels with levels have 2.
+    ``sharpness``: λ. ``rows``: (k,) ln φ. ``levels``: (k,) ln u, infinite where nothing is cut.
     """
 
     sharpness: float
     rows: Float64Array
     levels: Float64Array
-    power: float = 2.0
 
     @classmethod
-    def flat(cls, size: int, sharpness: float, power: float = 2.0) -> Levels:
-        """Return those of the kernel exp(−λ·sd^γ)."""
-        return cls(sharpness, np.zeros(size), np.full(size, np.inf), power)
+    def flat(cls, size: int, sharpness: float) -> Levels:
+        """Return those of the kernel exp(−λ·d²)."""
+        return cls(sharpness, np.zeros(size), np.full(size, np.inf))
 
     def costs(self, squares: Float64Matrix) -> Float32Matrix:
         """Return (k, k) float32 ≥ 0: λ·d² + w of each value (row) and mask (column); ``squares``: (k, k) d²."""
-        moved = self.sharpness * (squares if self.power == 2.0 else squares ** (self.power / 2.0))
+        moved = self.sharpness * squares
         cut = np.maximum(self.rows[:, None] - moved - self.levels[None, :], 0.0)
         return np.asarray(moved + cut, np.float32)
 
@@ -81,7 +78,6 @@ class Levels:
             "sharpness": self.sharpness,
             "rows": pack_array(self.rows.astype(np.float32)),
             "levels": pack_array(self.levels.astype(np.float32)),
-            **({} if self.power == 2.0 else {"power": self.power}),
         }
 
     @classmethod
@@ -93,11 +89,9 @@ class Levels:
             for name in ("rows", "levels")
         )
         allowed = (np.abs(rows) <= MAX_LOG).all() and ((np.abs(levels) <= MAX_LOG) | (levels == np.inf)).all()
-        power = model.get("power", 2.0) if isinstance(model, Mapping) else 2.0
-        allowed &= power == 2.0 or (power == 4.0 and not rows.any() and bool(np.isinf(levels).all()))
         if not isinstance(sharpness, float) or not 0.0 < sharpness <= MAX_LOG * MAX_LOG or not allowed:
             raise StatisticsError("a kernel of the model is not allowed")
-        return cls(sharpness, rows, levels, float(power))
+        return cls(sharpness, rows, levels)
 
 
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:

@@ -17,7 +17,6 @@ from stream_masker.core.mechanisms.base import Record
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
-from stream_masker.core.mechanisms.transport.earlier import EARLIER_FORMAT, converted
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.mechanisms.transport.strata import ContextSettings, Laws, LawsBuilder, read_laws
@@ -88,7 +87,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
 
     name: ClassVar[str] = "semantic_transport"
     snapshot_format: ClassVar[int] = 5
-    earlier_formats = (EARLIER_FORMAT,)
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, and every statistic of the attributes together must survive",
@@ -154,9 +152,6 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         super().restore(snapshot)
         self._prepared_statistics().make_channels()
 
-    def _converted(self, statistics: Statistics) -> Statistics:
-        return statistics.with_model(converted(statistics.model, self._target, self._least))
-
     def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
         prepared = self._prepared_statistics()
         if isinstance(prepared, Laws) or (prepared.pair is not None and any(record.is_array)):
@@ -195,7 +190,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         if isinstance(prepared, Laws):
             return None
         if prepared.pair is not None:
-            return TransportedPairs.of(*prepared.solution(), prepared.values, tuples)
+            return TransportedPairs.of(prepared.pair, prepared.values, tuples)
         return super().mask_law(tuples, channels, counts) if len(self._attributes) == 1 else None
 
     def record_risk(self, tuples: Tuples, *, draws: int, repeats: int) -> RecordRisk | None:

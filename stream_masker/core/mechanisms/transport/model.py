@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,23 +20,22 @@ from stream_masker.core.kernels.elementary import logarithms
 from stream_masker.core.mechanisms.transition.serialization import read_model_field
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fitting import (
-    Fit,
     Goal,
     check_written,
     checked,
     counts_to_model,
     fit,
+    fit_to_model,
     meet_level,
+    published,
     read_counts,
+    read_fit,
+    solve_for,
 )
 from stream_masker.core.mechanisms.transport.kernel import Levels, design
 from stream_masker.core.mechanisms.transport.limits import Caps, Groups
 from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
-from stream_masker.core.mechanisms.transport.scaling.search import (
-    Solved,
-    solve,
-)
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, Start, columns_of
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.edges import Edge, Star, array_attributes, flipped, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
@@ -56,6 +55,8 @@ MAX_NOISE = 0.995
 
 α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
 """
+Each = TypeVar("Each")
+
 MAX_REFITS = 12
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
@@ -114,13 +115,13 @@ class ModelBuilder:
         singles = [self._single(j) for j in range(len(names))]
         arrays = array_attributes(self._counts)
         if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
-            model["pair"] = self._pair().to_model()
+            model["pair"] = fit_to_model(self._pair())
         elif len(names) > 1:
             star = Star.of(self._statistics, self._counts)
             if star.children:
                 edges = self._star(star, singles)
                 model["star"] = {"root": names[star.root], "edges": [edge.to_model(names) for edge in edges]}
-        model["single"] = {n: each.to_model() for n, each in zip(names, singles, strict=True)}
+        model["single"] = {n: fit_to_model(each) for n, each in zip(names, singles, strict=True)}
         return model
 
     @cached_property
@@ -134,7 +135,7 @@ class ModelBuilder:
     def _designed(self, j: int) -> Levels:
         before = None
         if self._previous is not None:
-            levels = self._previous.fits[j].levels[0]
+            levels = self._previous.fits[j].problem.levels[0]
             place, known = located(self._previous.values[j].positions, self._values[j].positions)
             before = replace(levels, rows=np.where(known, levels.rows[place], logarithms(self._laws[j])))
         return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
@@ -143,25 +144,20 @@ class ModelBuilder:
         return self._settings.limits(j, self._values[j].positions, self._values[j].counts, fitting=fitting)
 
     def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
-        """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Goal``."""
-        lone = len(js) == 1
-        exact, lower = (
-            [self._limits(j, fitting=fitting) for j in js] + [Caps.none(1)] * lone for fitting in (False, True)
-        )
-        squares = [self._squares[j] for j in js] + [TRIVIAL] * lone
-        levels = [self._levels[j] for j in js] + [Levels.flat(1, 1.0)] * lone
-        return Goal(
-            tuple(self._settings.attributes[j] for j in js),
-            self._wanted[list(js)],
-            self._target,
-            (exact[0], exact[1]),
-            (lower[0], lower[1]),
+        """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Problem``."""
+        names = tuple(self._settings.attributes[j] for j in js)
+        squares, levels = [self._squares[j] for j in js], [self._levels[j] for j in js]
+        limits, fitting = ([self._limits(j, fitting=lower) for j in js] for lower in (False, True))
+        problem = Problem(
             table,
             counts,
             written,
-            (squares[0], squares[1]),
-            (levels[0], levels[1]),
+            two(squares, TRIVIAL),
+            two(levels, Levels.flat(1, 1.0)),
+            two(limits, Caps.none(1)),
+            two(fitting, Caps.none(1)),
         )
+        return Goal(names, self._wanted[list(js)], self._target, problem)
 
     def _single_goal(self, j: int, allowed: BoolArray | None = None) -> Goal:
         """Return the goal of an attribute that is masked alone; ``allowed``: (k,) which values may be written."""
@@ -169,29 +165,33 @@ class ModelBuilder:
         written = values.units >= self._settings.least
         return self._goal((j,), single_table(values), values.counts, written if allowed is None else written & allowed)
 
-    def _single(self, j: int, allowed: BoolArray | None = None) -> Fit:
-        goal = self._single_goal(j, allowed)
-        return fit(goal, None if self._previous is None else self._start(goal, self._previous.fits[j], (j,)))
+    def _single(self, j: int, allowed: BoolArray | None = None) -> Scaling:
+        before = None if self._previous is None else self._previous.fits[j]
+        return self._fitted((j,), self._single_goal(j, allowed), before)
 
-    def _pair(self) -> Fit:
+    def _pair(self) -> Scaling:
         table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
         goal = self._goal((0, 1), table, counts, units >= self._settings.least)
-        before = None if self._previous is None else self._previous.pair
-        return fit(goal, None if before is None else self._start(goal, before, (0, 1)))
+        return self._fitted((0, 1), goal, None if self._previous is None else self._previous.pair)
 
-    def _start(self, goal: Goal, before: Fit, js: tuple[int, ...]) -> tuple[Float64Array, Start]:
-        """Return the exponents and the solution of the model in force, for the window's tuples."""
-        assert self._previous is not None
+    def _fitted(self, js: tuple[int, ...], goal: Goal, before: Scaling | None) -> Scaling:
+        """Fit a goal, from the solution in force for the same attributes."""
+        if before is None or self._previous is None:
+            return fit(goal, None)
         now, then = ([v[j].positions for j in js] + [ONE_PLACE] for v in (self._values, self._previous.values))
-        keys, own = (
-            first[table.rows].astype(np.int64) * MAX_CONCEPTS + second[table.columns]
-            for (first, second, *_), table in ((now, goal.table), (then, before.table))
-        )
         places = [located(new, old) for new, old in zip(now, then, strict=True)]
         first, second = (np.where(held, place, -1) for place, held in places[:2])
-        return before.exponents, before.start_for(goal.problem.target, keys, own, (first, second))
+        old, new = before.problem.table, goal.problem.table
+        keys, own = (
+            a[t.rows].astype(np.int64) * MAX_CONCEPTS + b[t.columns] for (a, b, *_), t in ((now, new), (then, old))
+        )
+        place, held = located(own, keys)
+        known = held & (before.psi[place] > 0.0)
+        psi = np.where(known, before.psi[place], goal.problem.target)
+        factors = [b.carried(place, known, v) for b, v in zip(before.binding, (first, second), strict=True)]
+        return fit(goal, (before.exponents, (psi, (factors[0], factors[1]))))
 
-    def _star(self, star: Star, singles: list[Fit]) -> list[Edge]:
+    def _star(self, star: Star, singles: list[Scaling]) -> list[Edge]:
         """Return the edges to the children, and replace the fits of attributes that are masked alone."""
         edges = [self._edge(star.root, child) for child in star.children]
         if not self._target.by_distance:
@@ -201,22 +201,22 @@ class ModelBuilder:
             allowed = np.logical_and.reduce([edge.partnered for edge in edges])
         root = singles[star.root]
         for _ in range(MAX_REFITS):
-            if not (allowed | ~root.written).all():
-                check_written(self._settings.attributes[star.root], root.written & allowed)
+            if not (allowed | ~root.problem.written).all():
+                check_written(self._settings.attributes[star.root], root.problem.written & allowed)
                 root = self._single(star.root, allowed)
-            law = self._joint(star.root, root)
-            fitted = [self._fitted(edge, law) for edge in edges]
+            law = joint_of(root)
+            fitted = [self._moved(edge, law) for edge in edges]
             fails = np.logical_or.reduce([figures.fails for _, figures in fitted])
             if not fails.any():
                 for edge, figures in fitted:
-                    if figures.excess > ROUNDING:
+                    if figures.child.excess.max() > ROUNDING:
                         raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
                 singles[star.root] = root
                 return [edge for edge, _ in fitted]
             allowed &= ~fails
         raise StatisticsError(self._too_certain(star))
 
-    def _fitted(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
+    def _moved(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
         """Return an edge that meets its distance and its limits, and what it tells."""
         squares, wanted = self._squares[edge.child], float(self._wanted[edge.child])
         sharpness = meet_distance(edge, squares, law, wanted, truncated=self._target.kind == "alpha")
@@ -239,48 +239,34 @@ class ModelBuilder:
             f"{self._settings.attributes[star.root]}: use a greater alpha, or greater limits"
         )
 
-    def _joint(self, j: int, single: Fit) -> Float64Matrix:
-        """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
-        return columns_of(*self._alone(j, single), self._squares[j], joint=True).joint
-
-    def _alone(self, j: int, single: Fit) -> tuple[Problem, Scaling]:
-        """Return the transport of an attribute alone, without limits."""
-        squares = self._squares[j]
-        return single.solution((squares, TRIVIAL), (Caps.none(len(squares)), Caps.none(1)))
-
-    def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Fit]) -> list[Edge]:
+    def _measured_star(self, root: int, edges: Sequence[Edge], singles: list[Scaling]) -> list[Edge]:
         """Return a star that meets a vulnerability or an ε: λ of all attributes have one common factor.
 
         For an ε, the children that are masked alone have this factor, too.
         """
-        goals = {j: self._single_goal(j) for j in (root, *(edge.child for edge in edges))}
         of_epsilon = self._target.kind == "epsilon"
-
-        def solved_alone(j: int, factor: float) -> tuple[Goal, Solved]:
-            goal, exponent = (goals[j], factor) if of_epsilon else (goals[j].sharpened(factor), 1.0)
-            return goal, solve(goal.problem, goal.squares, np.full(2, exponent), None)
+        goals = {j: self._single_goal(j) for j in (root, *(edge.child for edge in edges if of_epsilon))}
 
         def measure(factor: float, _: StarState | None) -> tuple[float, StarState]:
-            alone = {j: solved_alone(j, factor) for j in (goals if of_epsilon else (root,))}
-            fits = {j: Fit.of(g.problem, g.counts, g.levels, s.scaling) for j, (g, s) in alone.items()}
-            law = self._joint(root, fits[root])
+            alone = {j: solve_for(goal, factor) for j, goal in goals.items()}
+            law = joint_of(published(alone[root]))
             moved = [replace(e, sharpness=factor / float(self._wanted[e.child])) for e in edges]
             fitted = [self._limited(edge, law) for edge in moved]
-            state = StarState(alone, fits, [edge for edge, _ in fitted])
-            if not all(s.met for _, s in alone.values()) or any(figures.fails.any() for _, figures in fitted):
+            state = StarState(alone, [edge for edge, _ in fitted])
+            if not all(each.met for each in alone.values()) or any(figures.fails.any() for _, figures in fitted):
                 return np.inf, state
             if of_epsilon:
                 return self._epsilon(root, state), state
-            return max(float(law.max(axis=0).sum()), *(each.child for _, each in fitted)), state
+            return max(float(law.max(axis=0).sum()), *(each.child.vulnerability for _, each in fitted)), state
 
         state = meet_level(self._target, measure)
         for j, alone in state.alone.items():
-            singles[j] = checked(*alone)
+            singles[j] = checked(goals[j], alone)
         return state.edges
 
     def _epsilon(self, root: int, state: StarState) -> float:
         """Return the ε of records with one value of each attribute, of any of which others may be absent."""
-        alone = {j: epsilon_of_record(*self._alone(j, single)) for j, single in state.fits.items()}
+        alone = {j: epsilon_of_record(published(solved)) for j, solved in state.alone.items()}
         given = (max(alone[e.child], conditional_epsilon(e.laws(self._squares[e.child]))) for e in state.edges)
         return alone[root] + sum(given)
 
@@ -296,13 +282,21 @@ class ModelBuilder:
         return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StarState:
-    """A star for one factor of λ: goals, solutions and fits of attributes that are masked alone, and the edges."""
+class StarState(NamedTuple):
+    """A star for one factor of λ: the attributes that are masked alone, and the edges."""
 
-    alone: dict[int, tuple[Goal, Solved]]
-    fits: dict[int, Fit]
+    alone: dict[int, Scaling]
     edges: list[Edge]
+
+
+def two(each: Sequence[Each], other: Each) -> tuple[Each, Each]:
+    """Return what two attributes have; ``other``: what one has that is not there."""
+    return each[0], each[1] if len(each) > 1 else other
+
+
+def joint_of(alone: Scaling) -> Float64Matrix:
+    """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
+    return columns_of(alone, first=True, joint=True).joint
 
 
 def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
@@ -339,26 +333,18 @@ def read_transport(settings: TransportSettings, model: object, spread: Float64Ar
         Values.of(d, *read_counts(read_model_field(packed, name), "positions", np.int32, len(d.taxonomy)))
         for name, d in zip(names, settings.distances, strict=True)
     )
-    sizes = [len(v) for v in values]
+    squares = tuple(square_distances(v.distance, v.positions) for v in values)
+    limits = tuple(settings.limits(j, v.positions, v.counts, fitting=False) for j, v in enumerate(values))
     fits = tuple(
-        Fit.from_model(read_model_field(single, name), (size, 1)) for name, size in zip(names, sizes, strict=True)
+        read_fit(read_model_field(single, name), (own, TRIVIAL), (caps, Caps.none(1)))
+        for name, own, caps in zip(names, squares, limits, strict=True)
     )
-    pair = Fit.from_model(model["pair"], (sizes[0], sizes[1])) if "pair" in model else None
+    both = "pair" in model and len(names) == 2
+    pair = read_fit(model["pair"], (squares[0], squares[1]), (limits[0], limits[1])) if both else None
     noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
-    limits = tuple(
-        settings.limits(j, v.positions, fit.counts, fitting=False)
-        for j, (v, fit) in enumerate(zip(values, fits, strict=True))
-    )
-    return PreparedTransport(
-        values,
-        settings.distances,
-        fits,
-        pair,
-        _read_edges(model.get("star"), names, sizes),
-        limits,
-        tuple(noise.tolist()),
-        _read_truncated(model.get("truncated", []), names),
-    )
+    edges = _read_edges(model.get("star"), names, [len(v) for v in values])
+    truncated = _read_truncated(model.get("truncated", []), names)
+    return PreparedTransport(values, squares, fits, pair, edges, limits, tuple(noise.tolist()), truncated)
 
 
 def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:

@@ -10,7 +10,6 @@ from itertools import pairwise
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
@@ -19,16 +18,14 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     stays_of_record,
     vulnerability_of_record,
 )
-from stream_masker.core.mechanisms.transport.fitting import Fit
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels, Problem, Scaling, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import Binding
+from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, columns_of
 from stream_masker.core.mechanisms.transport.star.couplings import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.values import Values, square_distances
+from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
@@ -47,7 +44,7 @@ ONE_PLACE = np.zeros(1, np.int32)
 class PreparedTransport:
     """A model in use.
 
-    * ``values``, ``distances``: by attribute. ``fits``: the transport of each attribute alone.
+    * ``values``, ``squares``: by attribute, with (k, k) sd². ``fits``: the transport of each attribute alone.
     * ``pair``: the transport of pairs; None for one attribute and for a star. ``edges``: those of a star.
     * ``limits``: what no posterior may exceed, by attribute.
     * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none. ``truncated``: (p,)
@@ -55,22 +52,17 @@ class PreparedTransport:
     """
 
     values: tuple[Values, ...]
-    distances: tuple[Distance, ...]
-    fits: tuple[Fit, ...]
-    pair: Fit | None
+    squares: tuple[Float64Matrix, ...]
+    fits: tuple[Scaling, ...]
+    pair: Scaling | None
     edges: tuple[Edge, ...]
     limits: tuple[Caps, ...]
     noise: tuple[float, ...]
     truncated: tuple[bool, ...]
 
     @cached_property
-    def squares(self) -> tuple[Float64Matrix, ...]:
-        """sd² of the values of each attribute."""
-        return tuple(square_distances(d, v.positions) for d, v in zip(self.distances, self.values, strict=True))
-
-    @cached_property
     def squares32(self) -> tuple[Float32Matrix, ...]:
-        """The same as float32."""
+        """sd² of the values of each attribute, as float32."""
         return tuple(squares.astype(np.float32) for squares in self.squares)
 
     def make_channels(self) -> None:
@@ -177,106 +169,74 @@ class PreparedTransport:
     def pair_channel(self) -> PairChannel:
         """The channel of pairs."""
         assert self.pair is not None
-        problem, scaling = self.solution()
+        tau = self.values[1].distance.taxonomy
         positions = (self.values[0].positions, self.values[1].positions)
-        tau = self.distances[1].taxonomy
         place_of = preorder_of(first_parents_of(tau.parent_offsets, tau.parents))[positions[1]]
-        table, psi = problem.table, scaling.psi
-        return PairChannel.of(table, psi, scaling.kernels, scaling.binding, self.squares32[0], positions, place_of)
+        return PairChannel.of(self.pair, self.squares32[0], positions, place_of)
 
-    def solution(self) -> tuple[Problem, Scaling]:
+    def solution(self) -> Scaling:
         """Return the transport of pairs, or that of a single attribute."""
-        if self.pair is None:
-            return self._alone(0)
-        return self.pair.solution((self.squares[0], self.squares[1]), (self.limits[0], self.limits[1]))
-
-    def _alone(self, j: int) -> tuple[Problem, Scaling]:
-        return self.fits[j].solution((self.squares[j], TRIVIAL), (self.limits[j], Caps.none(1)))
-
-    @cached_property
-    def columns(self) -> tuple[Columns, ...]:
-        """What the masks of each attribute of a pair tell, or of a single attribute."""
-        solution = self.solution()
-        return tuple(
-            columns_of(*solution, squares, first=j == 0, joint=True, kinds=self._kinds(j))
-            for j, squares in enumerate(self.squares)
-        )
+        return self.fits[0] if self.pair is None else self.pair
 
     def disclosure(self, names: tuple[str, ...]) -> Disclosure:
         """Return what masked records tell an attacker; ``names``: the attributes."""
-        alone = [epsilon_of_record(*self._alone(j)) for j in range(len(names))]
-        joints = [self.joint(j) for j in range(len(names))]
-        if self.pair is not None or len(names) == 1:
-            solution = self.solution()
-            given = [each.vulnerability for each in self.columns]
-            certainty = [each.certainty for each in self.columns]
-            of_record, epsilon = vulnerability_of_record(*solution), epsilon_of_record(*solution)
-            return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, epsilon)
-        given = [float(joint.max(axis=0).sum()) for joint in joints]
-        certainty = [self.certainty(j) for j in range(len(names))]
+        columns = [self.columns(j) for j in range(len(names))]
+        given, alone = [each.vulnerability for each in columns], [epsilon_of_record(fit) for fit in self.fits]
         for edge in self.edges:
-            given[edge.child] = self._figures[edge.child].child
             alone[edge.child] = max(alone[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
-        of_record = max([*(each.both for each in self._figures.values()), *given])
-        return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, sum(alone))
+        of_record, epsilon = max([*(each.both for each in self._figures.values()), *given]), sum(alone)
+        if self.pair is not None:
+            of_record, epsilon = vulnerability_of_record(self.pair), epsilon_of_record(self.pair)
+        joints, certainty = [each.joint for each in columns], [self.certainty(j) for j in range(len(names))]
+        return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, epsilon)
+
+    def columns(self, j: int) -> Columns:
+        """Return what all masks of a record tell of an attribute, over the records that have it and its root.
+
+        For a child these are sums over the pairs of values of its root, without the rarest.
+        """
+        return self._figures[j].child if j in self._figures else self._columns_of(j, self.pair or self.fits[j])
+
+    def alone(self, j: int) -> Columns:
+        """Return what the mask of an attribute tells that is masked alone."""
+        return self._columns_of(j, self.fits[j])
+
+    def _columns_of(self, j: int, solved: Scaling) -> Columns:
+        if (j, solved) not in self._columns:
+            first = j == 0 or solved.problem.lone
+            self._columns[j, solved] = columns_of(solved, first=first, joint=True, kinds=self._kinds(j))
+        return self._columns[j, solved]
 
     def meaning(self, j: int) -> MeaningRisk | None:
         """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
         what its own mask tells."""
-        if self.pair is not None:
-            return self.columns[j].meaning(self._kinds(j))
-        return self._figures[j].meaning(self._kinds(j)) if j in self._figures else None
+        return self.columns(j).meaning(self._kinds(j)) if self.pair is not None or j in self._figures else None
 
     def _kinds(self, j: int) -> Kinds:
-        return Kinds.of(self.distances[j], self.values[j].positions)
+        return Kinds.of(self.values[j].distance, self.values[j].positions)
 
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be
         written."""
-        if self.pair is not None:
-            return self.columns[j].certainty
-        alone = self._columns_alone(j).certainty
-        return max(alone, self._figures[j].certainty) if j in self._figures else alone
-
-    def _columns_alone(self, j: int) -> Columns:
-        if j not in self._alones:
-            self._alones[j] = columns_of(*self._alone(j), self.squares[j], joint=True)
-        return self._alones[j]
-
-    def alone(self, j: int) -> Float64Matrix:
-        """P(a, a*) of an attribute that is masked alone."""
-        return self._columns_alone(j).joint
-
-    def joint(self, j: int) -> Float64Matrix:
-        """Return (k, k) float64: P(a, a*) of an attribute, over the records that have it and its root.
-
-        For a child it is a sum over the pairs of values of its root, without the rarest.
-        """
-        if self.pair is not None:
-            return self.columns[j].joint
-        return self._figures[j].joint if j in self._figures else self.alone(j)
+        alone = self.alone(j).certainty if j in self._figures else 0.0
+        return max(alone, self.columns(j).certainty)
 
     @cached_property
     def _figures(self) -> Mapping[int, EdgeFigures]:
         """The figures of each edge, by its child."""
-        return {
-            edge.child: limited(
-                edge,
-                self.squares[edge.child],
-                self.alone(edge.root),
-                self.limits[edge.child],
-                solve=False,
-                kinds=self._kinds(edge.child),
-            )[1]
-            for edge in self.edges
-        }
+
+        def figures(edge: Edge) -> EdgeFigures:
+            j, law = edge.child, self.alone(edge.root).joint
+            return limited(edge, self.squares[j], law, self.limits[j], solve=False, kinds=self._kinds(j))[1]
+
+        return {edge.child: figures(edge) for edge in self.edges}
 
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
         """The risk of pairs, or of records of the root and each child, by these attributes, ascending."""
         if self.pair is not None:
-            solution, given = self.solution(), tuple(each.vulnerability for each in self.columns)
-            return {(0, 1): RecordRisk(vulnerability_of_record(*solution), given, stays_of_record(*solution), 0.0)}
+            given = tuple(self.columns(j).vulnerability for j in (0, 1))
+            return {(0, 1): RecordRisk(vulnerability_of_record(self.pair), given, stays_of_record(self.pair), 0.0)}
         return {
             (min(root, child), max(root, child)): self._figures[child].of_record(root_first=root < child)
             for root, child in ((edge.root, edge.child) for edge in self.edges)
@@ -293,13 +253,13 @@ class PreparedTransport:
         edge = next((edge for edge in self.edges if edge.child == j), None)
         if edge is not None:
             return edge.changed
-        return float(self.fits[j].changed[0] if self.pair is None else self.pair.changed[j])
+        return self.fits[j].columns[0].changed if self.pair is None else self.pair.columns[j].changed
 
     def rows(self, j: int) -> Float64Matrix:
         """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its root."""
-        joint = self.joint(j)
+        joint = self.columns(j).joint
         without = joint.sum(axis=1) <= 0.0
-        joint = np.where(without[:, None], self.alone(j), joint)
+        joint = np.where(without[:, None], self.alone(j).joint, joint) if without.any() else joint
         return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
     @cached_property
@@ -307,7 +267,7 @@ class PreparedTransport:
         return tuple(salts_of(values.positions) for values in self.values)
 
     @cached_property
-    def _alones(self) -> dict[int, Columns]:
+    def _columns(self) -> dict[tuple[int, Scaling], Columns]:
         return {}
 
     @cached_property
@@ -319,17 +279,10 @@ class PreparedTransport:
         return {}
 
     def _channel(self, j: int) -> PairChannel:
-        """Return the channel of one attribute alone, whose kernel holds its factors."""
+        """Return the channel of one attribute alone."""
         if j not in self._channels:
-            problem, scaling = self._alone(j)
-            first, factors = scaling.kernels.first.copy(), scaling.binding[0]
-            first[factors.values, np.repeat(problem.table.rows, np.diff(factors.offsets))] *= factors.factors
-            kernels = Kernels(first, scaling.kernels.second)
-            none = Binding.none(problem.law.size)
             positions = (self.values[j].positions, ONE_PLACE)
-            psi, squares = scaling.psi, self.squares32[j]
-            channel = PairChannel.of(problem.table, psi, kernels, (none, none), squares, positions, ONE_PLACE)
-            self._channels[j] = channel
+            self._channels[j] = PairChannel.of(self.fits[j], self.squares32[j], positions, ONE_PLACE)
         return self._channels[j]
 
     def _conditional(self, edge: Edge) -> ConditionalChannel:

@@ -27,7 +27,7 @@ from stream_masker.core.dtypes import (
     UInt64Array,
 )
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.scaling.solver import Kernels
+from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table, factor_of
 from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
@@ -77,23 +77,25 @@ class PairChannel(NamedTuple):
     @classmethod
     def of(
         cls,
-        table: Table,
-        psi: Float64Array,
-        kernels: Kernels,
-        binding: tuple[Binding, Binding],
+        solved: Scaling,
         squares: Float32Matrix,
         positions: tuple[Int32Array, Int32Array],
         place_of: Int32Array,
     ) -> PairChannel:
-        """Create the channel of a table's ψ, with its kernels and factors.
+        """Create the channel of a transport; of a single attribute, with a kernel that holds its factors.
 
         ``squares``: (k_A, k_A) sd² ≤ 1 of the first attribute. ``positions``: of the values of both attributes.
         ``place_of``: (k_B,) int32, the places of the values of the second one.
         """
+        table, first, binding = solved.problem.table, solved.kernels.first, solved.binding
+        if solved.problem.lone:
+            factors, first = binding[0], first.copy()
+            first[factors.values, np.repeat(table.rows, np.diff(factors.offsets))] *= factors.factors
+            binding = (Binding.none(table.rows.size),) * 2
         ordered = np.lexsort((place_of[table.columns], table.rows))
-        partners, first = table.columns[ordered].astype(np.int32), kernels.first
-        scaled = psi * (GREATEST_CONTEXT / psi.sum())
-        context = table.by_row.sums(scaled, kernels.second_masks)
+        partners = table.columns[ordered].astype(np.int32)
+        scaled = solved.psi * (GREATEST_CONTEXT / solved.psi.sum())
+        context = table.by_row.sums(scaled, solved.kernels.second_masks)
         steps = (squares * np.float32(DISTANCE_STEPS)).astype(np.uint16)
         order = np.argsort(steps, axis=1, kind="stable").astype(np.uint16)
         first_factors, second_factors = (each.ordered(ordered) for each in binding)
@@ -105,7 +107,7 @@ class PairChannel(NamedTuple):
             _lesser(table, place_of),
             scaled[ordered],
             first @ context.T,
-            kernels.second,
+            solved.kernels.second,
             context,
             order,
             np.take_along_axis(first, order, axis=1),

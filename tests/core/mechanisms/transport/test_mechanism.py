@@ -198,7 +198,8 @@ def test_rows_of_one_noise_key_count_once(tau):
         made = SemanticTransport({"x0": tau, "x1": tau}, seed=SEED, least=2, window=1000)
         made.learn_many([*common, *rare], keys=[*keys, *keys_of_rare])
         made.calibrate()
-        given, solved = made._prepared_statistics().solution()
+        solved = made._prepared_statistics().solution()
+        given = solved.problem
         values = made._prepared_statistics().values
         pairs = set(zip(values[0].positions[given.table.rows], values[1].positions[given.table.columns], strict=True))
         assert tuple(tau.encode(["c40", "c41"])) in pairs

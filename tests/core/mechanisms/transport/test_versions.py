@@ -47,12 +47,12 @@ def version_of(codes: list[np.ndarray], start: int) -> SemanticTransport:
 def channels(made: SemanticTransport, records: np.ndarray) -> Iterator[np.ndarray]:
     """P(masks | record), dense over all concepts of each attribute, of some records of one or two attributes."""
     prepared = made._prepared_statistics()
-    problem, scaling = prepared.solution()
+    scaling = prepared.solution()
     kernels = scaling.kernels
     positions = [values.positions for values in prepared.values]
     positions += [np.zeros(1, np.int32)] * (2 - len(positions))
     indices = [values.index_of for values in prepared.values] + [np.zeros(1, np.int32)] * (2 - len(prepared.values))
-    table = problem.table
+    table = scaling.problem.table
     assert not any(each.values.size for each in scaling.binding)
     for record in records:
         a, b = (int(index[x]) for index, x in zip(indices, (*record, 0), strict=False))

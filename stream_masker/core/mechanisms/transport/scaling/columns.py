@@ -279,7 +279,7 @@ class Columns(NamedTuple):
 
     * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
       of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``excess``: (m,) by how much a value or a
-      group exceeds its limit at most.
+      group exceeds its limit at most. ``missing``: (m,) the share of a posterior that is left out.
     * ``kinds``: (m, g) the greatest posterior of a kind of values, for each guess. ``joint``: (k, k) P(a, a*), if it
       was asked for.
     """
@@ -289,32 +289,69 @@ class Columns(NamedTuple):
     moved: Float64Array
     stays: Float64Array
     excess: Float64Array
+    missing: Float64Array
     kinds: Float64Matrix
     joint: Float64Matrix
 
+    @classmethod
+    def empty(cls, masks: int, values: int, kinds: Kinds) -> Columns:
+        """Return figures to be filled; ``joint`` is that of ``values``."""
+        shares, greatest, moved, stays, missing = np.zeros((5, masks))
+        excess, told = np.full(masks, -np.inf), np.zeros((masks, len(kinds.sets)))
+        return cls(shares, greatest, moved, stays, excess, missing, told, np.zeros((values, values)))
+
+    @property
+    def left_out(self) -> float:
+        """The share of records that are left out, which count as guessed right."""
+        return max(0.0, 1.0 - float(self.shares.sum()))
+
     def meaning(self, kinds: Kinds) -> MeaningRisk:
         """Return what the masks tell of the kinds of values, if the kinds and ``joint`` were asked for."""
-        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.shares, self.kinds.T)
+        told = np.minimum(self.kinds + np.where(self.shares > 0.0, self.missing, 0.0)[:, None], 1.0)
+        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.shares, told.T, self.left_out)
 
     @property
     def vulnerability(self) -> float:
         """The chance that the best guess of a value, given all masks of the record, is right."""
-        return inner_product(self.shares, self.greatest)
-
-    @property
-    def mean_square(self) -> float:
-        """E[sd²]."""
-        return inner_product(self.shares, self.moved)
+        return min(inner_product(self.shares, self.greatest) + self.left_out, 1.0)
 
     @property
     def changed(self) -> float:
-        """The share of values that change."""
-        return float(np.clip(1.0 - inner_product(self.shares, self.stays), 0.0, 1.0))
+        """The share of values that change, without those that are left out."""
+        return max(0.0, 1.0 - inner_product(self.shares, self.stays) - self.left_out)
 
     @property
     def certainty(self) -> float:
         """The greatest posterior of a value, over all tuples that are written."""
-        return float(self.greatest.max())
+        return float((self.greatest + self.missing)[self.shares > 0.0].max(initial=0.0))
+
+
+@part
+def set_figures(
+    figures: Columns,
+    t: int,
+    own: int,
+    column: Float64Array,
+    total: float,
+    share: float,
+    limits: Caps,
+    squares: Float64Matrix,
+    kinds: KindTable,
+) -> None:
+    """Set the figures of a tuple with mask ``own``, and add to ``joint`` of (mask, value).
+
+    ``column``: (k,) its posterior times ``total``. ``share``: that of the tuple, up to a factor.
+    """
+    figures.shares[t] = share
+    figures.greatest[t] = column.max() / total
+    figures.moved[t] = sum_of_products(column, squares[own]) / total
+    figures.stays[t] = column[own] / total
+    figures.excess[t] = excess_of(column, limits, total) / total + figures.missing[t]
+    greatest_kinds(column, total, kinds, figures.kinds[t])
+    if figures.joint.size > 0:
+        into = figures.joint[own]
+        for x in range(column.size):
+            into[x] += share / total * column[x]
 
 
 @kernel
@@ -328,22 +365,12 @@ def fill_figures(
     kinds: KindTable,
     figures: Columns,
 ) -> None:
-    """Set the figures of the tuples that are written, shares up to a factor, and ``joint`` of (mask, value)."""
+    """Set the figures of the tuples that are written, shares up to a factor."""
     column = np.empty(side.kernel.shape[1])
     for t in range(psi.size):
-        if psi[t] == 0.0:
-            continue
-        total = fill_limited(side, mine, others, t, column)
-        figures.shares[t] = psi[t] * total
-        figures.greatest[t] = column.max() / total
-        figures.moved[t] = sum_of_products(column, squares[side.mine[t]]) / total
-        figures.stays[t] = column[side.mine[t]] / total
-        figures.excess[t] = excess_of(column, limits, total) / total
-        greatest_kinds(column, total, kinds, figures.kinds[t])
-        if figures.joint.size > 0:
-            into = figures.joint[side.mine[t]]
-            for x in range(column.size):
-                into[x] += psi[t] * column[x]
+        if psi[t] > 0.0:
+            total = fill_limited(side, mine, others, t, column)
+            set_figures(figures, t, int64(side.mine[t]), column, total, psi[t] * total, limits, squares, kinds)
 
 
 @part

@@ -13,9 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix
+from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.kernels.elementary import exponentials, logarithm, logarithms
-from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import (
     MARGINAL_ERROR,
     ROUGH_ERROR,
@@ -23,7 +22,6 @@ from stream_masker.core.mechanisms.transport.scaling.solver import (
     Scaling,
     Start,
     balance,
-    columns_of,
 )
 
 EXPONENT_LOGS = (math.log(1e-4), math.log(1e4))
@@ -48,44 +46,9 @@ PEAK_SECTIONS = 3
 """How often the bracket of the least mean squared distances is divided: it is flat there."""
 
 
-class Solved(NamedTuple):
-    """A solution for some exponents, and what the masks of each attribute tell. ``met``: whether it has the law."""
-
-    scaling: Scaling
-    columns: tuple[Columns, ...]
-    met: bool
-
-    @property
-    def start(self) -> Start:
-        """ψ and the factors."""
-        return self.scaling.psi, self.scaling.binding
-
-    @property
-    def moved(self) -> Float64Array:
-        """(n,) E[sd²] of each attribute."""
-        return np.array([c.mean_square for c in self.columns])
-
-
-def solve(
-    problem: Problem,
-    squares: tuple[Float64Matrix, Float64Matrix],
-    exponents: Float64Array,
-    start: Start | None,
-    tolerance: float = MARGINAL_ERROR,
-) -> Solved:
-    """Solve a problem for given exponents; ``squares``: (k, k) sd² of both attributes."""
-    scaling = balance(problem, exponents, tolerance, start)
-    sides = (True,) if problem.lone else (True, False)
-    columns = tuple(columns_of(problem, scaling, s, first=f) for f, s in zip(sides, squares, strict=False))
-    return Solved(scaling, columns, scaling.error <= tolerance)
-
-
 def meet_means(
-    problem: Problem,
-    squares: tuple[Float64Matrix, Float64Matrix],
-    wanted: Float64Array,
-    start: tuple[Float64Array, Start] | None,
-) -> tuple[Solved, bool]:
+    problem: Problem, wanted: Float64Array, start: tuple[Float64Array, Start] | None
+) -> tuple[Scaling, bool]:
     """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
 
     ``start``: the exponents, and the solution, of a similar problem. The nearest solution that has the law is returned
@@ -93,11 +56,11 @@ def meet_means(
     """
     given, before = (np.ones(2), None) if start is None else start
     point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
-    nearest: tuple[float, Solved] | None = None
+    nearest: tuple[float, Scaling] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
     setbacks = 0
     for _ in range(MAX_SEARCHES):
-        new = solve(problem, squares, _exponents(point), before, tolerance)
+        new = balance(problem, _exponents(point), tolerance, before)
         nearest = (np.inf, new) if nearest is None else nearest
         if not new.met:
             point = point - MAX_EXPONENT_STEP / 2.0 if known is None else (point + known[0]) / 2.0
@@ -148,23 +111,21 @@ class Peak(NamedTuple):
 
     point: float
     value: float
-    solved: Solved
+    solved: Scaling
 
 
-def move_at_least(
-    problem: Problem, squares: tuple[Float64Matrix, Float64Matrix], wanted: Float64Array, near: Solved
-) -> Solved | None:
+def move_at_least(problem: Problem, wanted: Float64Array, near: Scaling) -> Scaling | None:
     """Return the solution of least noise that moves each attribute by ``wanted``, (n,), or more; None if none does.
 
     All exponents are one number, which begins at that of ``near``.
     """
 
     def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
-        solved = solve(problem, squares, np.full(2, math.exp(point)), start, tolerance)
+        solved = balance(problem, np.full(2, math.exp(point)), tolerance, start)
         moved = np.maximum(solved.moved, LEAST_SQUARE)
         return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
 
-    first = float(np.clip(logarithms(near.scaling.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
+    first = float(np.clip(logarithms(near.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
     low, high = _climb(measure, measure(first, near.start if near.met else None))
     if low is None:
         return None

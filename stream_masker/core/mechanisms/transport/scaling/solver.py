@@ -14,15 +14,15 @@ A tuple that is too rare to be written has ψ = 0. Its share of the law of masks
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, least_squares, logarithms
-from stream_masker.core.mechanisms.transport.kernel import kernel_of
+from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
+from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
+from stream_masker.core.mechanisms.transport.kernel import Levels, kernel_of, leveled
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.columns import (
     Columns,
@@ -49,7 +49,6 @@ MAX_LOG_STEP = 1.0
 LEAST = 1e-300
 MIN_ROOM = 4096
 
-NO_JOINT = np.empty((0, 0))
 NO_SUMS = np.empty((0, 0), np.float32)
 
 Start: TypeAlias = tuple[Float64Array, tuple[Binding, Binding]]
@@ -58,19 +57,31 @@ Start: TypeAlias = tuple[Float64Array, tuple[Binding, Binding]]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A window's law of one or two attributes, the exponents of their kernels, and their limits.
+    """A window's law of one or two attributes, their kernels, and their limits.
 
-    * ``table``: the tuples of the window; of one attribute, with a second one of a single value. ``law``: (m,) P.
-      ``written``: (m,) whether a tuple may be written.
-    * ``costs``: for both attributes (k, k) float32, the exponents of K of a value (row) and a mask (column).
-    * ``limits``: of both attributes.
+    * ``table``: the tuples of the window; of one attribute, with a second one of a single value. ``counts``: (m,)
+      int64, its rows of each tuple. ``written``: (m,) whether a tuple may be written.
+    * ``squares``: (k, k) sd² of both attributes. ``levels``: those of their kernels.
+    * ``limits``: of both attributes. ``fitting``: lower ones, which a solution is fitted to.
     """
 
     table: Table
-    law: Float64Array
+    counts: Int64Array
     written: BoolArray
-    costs: tuple[Float32Matrix, Float32Matrix]
+    squares: tuple[Float64Matrix, Float64Matrix]
+    levels: tuple[Levels, Levels]
     limits: tuple[Caps, Caps]
+    fitting: tuple[Caps, Caps]
+
+    @cached_property
+    def law(self) -> Float64Array:
+        """(m,) P."""
+        return np.asarray(self.counts / self.counts.sum())
+
+    @cached_property
+    def costs(self) -> tuple[Float32Matrix, ...]:
+        """For both attributes (k, k) float32, the exponents of K of a value (row) and a mask (column)."""
+        return tuple(levels.costs(squares) for levels, squares in zip(self.levels, self.squares, strict=True))
 
     @cached_property
     def target(self) -> Float64Array:
@@ -79,7 +90,7 @@ class Problem:
         kept = np.where(self.written, self.law, 0.0)
         if self.written.all():
             return kept
-        kernels, rows = Kernels.of(self, np.ones(2)), self.table.by_row
+        kernels, rows = Kernels(self, np.ones(2)), self.table.by_row
         near = rows.product(kept, kernels.first, kernels.second_masks)
         moved = rows.product((self.law - kept) / np.maximum(near, LEAST), kernels.first_masks, kernels.second)
         target = kept * (1.0 + moved)
@@ -90,19 +101,31 @@ class Problem:
         """Whether there is a single attribute."""
         return self.table.shape[1] == 1
 
+    def sharpened(self, factor: float) -> Problem:
+        """Return the problem with kernels of other λ, which are leveled anew."""
+        places = zip((self.table.rows, self.table.columns), self.table.shape, strict=True)
+        laws = (np.bincount(which, self.law, size).astype(np.float64) for which, size in places)
+        first, second = (
+            levels if len(squares) == 1 else leveled(law, squares, factor * levels.sharpness)
+            for levels, law, squares in zip(self.levels, laws, self.squares, strict=True)
+        )
+        return replace(self, levels=(first, second))
+
 
 @dataclass(frozen=True, eq=False)
 class Kernels:
-    """K of both attributes at given exponents, and their transposes."""
+    """The kernels of a problem with given exponents, (2,): K_A and K_B of a value (row) and a mask (column)."""
 
-    first: Float32Matrix
-    second: Float32Matrix
+    problem: Problem
+    exponents: Float64Array
 
-    @classmethod
-    def of(cls, problem: Problem, exponents: Float64Array) -> Kernels:
-        """``exponents``: (2,), by which the costs of both attributes are multiplied."""
-        first, second = (kernel_of(c, float(x)) for c, x in zip(problem.costs, exponents, strict=True))
-        return cls(first, second)
+    @cached_property
+    def first(self) -> Float32Matrix:
+        return kernel_of(self.problem.costs[0], float(self.exponents[0]))
+
+    @cached_property
+    def second(self) -> Float32Matrix:
+        return kernel_of(self.problem.costs[1], float(self.exponents[1]))
 
     @cached_property
     def first_masks(self) -> Float32Matrix:
@@ -115,122 +138,126 @@ class Kernels:
         return np.ascontiguousarray(self.second.T)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(eq=False)
 class Scaling:
-    """A solution for given exponents.
+    """A solution for given exponents. φ·D = P holds exactly.
 
-    * ``exponents``: (2,). ``kernels``: those of these exponents. ``psi``, ``phi``: (m,) ψ and φ. ``binding``: the
-      factors of both attributes.
-    * ``error``: the sum of absolute differences between the law of masks and P. φ·D = P holds exactly.
+    ``psi``: (m,) ψ, 0 where a tuple is not written. ``binding``: the factors of both attributes. ``met``: whether the
+    law of masks is the target's.
     """
 
-    exponents: Float64Array
     kernels: Kernels
     psi: Float64Array
-    phi: Float64Array
     binding: tuple[Binding, Binding]
-    error: float
+    met: bool = True
+
+    @property
+    def problem(self) -> Problem:
+        return self.kernels.problem
+
+    @property
+    def exponents(self) -> Float64Array:
+        return self.kernels.exponents
+
+    @property
+    def start(self) -> Start:
+        return self.psi, self.binding
+
+    @cached_property
+    def phi(self) -> Float64Array:
+        """(m,) φ = P / D."""
+        return np.asarray(self.problem.law / np.maximum(denominators(self.kernels, self.psi, self.binding), LEAST))
+
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """What the masks of each attribute tell."""
+        return tuple(columns_of(self, first=first) for first in ((True,) if self.problem.lone else (True, False)))
+
+    @property
+    def moved(self) -> Float64Array:
+        """(n,) E[sd²] of each attribute."""
+        return np.array([inner_product(each.shares, each.moved) for each in self.columns])
 
 
-def balance(
-    problem: Problem,
-    exponents: Float64Array,
-    tolerance: float,
-    start: Start | None = None,
-) -> Scaling:
+def balance(problem: Problem, exponents: Float64Array, tolerance: float, start: Start | None = None) -> Scaling:
     """Find φ, ψ and r for given exponents; ``start``: ψ and the factors of a similar problem, or None."""
-    kernels, none = Kernels.of(problem, exponents), Binding.none(problem.law.size)
+    kernels, none = Kernels(problem, exponents), Binding.none(problem.law.size)
     psi, binding = (problem.target, (none, none)) if start is None else start
     active = np.flatnonzero(problem.written)
     wanted = problem.target[active]
     x = logarithms(np.maximum(psi[active], LEAST))
     accelerator = Anderson(wanted)
-    best: Scaling | None = None
+    best, least = None, np.inf
     for _ in range(MAX_ROUNDS):
         psi = np.zeros(problem.law.size)
         psi[active] = exponentials(x)
-        phi = problem.law / np.maximum(denominators(problem, kernels, psi, binding), LEAST)
-        used = binding
-        totals, binding = _bound(problem, kernels, phi, binding)
+        new = Scaling(kernels, psi, binding, met=False)
+        totals, binding = _bound(new)
         reached = psi[active] * totals[active]
         error = float(np.abs(reached - wanted).sum())
         if not np.isfinite(error):
             break
-        if best is None or error < best.error:
-            best = Scaling(exponents, kernels, psi, phi, used, error)
+        if error < least:
+            best, least = new, error
         if error <= tolerance:
+            new.met = True
             break
-        if error > MAX_SETBACK * best.error:
+        if error > MAX_SETBACK * least:
             accelerator.clear()
         residual = logarithms(wanted / np.maximum(reached, LEAST))
         proposed = accelerator.next(x, residual)
         x = np.clip(proposed, x - MAX_LOG_STEP, x + MAX_LOG_STEP)
-    return best or Scaling(exponents, kernels, psi, phi, used, np.inf)
+    return best or new
 
 
-def denominators(
-    problem: Problem, kernels: Kernels, psi: Float64Array, binding: tuple[Binding, Binding]
-) -> Float64Array:
+def denominators(kernels: Kernels, psi: Float64Array, binding: tuple[Binding, Binding]) -> Float64Array:
     """Return (m,) float64: D(s) = Σ_t K·r·ψ of all tuples."""
-    result = problem.table.by_row.product(psi, kernels.first, kernels.second_masks)
+    result = kernels.problem.table.by_row.product(psi, kernels.first, kernels.second_masks)
     if binding[0].values.size or binding[1].values.size:
         whole = result.copy()
-        first, second = (seen_from(problem, kernels, psi, first=one, sums=False) for one in (True, False))
+        first, second = (seen_from(kernels, psi, first=one, sums=False) for one in (True, False))
         add_factors(first, binding[0], binding[1], psi, True, result)
         add_factors(second, binding[1], binding[0], psi, False, result)
         sum_again(first, binding[0], binding[1], psi, whole, result)
     return result
 
 
-def seen_from(problem: Problem, kernels: Kernels, phi: Float64Array, *, first: bool, sums: bool = True) -> Side:
+def seen_from(kernels: Kernels, phi: Float64Array, *, first: bool, sums: bool = True) -> Side:
     """Return the pair as seen from the first attribute, or from the second one; ``sums``: whether it has sums."""
-    table, masks = problem.table, (kernels.first_masks, kernels.second_masks)
+    table, masks = kernels.problem.table, (kernels.first_masks, kernels.second_masks)
     rows = (table.rows, table.by_row.offsets, np.arange(table.rows.size))
     columns = (table.columns, table.by_column.offsets, table.order)
     if first:
-        return Side(
-            *rows, *columns, masks[0], table.by_row.sums(phi, kernels.second) if sums else NO_SUMS, masks[1], phi
-        )
+        given = table.by_row.sums(phi, kernels.second) if sums else NO_SUMS
+        return Side(*rows, *columns, masks[0], given, masks[1], phi)
     given = table.by_column.sums(phi[table.order], kernels.first) if sums else NO_SUMS
     return Side(*columns, *rows, masks[1], given, masks[0], phi)
 
 
-def _bound(
-    problem: Problem, kernels: Kernels, phi: Float64Array, binding: tuple[Binding, Binding]
-) -> tuple[Float64Array, tuple[Binding, Binding]]:
+def _bound(scaling: Scaling) -> tuple[Float64Array, tuple[Binding, Binding]]:
     """Return (m,) U(t) with the limits of both attributes, and their factors."""
-    first, second = binding
+    problem, (first, second) = scaling.problem, scaling.binding
     room = MIN_ROOM + 2 * max(first.values.size, second.values.size)
-    side = seen_from(problem, kernels, phi, first=True)
-    totals, first = bound(side, second, problem.written, problem.limits[0], room)
-    if problem.limits[1].any and not problem.lone:
-        side = seen_from(problem, kernels, phi, first=False)
-        totals, second = bound(side, first, problem.written, problem.limits[1], room)
+    side = seen_from(scaling.kernels, scaling.phi, first=True)
+    totals, first = bound(side, second, problem.written, problem.fitting[0], room)
+    if problem.fitting[1].any and not problem.lone:
+        side = seen_from(scaling.kernels, scaling.phi, first=False)
+        totals, second = bound(side, first, problem.written, problem.fitting[1], room)
     return totals, (first, second)
 
 
-def columns_of(
-    problem: Problem,
-    scaling: Scaling,
-    squares: Float64Matrix,
-    *,
-    first: bool = True,
-    joint: bool = False,
-    kinds: Kinds = NO_KINDS,
-) -> Columns:
+def columns_of(scaling: Scaling, *, first: bool, joint: bool = False, kinds: Kinds = NO_KINDS) -> Columns:
     """Compute what the masks of the first attribute, or of the second one, tell.
 
-    ``squares``: (k, k) sd² of the attribute. ``joint``: whether to compute P(a, a*). ``kinds``: those of its values.
+    ``joint``: whether to compute P(a, a*). ``kinds``: those of its values.
     """
-    side = seen_from(problem, scaling.kernels, scaling.phi, first=first)
-    mine, others = scaling.binding if first else scaling.binding[::-1]
-    shares, greatest, moved, stays, excess = np.zeros((5, problem.law.size))
-    law, told = np.zeros(squares.shape) if joint else NO_JOINT, np.zeros((shares.size, len(kinds.sets)))
-    figures = Columns(shares, greatest, moved, stays, excess, told, law)
-    limits = problem.limits[0 if first else 1]
-    fill_figures(side, mine, others, limits, scaling.psi, squares, kinds.table, figures)
-    whole = max(float(shares.sum()), LEAST)
-    return figures._replace(shares=shares / whole, joint=np.ascontiguousarray(law.T) / whole)
+    j = 0 if first else 1
+    side, problem = seen_from(scaling.kernels, scaling.phi, first=first), scaling.problem
+    figures = Columns.empty(scaling.psi.size, len(problem.squares[j]) if joint else 0, kinds)
+    mine, others = scaling.binding[j], scaling.binding[1 - j]
+    fill_figures(side, mine, others, problem.limits[j], scaling.psi, problem.squares[j], kinds.table, figures)
+    whole = max(float(figures.shares.sum()), LEAST)
+    return figures._replace(shares=figures.shares / whole, joint=np.ascontiguousarray(figures.joint.T) / whole)
 
 
 class Anderson:

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
+from stream_masker.core.mechanisms.transport.limits import Caps, inside_of
+from stream_masker.core.mechanisms.transport.scaling.columns import Columns, set_figures
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of
 from stream_masker.core.mechanisms.transport.star.edges import Edge
-from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable, greatest_kinds
-from stream_masker.core.risk.meaning import MeaningRisk
+from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable
 from stream_masker.core.risk.sampling import RecordRisk
 
 LEFT_OUT = 2e-3
@@ -35,65 +35,26 @@ REDRAW_MARGIN = 1.02
 class EdgeFigures(NamedTuple):
     """What the masks of the root A and its child B tell, of rows that have both; bounds, as pairs are left out.
 
-    Of each pair (a*, b*), of which m may be written:
-
-    * ``law``: (m,) P(a*, b*). ``greatest``: (m,) max_b P(b, a*, b*). ``records``: (m,) a bound of max P(a, b, a*, b*).
-      ``excesses``: (m,) by how much a posterior exceeds its limit at most. ``stays``: (m,) P(a = a*, b = b*, a*, b*),
-      before masks are drawn again. ``kinds``: (m, g) the greatest posterior of a kind of b, for each guess.
-      ``missing``: (m,) the share of a* that is left out.
-
-    As a whole:
-
-    * ``joint``: (k_B, k_B) P(b, b*). ``fails``: (k_A,) the values a* whose limits cannot be met.
-    * ``root``: V(A | A*, B*).
+    * ``child``: what they tell of B, of each pair (a*, b*), of which m may be written.
+    * ``records``: (m,) a bound of max P(a, b, a*, b*). ``stays``: (m,) P(a = a*, b = b*, a*, b*), before masks are
+      drawn again. ``fails``: (k_A,) the values a* whose limits cannot be met. ``root``: V(A | A*, B*).
     """
 
-    law: Float64Array
-    greatest: Float64Array
+    child: Columns
     records: Float64Array
-    excesses: Float64Array
     stays: Float64Array
-    kinds: Float64Matrix
-    missing: Float64Array
-    joint: Float64Matrix
     fails: BoolArray
     root: float
 
     @property
-    def left_out(self) -> float:
-        """The share of rows that are left out, which count as guessed right."""
-        return max(0.0, 1.0 - float(self.law.sum()))
-
-    @property
-    def child(self) -> float:
-        """V(B | A*, B*)."""
-        return min(float(self.greatest.sum()) + self.left_out, 1.0)
-
-    @property
     def both(self) -> float:
         """V(A, B | A*, B*)."""
-        return min(float(self.records.sum()) + self.left_out, 1.0)
-
-    @property
-    def certainty(self) -> float:
-        """The greatest posterior of a value of B."""
-        seen = self.law > 0.0
-        return float((self.greatest[seen] / self.law[seen] + self.missing[seen]).max(initial=0.0))
-
-    @property
-    def excess(self) -> float:
-        """By how much a posterior exceeds its limit at most."""
-        return float(self.excesses.max(initial=-np.inf))
-
-    def meaning(self, kinds: Kinds) -> MeaningRisk:
-        """Return what both masks tell of the kinds of the child's values."""
-        told = np.minimum(self.kinds + np.where(self.law > 0.0, self.missing, 0.0)[:, None], 1.0)
-        return MeaningRisk.of_shares(kinds, self.joint.sum(axis=1), self.law, told.T, self.left_out)
+        return min(float(self.records.sum()) + self.child.left_out, 1.0)
 
     def of_record(self, *, root_first: bool) -> RecordRisk:
         """Return the figures as those of records of both attributes, in their order."""
-        of_attributes = (self.root, self.child) if root_first else (self.child, self.root)
-        return RecordRisk(self.both, of_attributes, float(self.stays.sum()), self.left_out)
+        of_attributes = (self.root, self.child.vulnerability)[:: 1 if root_first else -1]
+        return RecordRisk(self.both, of_attributes, float(self.stays.sum()), self.child.left_out)
 
 
 @part
@@ -149,7 +110,7 @@ def solve_redraws(
     """
     for floor in FLOORS:
         for k in range(weights.size):
-            redraws[k] = floor if weights[k] > 0.0 else 0.0
+            redraws[k] = floor
         for _ in range(REDRAW_ROUNDS):
             if fill_redrawn(columns, weights, redraws, redrawn) == 0.0:
                 redrawn[:] = 1.0
@@ -157,11 +118,10 @@ def solve_redraws(
                 break
             raised = False
             for k in range(weights.size):
-                if weights[k] > 0.0:
-                    needed = needed_redraw(columns[k], redrawn, limits, weights[k], missing)
-                    if needed > redraws[k]:
-                        redraws[k] = min(REDRAW_MARGIN * needed, 1.0)
-                        raised = True
+                needed = needed_redraw(columns[k], redrawn, limits, weights[k], missing)
+                if needed > redraws[k]:
+                    redraws[k] = min(REDRAW_MARGIN * needed, 1.0)
+                    raised = True
             if not raised:
                 return True
             if floor == 0.0:
@@ -197,50 +157,55 @@ def sum_edge(
     limits: Caps,
     solve: bool,
     redraws: Float64Array,
+    squares: Float64Matrix,
     kinds: KindTable,
     figures: EdgeFigures,
 ) -> None:
-    """Sum over the couplings of an edge: set the figures of pairs, ``joint`` and ``fails``.
+    """Sum over the couplings of an edge: set the figures of pairs, and ``fails``.
 
     ``shares``: those of ``most_probable``. ``redraws``: (m,) η, which is found if ``solve``.
     """
-    size = figures.joint.shape[0]
+    size = squares.shape[0]
     redrawn = np.empty(size)
     for new in range(shares.shape[0]):
         first, last = laws.mask_offsets[new], laws.mask_offsets[new + 1]
         if shares[new].max() == 0.0 or first == last:
             continue
-        columns = np.zeros((last - first, size))
-        both, stays, missing = figures.records[first:last], figures.stays[first:last], figures.missing[first]
+        columns, masks = np.zeros((last - first, size)), laws.mask_partners[first:last]
+        both, stays, missing = figures.records[first:last], figures.stays[first:last], figures.child.missing[first]
         mass = 0.0
         for a in range(shares.shape[1]):
             share = shares[new, a]
-            if share == 0.0:
-                continue
-            own = laws.partners[laws.offsets[a] : laws.offsets[a + 1]]
-            rows = coupling_of(laws, int64(a), int64(new))
-            mass += share
-            for k in range(last - first):
-                row, column, most = rows[k], columns[k], np.float32(0.0)
-                for j in range(own.size):
-                    column[own[j]] += share * np.float64(row[j])
-                    most = max(most, row[j])
-                    if a == new and own[j] == laws.mask_partners[first + k]:
-                        stays[k] = share * np.float64(row[j])
-                both[k] = max(both[k], share * np.float64(most))
+            if share > 0.0:
+                own = laws.partners[laws.offsets[a] : laws.offsets[a + 1]]
+                rows = coupling_of(laws, int64(a), int64(new))
+                mass += share
+                for k in range(masks.size):
+                    most, of_mask = add_coupling(columns[k], own, rows[k], share, masks[k])
+                    both[k] = max(both[k], share * most)
+                    stays[k] += share * of_mask if a == new else 0.0
         weights = mass * laws.target[first:last]
         if solve:
             figures.fails[new] = not solve_redraws(columns, weights, limits, missing, redraws[first:last], redrawn)
         apply_redraws(columns, weights, redraws[first:last], redrawn, both)
-        for k in range(last - first):
-            if weights[k] > 0.0:
-                figures.law[first + k] = weights[k]
-                figures.greatest[first + k] = columns[k].max()
-                figures.excesses[first + k] = excess_of(columns[k], limits, weights[k]) / weights[k] + missing
-                greatest_kinds(columns[k], weights[k], kinds, figures.kinds[first + k])
-                into = figures.joint[laws.mask_partners[first + k]]
-                for b in range(size):
-                    into[b] += columns[k, b]
+        for k in range(masks.size):
+            weight = weights[k]
+            set_figures(figures.child, first + k, int64(masks[k]), columns[k], weight, weight, limits, squares, kinds)
+
+
+@part
+def add_coupling(
+    column: Float64Array, own: Int32Array, row: Float32Array, share: float, mask: int
+) -> tuple[float, float]:
+    """Add the probabilities of values b, times ``share``, to those of all values; return the greatest of them, and that
+    of ``mask``."""
+    most, of_mask = np.float32(0.0), np.float32(0.0)
+    for j in range(own.size):
+        column[own[j]] += share * np.float64(row[j])
+        most = max(most, row[j])
+        if own[j] == mask:
+            of_mask = row[j]
+    return np.float64(most), np.float64(of_mask)
 
 
 @kernel
@@ -251,8 +216,7 @@ def conditional_epsilon(laws: Conditional) -> float:
     """
     result = 0.0
     for new in range(laws.mask_offsets.size - 1):
-        first = laws.mask_offsets[new]
-        targets = laws.mask_offsets[new + 1] - first
+        targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
         least, most = np.full(targets, np.inf), np.zeros(targets)
         for a in range(laws.offsets.size - 1):
             if targets > 0 and laws.offsets[a] < laws.offsets[a + 1]:
@@ -262,8 +226,7 @@ def conditional_epsilon(laws: Conditional) -> float:
                         given = np.float64(rows[k, j]) / source[j]
                         least[k], most[k] = min(least[k], given), max(most[k], given)
         for k in range(targets):
-            if laws.target[first + k] > 0.0:
-                result = max(result, np.log(most[k]) - np.log(least[k]))
+            result = max(result, np.log(most[k]) - np.log(least[k]))
     return result
 
 
@@ -289,23 +252,13 @@ def limited(
     partnered = np.where(edge.partnered, given, 0.0)
     shares, missing = most_probable(partnered, np.diff(laws.offsets) > 0, left_out)
     redraws, size = edge.redraws.astype(np.float64), laws.target.size
-    masks, greatest, records, stays = np.zeros((4, size))
-    figures = EdgeFigures(
-        masks,
-        greatest,
-        records,
-        np.full(size, -np.inf),
-        stays,
-        np.zeros((size, len(kinds.sets))),
-        missing[edge.masks.table.rows],
-        np.zeros(laws.kernel.shape),
-        np.zeros(len(law), np.bool_),
-        float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum())),
-    )
-    sum_edge(laws, shares, limits, solve, redraws, kinds.table, figures)
-    figures = figures._replace(joint=np.ascontiguousarray(figures.joint.T) / max(float(figures.joint.sum()), 1e-300))
-    changed = max(0.0, 1.0 - float(np.trace(figures.joint)) - figures.left_out)
-    return replace(edge, redraws=redraws.astype(np.float32), changed=changed), figures
+    child = Columns.empty(size, len(squares), kinds)._replace(missing=missing[edge.masks.table.rows])
+    of_root = float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum()))
+    figures = EdgeFigures(child, np.zeros(size), np.zeros(size), np.zeros(len(law), np.bool_), of_root)
+    sum_edge(laws, shares, limits, solve, redraws, squares, kinds.table, figures)
+    joint = np.ascontiguousarray(child.joint.T) / max(float(child.joint.sum()), 1e-300)
+    figures = figures._replace(child=child._replace(joint=joint))
+    return replace(edge, redraws=redraws.astype(np.float32), changed=figures.child.changed), figures
 
 
 def most_probable(law: Float64Matrix, has_partners: BoolArray, left_out: float) -> tuple[Float64Matrix, Float64Array]:

@@ -28,11 +28,11 @@ def rounded_coupling(source, target, kernel):
     ``source``: (n,). ``target``: (m,). ``kernel``: (n, m).
     """
     phi, psi = source.copy(), np.zeros(target.size)
-    for step in range(8):
+    for step in range(6):
         columns = kernel.T @ phi
         missing = np.abs(psi * columns - target).sum()
         psi = target / columns
-        if (step > 0 and missing < 1e-2) or step == 7:
+        if (step > 0 and missing < 1e-2) or step == 5:
             break
         phi = source / (kernel @ psi)
     phi = np.minimum(phi, source / (kernel @ psi))

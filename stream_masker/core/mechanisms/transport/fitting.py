@@ -40,7 +40,10 @@ from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
 MAX_POLISHES = 5
-"""How often a solution is checked, each time after rounds to a third of the error."""
+"""How often rounds to a third of the error follow where a posterior exceeds its limit."""
+MAX_TRIMS = 3
+TRIM, LEAST_EXCESS = 16.0, 1e-3
+"""How much the factors of a tuple are lowered, in units of what exceeds a limit, which counts as that much more."""
 
 FACTOR_ERROR = 1e-3
 """The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
@@ -72,18 +75,31 @@ def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
 
 
 def checked(goal: Goal, solved: Scaling) -> Scaling:
-    """Return a solution as published, with more rounds where a posterior exceeds its limit for any masked record.
+    """Return a solution as published, in which no posterior exceeds its limit for any masked record.
 
-    Raises StatisticsError if one still does.
+    Where one does, its factors are lowered; where that does not suffice, more rounds follow. Raises StatisticsError if
+    one still does.
     """
     tolerance = MARGINAL_ERROR
     for _ in range(MAX_POLISHES):
-        result = published(solved)
-        if max(float(each.excess.max()) for each in result.columns) <= 0.0:
-            return result
+        for _ in range(MAX_TRIMS):
+            result = published(solved)
+            if max(float(each.excess.max()) for each in result.columns) <= 0.0:
+                return result
+            solved = _trimmed(result)
         tolerance /= 3.0
         solved = balance(solved.problem, solved.exponents, tolerance, solved.start)
     raise StatisticsError(_unreachable(goal, solved))
+
+
+def _trimmed(solved: Scaling) -> Scaling:
+    """Return a solution whose factors are lower where a posterior exceeds its limit."""
+    binding = list(solved.binding)
+    for j, columns in enumerate(solved.columns):
+        excess = np.where(columns.excess > 0.0, columns.excess + LEAST_EXCESS, 0.0)
+        shares = np.repeat(np.maximum(1.0 - TRIM * excess, 0.5), np.diff(binding[j].offsets))
+        binding[j] = binding[j]._replace(factors=(binding[j].factors * shares).astype(np.float32))
+    return replace(solved, binding=(binding[0], binding[1]))
 
 
 def published(solved: Scaling) -> Scaling:

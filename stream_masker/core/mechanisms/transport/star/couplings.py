@@ -38,7 +38,7 @@ from stream_masker.core.mechanisms.transport.sampling import tuple_index
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
-SINKHORN_STEPS = 8
+SINKHORN_STEPS = 6
 SINKHORN_ERROR = 1e-2
 LEAST_LACK = 1e-300
 CACHE_ENTRIES = 1 << 22

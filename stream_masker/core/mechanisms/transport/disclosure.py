@@ -15,8 +15,10 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.elementary import inner_product, logarithms
-from stream_masker.core.mechanisms.transport.scaling.columns import record_maxima
+from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.mechanisms.transport.scaling.columns import Side
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, seen_from
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.risk.measures import confident_share
 from stream_masker.core.risk.records import Tuples
@@ -109,6 +111,44 @@ def _epsilon(joint: Float64Matrix) -> float:
     prior, written = joint.sum(axis=1), joint.sum(axis=0) > 0.0
     logs = logarithms((joint[prior > 0.0] / prior[prior > 0.0, None])[:, written])
     return float((logs.max(axis=0) - logs.min(axis=0)).max())
+
+
+@part
+def fill_maxima(side: Side, others: Binding, t: int, maxima: Float64Array) -> None:
+    """Set ``maxima``, (k,), to max φ·K·r over their values, for each value of mine."""
+    maxima[:] = 0.0
+    kernel_row = side.their_kernel[side.theirs[t]]
+    for other in range(kernel_row.size):
+        weight = np.float64(kernel_row[other]) * factor_of(others, t, int64(other))
+        for e in range(side.lines[other], side.lines[other + 1]):
+            s = side.entries[e]
+            maxima[side.mine[s]] = max(maxima[side.mine[s]], side.phi[s] * weight)
+
+
+@kernel
+def record_maxima(side: Side, mine: Binding, others: Binding) -> Float64Array:
+    """Return (m,) float64: max over the tuples s of φ(s)·K·r of each tuple t."""
+    result = np.empty(side.mine.size)
+    size = side.kernel.shape[1]
+    common, cut, column = np.empty(size), np.empty(size), np.empty(size)
+    for other in range(side.lines.size - 1):
+        known = False
+        for e in range(side.lines[other], side.lines[other + 1]):
+            t = int64(side.entries[e])
+            maxima = common
+            if others.offsets[t] < others.offsets[t + 1]:
+                fill_maxima(side, others, t, cut)
+                maxima = cut
+            elif not known:
+                fill_maxima(side, others, t, common)
+                known = True
+            own = side.kernel[side.mine[t]]
+            for x in range(size):
+                column[x] = np.float64(own[x]) * maxima[x]
+            for f in range(mine.offsets[t], mine.offsets[t + 1]):
+                column[mine.values[f]] *= np.float64(mine.factors[f])
+            result[t] = column.max()
+    return result
 
 
 def vulnerability_of_record(solved: Scaling) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -10,7 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -83,7 +83,7 @@ class PreparedTransport:
     def mask(self, batch: Batch, words: list[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
         before = [v.indices(column.codes) for v, column in zip(self.values, batch.columns, strict=True)]
-        after = self.draw(batch, before, words)
+        after = self.draw([column.offsets for column in batch.columns], before, words)
         masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
@@ -92,40 +92,21 @@ class PreparedTransport:
 
         ``words``: one random word for each value.
         """
-        if self.pair is not None:
-            before = [v.index(code) for v, code in zip(self.values, record.codes, strict=True)]
-            a = np.array(before, np.int32)
-            pair = draw_pairs(self.pair_channel, a[:1], a[1:], words[:1], words[1:])
-            return [v.positions.item(drawn.item()) for v, drawn in zip(self.values, pair, strict=True)]
-        spans = pairwise(record.offsets)
-        owners = [v for v, (first, end) in zip(self.values, spans, strict=True) for _ in range(first, end)]
-        before = [v.index(code) for v, code in zip(owners, record.codes, strict=True)]
-        after = self._draw_record(record, np.array(before, np.int32), words).tolist()
-        return [v.positions.item(index) for v, index in zip(owners, after, strict=True)]
-
-    def _draw_record(self, record: RecordCodes, before: Int32Array, words: UInt64Array) -> Int32Array:
-        """Return the indices of the masked values that ``draw`` returns for one record, of which no value is absent."""
         spans = [slice(first, end) for first, end in pairwise(record.offsets)]
-        after = np.full(before.size, -1, np.int32)
-        for edge in self.edges:
-            root, child = spans[edge.root], spans[edge.child]
-            if record.is_array[edge.root] or child.start == child.stop:
-                continue
-            if after[root.start] < 0:
-                after[root] = draw_values(self._channel(edge.root), before[root], words[root])
-            channel = self._conditional(edge)
-            if channel.laws.covers(before[root], after[root])[0]:
-                a, new_a = (np.repeat(each[root], child.stop - child.start) for each in (before, after))
-                after[child] = channel.draw(a, new_a, before[child], words[child], self._salts[edge.child])
-        for j, span in enumerate(spans):
-            if span.start < span.stop and after[span.start] < 0:
-                after[span] = draw_values(self._channel(j), before[span], words[span])
-        return after
+        owned = list(zip(self.values, spans, strict=True))
+        before = [np.array([v.index(code) for code in record.codes[span]], np.int32) for v, span in owned]
+        lists = zip(record.is_array, before, strict=True)
+        offsets = [np.array([0, indices.size]) if is_array else None for is_array, indices in lists]
+        after = self.draw(offsets, before, [words[span] for span in spans])
+        return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 
-    def draw(self, batch: Batch, before: list[Int32Array], words: list[UInt64Array]) -> list[Int32Array]:
+    def draw(
+        self, offsets: Sequence[Int64Array | None], before: list[Int32Array], words: list[UInt64Array]
+    ) -> list[Int32Array]:
         """Return the indices of the masked values of each column, −1 for absent ones.
 
-        * ``before``: the indices of the values of each column. ``words``: one random word for each of them.
+        * ``offsets``: those of lists, None for scalars. ``before``: the indices of the values of each column.
+          ``words``: one random word for each of them.
         """
         if self.pair is not None:
             after = list(draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1]))
@@ -134,7 +115,8 @@ class PreparedTransport:
         for root in {edge.root for edge in self.edges}:
             self._draw_alone(root, before, after, words)
         for edge in self.edges:
-            self._draw_given(edge, batch, before, after, words)
+            if offsets[edge.root] is None:
+                self._draw_given(edge, offsets[edge.child], before, after, words)
         for j in range(len(before)):
             self._draw_alone(j, before, after, words)
         return after
@@ -148,12 +130,17 @@ class PreparedTransport:
             after[j][rows] = draw_values(self._channel(j), before[j][rows], words[j][rows])
 
     def _draw_given(
-        self, edge: Edge, batch: Batch, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]
+        self,
+        edge: Edge,
+        offsets: Int64Array | None,
+        before: list[Int32Array],
+        after: list[Int32Array],
+        words: list[UInt64Array],
     ) -> None:
-        """Draw the values of an edge's child whose root has a value that occurs with values of the child."""
-        if batch.columns[edge.root].is_array:
-            return
-        offsets = batch.columns[edge.child].offsets
+        """Draw the values of an edge's child whose root has a value that occurs with values of the child.
+
+        ``offsets``: those of the child's lists, None for a scalar.
+        """
         a, new_a = before[edge.root], after[edge.root]
         if offsets is not None:
             lengths = np.diff(offsets)

@@ -107,7 +107,7 @@ def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) 
             total = np.float64(sum_of_products(rows[k], phi))
             missing += abs(psi[k] * total - target[k]) if step > 0 else 1.0
             psi[k] = target[k] / total
-            add_scaled(sums, rows[k], np.float32(psi[k]))
+            add_scaled(sums, rows[k], psi[k])
         if missing < SINKHORN_ERROR or step == SINKHORN_STEPS - 1:
             break
         for i in range(source.size):
@@ -130,10 +130,11 @@ def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) 
 
 
 @part
-def add_scaled(result: Float32Array, row: Float32Array, weight: np.float32) -> None:
+def add_scaled(result: Float32Array, row: Float32Array, weight: float) -> None:
     """Add a multiple of a row."""
+    scale = np.float32(weight)
     for k in range(result.size):
-        result[k] += weight * row[k]
+        result[k] += scale * row[k]
 
 
 @kernel

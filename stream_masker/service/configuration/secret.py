@@ -194,7 +194,9 @@ def _from_file(key: str, path: Path) -> bytes:
         raw = path.read_bytes()
         status = path.stat()
     except OSError as error:
-        raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}") from None
+        is_missing = key == "secret.file" and isinstance(error, FileNotFoundError)
+        advice = f"; create one with `head -c 32 /dev/urandom > {path} && chmod 600 {path}`" if is_missing else ""
+        raise ConfigurationError(f"{key}: {path} cannot be read: {error.strerror}{advice}") from None
     _check_permissions(key, path, status)
     return raw
 

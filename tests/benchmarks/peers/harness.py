@@ -18,6 +18,7 @@ from typing import Any
 PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
 INSIDE = Path(__file__).parent / "inside"
 START = "<!-- measured: {} -->\n"
+MAVEN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
 
@@ -71,25 +72,69 @@ class Peer:
         return {"seconds": time.perf_counter() - start} | (json.loads(told[-1]) if told else {})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SourcePeer(Peer):
-    """A package of R that is in no registry, built from a commit of its repository by another script."""
+    """A program that is in no registry, built from a commit of its repository. ``paths``: the parts that it needs."""
 
     repository: str
     commit: str
-    install: str
+    paths: tuple[str, ...] = ("/*",)
 
     def create(self, folder: Path) -> None:
         source = str(folder / "source")
-        subprocess.run(["git", "init", "--quiet", source], check=True)
-        for step in (("fetch", "--quiet", "--depth=1", self.repository, self.commit), ("checkout", "-q", "FETCH_HEAD")):
+        clone = ("clone", "--quiet", "--depth=1", "--filter=blob:none", "--no-checkout", self.repository, source)
+        subprocess.run(["git", *clone], check=True)
+        for step in (
+            ("fetch", "--quiet", "--depth=1", "origin", self.commit),
+            ("sparse-checkout", "set", "--no-cone", *self.paths),
+            ("checkout", "--quiet", "FETCH_HEAD"),
+        ):
             subprocess.run(["git", "-C", source, *step], check=True)
-        library = str(folder / "library")
-        subprocess.run(["Rscript", str(INSIDE / self.install), source, library], check=True, stdout=sys.stderr)
+        self.build(folder)
+
+    def build(self, folder: Path) -> None:
+        """Build the program in the folder of its environment, from ``source`` in it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class RPeer(SourcePeer):
+    """A package of R, which another script installs."""
+
+    install: str
+
+    def build(self, folder: Path) -> None:
+        command = ["Rscript", str(INSIDE / self.install), str(folder / "source"), str(folder / "library")]
+        subprocess.run(command, check=True, stdout=sys.stderr)
 
     @property
     def command(self) -> list[str]:
         return ["env", f"R_LIBS={self.folder / 'library'}", "Rscript", str(INSIDE / self.script)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JavaPeer(SourcePeer):
+    """A program in Java. ``java``: the folder of its source. Its jars are in the repository, or in Maven's registry."""
+
+    java: str
+    artifacts: tuple[str, ...] = ()
+
+    def build(self, folder: Path) -> None:
+        for artifact in self.artifacts:
+            options = [f"-Dartifact={artifact}", f"-DoutputDirectory={folder / 'source' / 'jars'}"]
+            subprocess.run(["mvn", "-B", "-q", f"{MAVEN}:copy", *options], check=True, stdout=sys.stderr)
+        source = ["-sourcepath", str(folder / "source" / self.java), str(INSIDE / self.script)]
+        compiler = ["javac", "-nowarn", "-encoding", "UTF-8", "-d", str(folder / "classes")]
+        subprocess.run([*compiler, "-cp", classes(folder), *source], check=True)
+
+    @property
+    def command(self) -> list[str]:
+        return ["java", "-Xmx2g", "-XX:+UseSerialGC", "-cp", classes(self.folder), Path(self.script).stem]
+
+
+def classes(folder: Path) -> str:
+    """The class path of a program in Java: its classes and all jars."""
+    return ":".join(map(str, (folder / "classes", *sorted((folder / "source").rglob("*.jar")))))
 
 
 def cache_folder() -> Path:

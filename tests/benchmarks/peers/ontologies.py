@@ -22,7 +22,7 @@ sys.path[:0] = [str(Path(__file__).parents[1])]
 
 from measuring import best, cell, once
 
-from peers.harness import ONE_THREAD, Peer, markdown, write_rows
+from peers.harness import ONE_THREAD, JavaPeer, Peer, markdown, write_rows
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics import distance_correlation
@@ -35,8 +35,17 @@ SIMILARITIES = (
     Peer("nxontology", "nxontology_pairs.py", ("nxontology==0.5.0",)),
     Peer("semsimian", "semsimian_pairs.py", ("semsimian==0.3.0", "networkx==3.4.2")),
 )
+HESML = JavaPeer(
+    "hesml",
+    "HesmlPairs.java",
+    ("HESML==2.1.0.1",),
+    repository="https://github.com/jjlastra/HESML",
+    commit="7a513929213777fe47b17dbfdfd8c96cb8cb3f5c",
+    paths=("/HESML_Library/HESML/src/",),
+    java="HESML_Library/HESML/src",
+)
 CORRELATION = Peer("dcor", "dcor_correlation.py", ("dcor==0.7",))
-PEERS = (*LOADERS, *SIMILARITIES, CORRELATION)
+PEERS = (*LOADERS, *SIMILARITIES, HESML, CORRELATION)
 REPEATS = 3
 PAIRS = 5_000
 VALUES = 2_000
@@ -100,7 +109,7 @@ def pairs(tau: Taxonomy, folder: Path) -> Iterator[tuple[str, str, str]]:
     first, second = (tau.decode(positions) for positions in chosen)
     (folder / "links.json").write_text(json.dumps(list(links)))
     (folder / "pairs.json").write_text(json.dumps(list(zip(first, second, strict=True))))
-    told = {peer.title: peer.run(folder, {}) for peer in SIMILARITIES}
+    told = {peer.title: peer.run(folder, {}) for peer in (*SIMILARITIES, HESML)}
     d = LogTaxonomic(tau)
     for found in told.values():
         assert np.allclose(np.log2(2 - np.array(found["values"])), d.pairs(first, second), atol=1e-9)

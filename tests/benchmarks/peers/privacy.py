@@ -23,7 +23,7 @@ sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from support.real_codes import as_batch
 
-from peers.harness import Peer, SourcePeer, markdown, write_rows
+from peers.harness import JavaPeer, Peer, RPeer, markdown, write_rows
 from peers.measures import (
     ATTRIBUTES,
     LONG_STAY,
@@ -63,6 +63,26 @@ TABLES_OF_PAGE = {"utility": UTILITY, "risk": RISK}
 FORMATS = {"ΔsdCor": "+.3f", "ΔV": "+.3f", "k": "d", "ε": ".1f"}
 LEVELS = ("code", "block", "chapter")
 
+ARX_JARS = (
+    "colt/*.jar",
+    "commons/*.jar",
+    "exp4j/*.jar",
+    "hppc/*.jar",
+    "jhpl/*.jar",
+    "log4j/*.jar",
+    "mahout/guava-*.jar",
+    "mahout/mahout-*.jar",
+    "mahout/slf4j-*.jar",
+    "newtonraphson/*.jar",
+    "objectselector/*.jar",
+    "pdfbox/pdfbox-layout.jar",
+    "poi/poi-3*.jar",
+    "poi/poi-ooxml-3*.jar",
+    "smile/*.jar",
+    "univocity/*.jar",
+)
+"""The jars that ARX needs without its user interface."""
+
 OURS: dict[str, dict[str, Any]] = {
     "stream-masker": {},
     "stream-masker: both outcomes as `context`": {"readmitted": ["0", "1"], "stay": [LONG_STAY]},
@@ -82,7 +102,7 @@ class Method:
     settings: dict[str, Any] = field(default_factory=dict)
 
 
-SDCMICRO = SourcePeer(
+PRAM = RPeer(
     "sdcmicro",
     "sdcmicro_pram.R",
     ("sdcMicro==5.8.1",),
@@ -90,7 +110,21 @@ SDCMICRO = SourcePeer(
     commit="cf3251017482bb215f0a9abf4a930f502399fb72",
     install="sdcmicro_install.R",
 )
-
+ARX = JavaPeer(
+    "arx",
+    "ArxGroups.java",
+    ("ARX==3.9.2",),
+    repository="https://github.com/arx-deidentifier/arx",
+    commit="aacd487fb77b3af7970d5d6fa1b2f6cca1182b64",
+    paths=("/src/main/", *(f"/lib/ant/{name}" for name in ARX_JARS)),
+    java="src/main",
+    artifacts=(
+        "org.apache.hadoop:hadoop-core:1.2.1",
+        "org.apache.pdfbox:pdfbox:2.0.1",
+        "org.apache.pdfbox:fontbox:2.0.1",
+        "commons-logging:commons-logging:1.2",
+    ),
+)
 PEERS = (
     Method(
         Peer("opendp", "opendp_response.py", ("opendp==0.16.0",)),
@@ -110,7 +144,13 @@ PEERS = (
         "masked",
         {"k": 5, "suppressed": 5, "root": "ICD9CM"},
     ),
-    Method(SDCMICRO, "invariant PRAM, with its defaults", "masked", {"tables": TABLES}),
+    Method(
+        ARX,
+        "k-anonymity, k = 5, at most 5 % of the records left out",
+        "masked",
+        {"k": 5, "suppressed": 5, "root": "ICD9CM"},
+    ),
+    Method(PRAM, "invariant PRAM, with its defaults", "masked", {"tables": TABLES}),
     Method(
         Peer("presidio", "presidio_hash.py", ("presidio-anonymizer==2.2.366",)),
         "SHA-256 with one secret salt",
@@ -251,6 +291,9 @@ def write_records(original: Records, folder: Path) -> None:
         np.save(folder / f"distances-{name}.npy", WuPalmer(tau).matrix(values))
         ancestors |= {tau.ids[code]: generalised(code) for code in values.tolist()}
     (folder / "hierarchies.json").write_text(json.dumps(ancestors))
+    (folder / "hierarchies.csv").write_text(
+        "".join(f"{','.join((code, *above))}\n" for code, above in ancestors.items())
+    )
 
 
 def generalised(code: int) -> list[str]:

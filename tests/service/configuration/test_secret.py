@@ -91,7 +91,9 @@ def test_short_secret_is_refused(from_file, raw):
 
 
 def test_missing_file_is_an_error(parse):
-    with pytest.raises(ConfigurationError, match=r"secret\.file: nowhere cannot be read: No such file"):
+    with pytest.raises(
+        ConfigurationError, match=r"secret\.file: nowhere cannot be read: No such file.*; create one with `head"
+    ):
         read_secret(parse(secret={"file": "nowhere"}))
 
 

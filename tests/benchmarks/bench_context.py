@@ -3,7 +3,7 @@
 For each context: codes of the other sex; the areas under the ROC curves of models that learn from masked codes, sex and
 age who is readmitted within 30 days, and who stays for at least five days; the accuracy of a model that learns from age
 and sex the chapter of the masked principal diagnosis; all are tested on original records. Then what an attacker learns
-who reads the context. The last rows have the promise without the noise of α = 1: the least distance that it needs.
+who reads the context.
 
 The sex is that of the codes that only one sex has, otherwise drawn, because the excerpt has none.
 
@@ -33,8 +33,6 @@ from stream_masker.evaluation.downstream import AncestorFeatures, FeatureChances
 NAMES = ("principal", "secondary")
 KINDS = {"sex": ["F", "M"], "age": list(range(10, 100, 10)), "readmitted": ["NO", ">30", "<30"]}
 CONTEXTS = ((), ("sex",), ("sex", "age"), ("sex", "age", "readmitted"), ("readmitted", "sex"))
-PROMISE_ALONE = {"alpha": 0.01, "certainty": 0.5}
-"""An α that the promise raises to the least one."""
 LONG_STAY = 5
 HEAD = (
     "context",
@@ -69,11 +67,8 @@ def main() -> None:
         return
     print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
     print(f"| {' | '.join(['original records', str(of_other_sex(rows, rows)), *models(rows, rows)])} |", flush=True)
-    contexts = CONTEXTS if given.only is None else [tuple(given.only)]
-    for names in contexts:
+    for names in CONTEXTS if given.only is None else [tuple(given.only)]:
         show(rows, names, given.least)
-    for names in contexts if given.only is not None else [(), ("sex", "age")]:
-        show(rows, names, given.least, PROMISE_ALONE)
 
 
 def real(records: int) -> list[dict]:
@@ -96,11 +91,10 @@ def real(records: int) -> list[dict]:
     return [rows[k] for k in np.random.default_rng(1).permutation(len(rows))[:records]]
 
 
-def show(rows: list[dict], names: tuple[str, ...], least: int, target: dict | None = None) -> None:
+def show(rows: list[dict], names: tuple[str, ...], least: int) -> None:
     tau = icd9cm().taxonomy()
     made = SemanticTransport(
         dict.fromkeys(NAMES, tau),
-        target=target,
         context={name: KINDS[name] for name in names},
         context_least=least,
         window=len(rows),
@@ -123,7 +117,7 @@ def show(rows: list[dict], names: tuple[str, ...], least: int, target: dict | No
         risk.rmse["principal"],
     ]
     shown = [f"{figure:.4f}" for figure in figures] + [f"{t:.1f} s" for t in times]
-    label = (", ".join(names) or "none") + (", the promise alone" if target else "")
+    label = ", ".join(names) or "none"
     print(f"| {' | '.join([label, str(of_other_sex(rows, masked)), *models(rows, masked), *shown])} |", flush=True)
 
 

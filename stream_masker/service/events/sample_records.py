@@ -21,9 +21,13 @@ CODE_STRIDE: Final = 7919
 SAMPLE_SPAN: Final = 100.0
 SAMPLE_STEPS: Final = 8
 
+RECORDS_OF_A_CODE: Final = 4
+"""The number of consecutive records, each of another person, that have the same codes. Semantic transport writes no
+codes of a single person by default."""
+
 
 def sample_records(plan: Plan, size: int) -> list[bytes]:
-    """Return JSON records with as many different codes as the taxonomies allow."""
+    """Return JSON records with many different codes, each in several records."""
     return [orjson.dumps(_event(plan, k)) for k in range(size)]
 
 
@@ -43,7 +47,7 @@ def _bundle(event: JsonValue, k: int) -> JsonValue:
 def _path_values(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]]]:
     """Yield every path of the plan with its values: one per element of an array."""
     for place, attribute in enumerate(plan.attributes, 1):
-        codes = [_code(attribute, place * k + j) for j in range(SAMPLE_ELEMENTS)]
+        codes = [_code(attribute, place * (k // RECORDS_OF_A_CODE) + j) for j in range(SAMPLE_ELEMENTS)]
         for own in attribute.places:
             yield own.path, codes
             yield from ((copy, codes) for copy in own.copies)

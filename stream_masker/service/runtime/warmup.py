@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
 from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.events.sample_records import sample_records
+
+log = logging.getLogger(__name__)
 
 WARMUP_WINDOWS = (2_000, 12)
 """The sizes of the rehearsed windows; windows with many and with few different values use different kernels."""
@@ -87,7 +90,7 @@ def _note(configuration: Configuration) -> Path:
 def _rehearse(configuration: Configuration) -> Mechanism:
     """Calibrate on sample records, and mask some of them. Returns the calibrated mechanism.
 
-    A window of sample records that does not allow the target of the mechanism is not rehearsed.
+    A window of sample records that does not allow the target of the mechanism is not rehearsed, with a warning.
     """
     mechanism, plan = build_mechanism(configuration), build_plan(configuration)
     for attribute in plan.attributes:
@@ -105,7 +108,7 @@ def _rehearse(configuration: Configuration) -> Mechanism:
     )
     masked = sample_records(plan, max(WARMUP_MASKED_RECORDS, mechanism.group_minimum))
     for size in WARMUP_WINDOWS_OF_NOISE if mechanism.name == "semantic_noise" else WARMUP_WINDOWS:
-        with suppress(StatisticsError):
+        try:
             publish = calibration.on_sample(masker.count(sample_records(plan, size)).counts, 0)
             calibration.assess()
             calibration.published(publish)
@@ -114,6 +117,12 @@ def _rehearse(configuration: Configuration) -> Mechanism:
             for window in (blocks[1:], blocks):
                 calibration.on_window(_window(window), 0)
                 calibration.assess()
+        except StatisticsError as error:
+            log.warning(
+                "sample records do not show which kernels this configuration needs; the first statistics compile "
+                "those that are missing: %s",
+                error,
+            )
     return mechanism
 
 

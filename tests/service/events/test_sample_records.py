@@ -7,7 +7,7 @@ import yaml
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.events.sample_records import sample_records
+from stream_masker.service.events.sample_records import RECORDS_OF_A_CODE, sample_records
 
 ICD = "coding[?system=http://hl7.org/fhir/sid/icd-10-cm]"
 ATTRIBUTES = {
@@ -53,8 +53,9 @@ def test_all_sample_records_are_accepted(tmp_path, name):
     (tmp_path / "c.yaml").write_text(yaml.safe_dump(content))
     configuration = load_configuration(tmp_path / "c.yaml", {})
     plan, mechanism = build_plan(configuration), build_mechanism(configuration)
-    records = sample_records(plan, 40)
+    records = sample_records(plan, 40 * RECORDS_OF_A_CODE)
     sample = RecordMasker(plan, mechanism, b"0123456789abcdef").count(records)
-    assert (sample.counts.records, sample.rejected) == (40, {})
+    assert (sample.counts.records, sample.rejected) == (len(records), {})
     assert min(len(column.keys) for column in sample.counts.values) >= 20
+    assert min(column.units.min() for column in sample.counts.values) >= 2
     assert {"id", "stay", "names", "who"} <= orjson.loads(records[0]).keys()

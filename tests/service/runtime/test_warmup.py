@@ -19,12 +19,12 @@ from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up, warm_u
     "mechanism", [*({"name": name} for name in MECHANISMS), {"name": "microaggregation", "k": 100}]
 )
 def test_warm_up_with_every_mechanism(tmp_path, mechanism):
-    of_few = {"least": 1} if mechanism["name"] == "semantic_transport" else {}
-    ready = warm_up(load_configuration(written(tmp_path, mechanism | of_few), {}))
+    ready = warm_up(load_configuration(written(tmp_path, mechanism), {}))
     assert ready.name == mechanism["name"]
     assert ready.statistics.records == WARMUP_WINDOWS[-1]
 
 
+EXAMPLES = Path(__file__).parents[3] / "examples"
 TREE_ATTRIBUTES = {"a": "a", "b": "b[*].code", "c": "c"}
 
 
@@ -37,10 +37,19 @@ def test_three_attributes_and_an_array_start_with_each_target(tmp_path, target):
     assert ready.statistics.model["star"]["edges"]
 
 
-def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path):
+def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path, caplog):
     """The target may be right for real events: sample records have few values, which determine each other."""
     path = written(tmp_path, {"name": "semantic_transport", "target": {"rmse": 0.95}}, TREE_ATTRIBUTES)
     assert warm_up(load_configuration(path, {})).name == "semantic_transport"
+    assert "sample records do not show which kernels this configuration needs" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["flat", "nested"])
+def test_a_warm_up_computes_the_statistics_of_the_examples(monkeypatch, caplog, name):
+    """Otherwise images would lack the kernels that these configurations need."""
+    monkeypatch.setenv("STREAM_MASKER_SECRET", "0123456789abcdef")
+    ready = warm_up(load_configuration(EXAMPLES / name / "stream-masker.yaml"))
+    assert (ready.statistics.records, caplog.text) == (WARMUP_WINDOWS[-1], "")
 
 
 def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkeypatch):

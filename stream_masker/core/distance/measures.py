@@ -60,6 +60,13 @@ class Distance:
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.taxonomy!r})"
 
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same measure on the same taxonomy."""
+        return isinstance(other, Distance) and (self.kind, self.taxonomy) == (other.kind, other.taxonomy)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.taxonomy))
+
     def encode(self, concepts: ConceptsLike) -> Int32Array:
         """Return (n,) int32: the positions of concept ids; positions are returned after a range check."""
         if not isinstance(concepts, np.ndarray):

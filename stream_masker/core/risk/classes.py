@@ -8,6 +8,7 @@ tell an attacker the same. Merging such concepts leaves the measures of a channe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def distance_classes(d: Distance, anchors: Int32Array, weights: Float64Array) ->
     * ``anchors``: (k,) int32, positions without repetition.
     * ``weights``: (m,) float64, the weight of each concept as a candidate; 0 for other concepts.
     """
-    hashes = _hashed_distances(d, anchors)
+    hashes = _hashed_distances(d, tuple(anchors.tolist()))
     single = np.zeros(weights.size, np.bool_)
     single[anchors] = True
     shared = np.flatnonzero((weights > 0.0) & ~single)
@@ -90,10 +91,12 @@ def _merged(
     return OutputClasses(class_of, weights, totals, representatives)
 
 
-def _hashed_distances(d: Distance, anchors: Int32Array) -> UInt64Array:
-    """Return (m,) uint64: a hash of each concept's distances from the anchors."""
+@lru_cache(maxsize=8)
+def _hashed_distances(d: Distance, anchors: tuple[int, ...]) -> UInt64Array:
+    """Return (m,) uint64: a hash of each concept's distances from the anchors. It is kept for other mechanisms on the
+    same window."""
     hashes = np.zeros(len(d.taxonomy), np.uint64)
-    for anchor in anchors.tolist():
+    for anchor in anchors:
         hashes ^= d.to_all(anchor).view(np.uint64)
         hashes *= HASH_FACTOR
         hashes ^= hashes >> HASH_SHIFT

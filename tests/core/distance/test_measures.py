@@ -75,6 +75,13 @@ def test_a_single_call_encodes_no_batch(name, monkeypatch):
     assert d("gingivitis", "gastritis") == expected
 
 
+def test_distances_are_equal_if_they_are_the_same_measure_on_the_same_taxonomy():
+    tau = Ontology.from_edges(FIGURE_1).taxonomy()
+    assert WuPalmer(tau) == distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), "wu_palmer")
+    assert len({WuPalmer(tau), WuPalmer(tau), LogTaxonomic(tau)}) == 2
+    assert WuPalmer(tau) != WuPalmer(Ontology.from_edges(FIGURE_2013).taxonomy())
+
+
 def test_errors_name_unknown_concepts_by_index_only():
     d = WuPalmer(Ontology.from_edges(FIGURE_1).taxonomy())
     with pytest.raises(UnknownConceptError, match="value 1 of 2") as caught:

@@ -216,7 +216,7 @@ class TransactionalProducer:
         try:
             self._request(
                 "offsets",
-                lambda t: client.send_offsets_to_transaction(offsets, group, t),
+                lambda t: _send_offsets(client, offsets, group, t),
                 on_timeout=RecoveryAction.ABORT,
             )
             self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
@@ -384,8 +384,17 @@ def _raise_unless_too_large(error: KafkaError, step: str) -> None:
         raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 
 
+def _send_offsets(client: ProducerClient, offsets: list[TopicPartition], group: object, timeout: float) -> None:
+    """Send the offsets of the input. If a record of the transaction has failed meanwhile, raise its error."""
+    try:
+        client.send_offsets_to_transaction(offsets, group, timeout)
+    except KafkaException as failure:
+        error = failure.args[0]
+        raise KafkaException(_transaction_error(client, error) if error.txn_requires_abort() else error) from None
+
+
 def _transaction_error(client: ProducerClient, error: KafkaError) -> KafkaError:
-    """Return the error that has failed the open transaction, if it is the reason why a message cannot be sent."""
+    """Return the error that has failed the open transaction, if it is the reason why a step is not possible."""
     if error.code() == KafkaError._STATE:
         try:
             client.begin_transaction()

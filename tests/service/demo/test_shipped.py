@@ -41,7 +41,15 @@ from stream_masker.core.ontology.storage.compiled import write_compiled
 write_compiled(Ontology.load("icd10cm").data, Path(sys.argv[1]), source="icd10cm")
 print(sources.__file__, "simple_icd_10_cm" in sys.modules)
 """
-WHEEL_SOURCES = ("pyproject.toml", "README.md", "LICENSE", "deploy/hatch_build.py", "schemas", "stream_masker")
+WHEEL_SOURCES = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "deploy/hatch_build.py",
+    "schemas",
+    "stream_masker",
+    "docs/kafka/alerts.md",
+)
 
 pytest.importorskip("hatchling", reason="install the extra test: no hatchling")
 SOURCE = importlib.util.spec_from_file_location("hatch_build", ROOT / "deploy" / "hatch_build.py")

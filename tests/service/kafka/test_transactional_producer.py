@@ -165,6 +165,15 @@ def test_any_other_failure_replaces_the_client_without_aborting(step: str, failu
     assert len(bench.clients) == 2
 
 
+def test_offsets_of_a_transaction_that_has_failed_name_the_error_of_its_record(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    bench = open_bench({"offsets": [kafka_error(KafkaError._STATE, abort=True)]})
+    denied = {"begin": [kafka_error(KafkaError.TOPIC_AUTHORIZATION_FAILED, abort=True)]}
+    assert bench.write(lambda send: bench.clients[0].failures.update(denied)) is TransactionOutcome.ABORTED
+    assert "topics --acls" in caplog.text
+
+
 def test_a_commit_that_never_ends_has_an_unknown_outcome() -> None:
     bench = open_bench({"commit": [RETRY] * 1000})
     assert bench.write() is TransactionOutcome.UNKNOWN

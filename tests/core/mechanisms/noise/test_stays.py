@@ -181,6 +181,7 @@ def test_the_figures_of_the_strict_condition(tau, counts):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(1800)
 def test_the_lost_correlation(tau, counts, batch):
     lost = [
         lost_correlation(noise(tau, counts, alpha, candidates=candidates), batch, repeats=4)

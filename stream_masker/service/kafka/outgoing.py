@@ -1,4 +1,4 @@
-"""Messages for a transactional producer, and the reports about their delivery."""
+"""Messages for a transactional producer, the reports about their delivery, and the client that sends them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable
 from itertools import compress
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
-from confluent_kafka import KafkaError
+from confluent_kafka import KafkaError, TopicPartition
 
 from stream_masker.pipeline.records import Result
 
@@ -61,3 +61,16 @@ def outgoing_messages(result: Result) -> Iterable[OutgoingMessage]:
     messages = zip(result.values, result.keys, times, result.headers, strict=True)
     rejected = result.rejected
     return compress(messages, (index not in rejected for index in range(len(times)))) if rejected else messages
+
+
+class ProducerClient(Protocol):
+    """The methods of ``confluent_kafka.Producer`` that the worker calls."""
+
+    def init_transactions(self, timeout: float) -> None: ...
+    def begin_transaction(self) -> None: ...
+    def produce(self, *args: Any, **named: Any) -> None: ...
+    def poll(self, timeout: float) -> int: ...
+    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: object, timeout: float) -> None: ...
+    def flush(self, timeout: float) -> int: ...
+    def commit_transaction(self, timeout: float) -> None: ...
+    def abort_transaction(self, timeout: float) -> None: ...

@@ -12,8 +12,7 @@ the late request. Such a request is recognised by its time: librdkafka waits bef
 (``retry_delay``), so a step that succeeds sooner at its first attempt has sent each request once. Produce requests need
 no such care, because their sequence numbers identify them.
 
-A producer has one transaction at a time. ``worker.commit_pipeline`` alternates two producers to hide the round trip of
-a commit.
+A producer has one transaction at a time. ``worker.commit_pipeline`` alternates two, to hide the time of a commit.
 """
 
 from __future__ import annotations
@@ -24,14 +23,20 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from enum import Enum, StrEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.outgoing import REFUSED_MESSAGE, DeliveryWatch, OutgoingMessage, SendMessages
+from stream_masker.service.kafka.outgoing import (
+    REFUSED_MESSAGE,
+    DeliveryWatch,
+    OutgoingMessage,
+    ProducerClient,
+    SendMessages,
+)
 
 log = logging.getLogger(__name__)
 
@@ -39,10 +44,8 @@ ATTEMPT_SECONDS = 2.0
 """Timeout of one attempt at a step, in seconds."""
 
 STEP_PATIENCE_SECONDS = 20.0
-"""Seconds after which a step that is retried has failed.
-
-The same as the worker's default of ``transaction.timeout.ms``: later there is no transaction left to commit.
-"""
+"""Seconds after which a step that is retried has failed: as many as the worker's default of ``transaction.timeout.ms``,
+because later there is no transaction left to commit."""
 
 EXPEDITED_PATIENCE_SECONDS = 4.0
 """The same limit while the process stops or partitions are being revoked.
@@ -74,19 +77,6 @@ class TransactionOutcome(StrEnum):
     COMMITTED = "committed"
     ABORTED = "aborted"
     UNKNOWN = "unknown"
-
-
-class ProducerClient(Protocol):
-    """The methods of ``confluent_kafka.Producer`` that the worker calls."""
-
-    def init_transactions(self, timeout: float) -> None: ...
-    def begin_transaction(self) -> None: ...
-    def produce(self, *args: Any, **named: Any) -> None: ...
-    def poll(self, timeout: float) -> int: ...
-    def send_offsets_to_transaction(self, positions: list[TopicPartition], group: object, timeout: float) -> None: ...
-    def flush(self, timeout: float) -> int: ...
-    def commit_transaction(self, timeout: float) -> None: ...
-    def abort_transaction(self, timeout: float) -> None: ...
 
 
 class TransactionStepError(Exception):

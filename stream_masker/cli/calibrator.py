@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, is_given
-from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
+from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
+from stream_masker.service.observability.logs import LOG_LEVELS
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.configuration.parameters.defaults import mechanism_line
     from stream_masker.service.configuration.reload import ConfigurationFile
 
-    configure_logs("warning" if is_given("quiet") else log_level, as_json=is_given("as_json"))
+    configure_process_log(log_level)
     file = ConfigurationFile(config)
     log.info(mechanism_line(file.current))
     run_calibrator(file.current, http_port=http_port, file=file)

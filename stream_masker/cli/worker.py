@@ -12,11 +12,11 @@ from types import FrameType
 
 import click
 
-from stream_masker.cli.options import ReportingCommand, config_option, is_given
+from stream_masker.cli.options import ReportingCommand, config_option, configure_process_log
 from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
-from stream_masker.service.observability.logs import LOG_LEVELS, configure_logs
+from stream_masker.service.observability.logs import LOG_LEVELS
 from stream_masker.service.runtime.gc_tuning import infrequent_collections
 from stream_masker.service.runtime.shutdown import exit_within
 
@@ -53,7 +53,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     from stream_masker.service.observability.runbooks import runbook_pages
     from stream_masker.service.worker.run import run_worker
 
-    configure_logs("warning" if is_given("quiet") else log_level, as_json=is_given("as_json"))
+    configure_process_log(log_level)
     configuration = load_configuration(config)
     log.info(mechanism_line(configuration))
     http, stop = configuration.http, threading.Event()

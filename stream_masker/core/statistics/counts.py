@@ -121,17 +121,18 @@ def count_batch(
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
-    lengths, contexts = count_lengths(batch), count_contexts(batch, sizes)
+    lengths, contexts = count_lengths(batch), count_contexts(batch, sizes, rows, record)
     rolled = {key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()}
     return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, lengths, contexts, rolled)
 
 
-def count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
-    """Count the records of each context of a batch; see ``Counts.contexts``."""
+def count_contexts(
+    batch: Batch, sizes: Sequence[int], rows: Sequence[NDArray[np.int32]], record: Int64Array
+) -> dict[int, Counts]:
+    """Count the records of each context of a batch; see ``Counts.contexts``. ``rows``, ``record``: of ``rows_of``."""
     if batch.context is None:
         return {}
     numbers, own = np.unique(batch.context, return_inverse=True)
-    rows, record = rows_of(batch)
     slots = None if batch.slots is None else batch.slots[record]
     of_row, p = own[record], len(sizes)
 

@@ -206,7 +206,7 @@ class TransactionalProducer:
         try:
             self._request(
                 "offsets",
-                lambda t: _send_offsets(client, offsets, group, t),
+                lambda t: client.send_offsets_to_transaction(offsets, group, t),
                 on_timeout=RecoveryAction.ABORT,
             )
             self._step("flush", lambda t: _flush(client, t), on_timeout=RecoveryAction.ABORT)
@@ -314,7 +314,9 @@ class TransactionalProducer:
                     return attempts
             except KafkaException as failure:
                 error = failure.args[0]
-            if (action := recovery_for(error)) is not RecoveryAction.RETRY:
+            if (action := recovery_for(error)) is RecoveryAction.ABORT:
+                error = _transaction_error(self._connected_client(), error)
+            if action is not RecoveryAction.RETRY:
                 raise TransactionStepError(name, action, error)
             if self._clock() - self._attempts_start > self._patience():
                 raise TransactionStepError(name, on_timeout, error)
@@ -372,15 +374,6 @@ def _raise_unless_too_large(error: KafkaError, step: str) -> None:
     """Raise TransactionStepError for any error except that of a message that is too large."""
     if error.code() != KafkaError.MSG_SIZE_TOO_LARGE:
         raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
-
-
-def _send_offsets(client: ProducerClient, offsets: list[TopicPartition], group: object, timeout: float) -> None:
-    """Send the offsets of the input. If a record of the transaction has failed meanwhile, raise its error."""
-    try:
-        client.send_offsets_to_transaction(offsets, group, timeout)
-    except KafkaException as failure:
-        error = failure.args[0]
-        raise KafkaException(_transaction_error(client, error) if error.txn_requires_abort() else error) from None
 
 
 def _transaction_error(client: ProducerClient, error: KafkaError) -> KafkaError:

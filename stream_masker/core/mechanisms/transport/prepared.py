@@ -191,16 +191,18 @@ class PreparedTransport:
     def _columns_of(self, j: int, solved: Scaling) -> Columns:
         if (j, solved) not in self._columns:
             first = j == 0 or solved.problem.lone
-            self._columns[j, solved] = columns_of(solved, first=first, joint=True, kinds=self._kinds(j))
+            self._columns[j, solved] = columns_of(solved, first=first, joint=True, kinds=self._kinds[j])
         return self._columns[j, solved]
 
     def meaning(self, j: int) -> MeaningRisk | None:
         """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
         what its own mask tells."""
-        return self.columns(j).meaning(self._kinds(j)) if self.pair is not None or j in self._figures else None
+        return self.columns(j).meaning(self._kinds[j]) if self.pair is not None or j in self._figures else None
 
-    def _kinds(self, j: int) -> Kinds:
-        return Kinds.of(self.values[j].distance, self.values[j].positions)
+    @cached_property
+    def _kinds(self) -> tuple[Kinds, ...]:
+        """The kinds of the values of each attribute."""
+        return tuple(Kinds.of(values.distance, values.positions) for values in self.values)
 
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be
@@ -214,7 +216,7 @@ class PreparedTransport:
 
         def figures(edge: Edge) -> EdgeFigures:
             j, law = edge.child, self.alone(edge.root).joint
-            return limited(edge, self.squares[j], law, self.limits[j], solve=False, kinds=self._kinds(j))[1]
+            return limited(edge, self.squares[j], law, self.limits[j], solve=False, kinds=self._kinds[j])[1]
 
         return {edge.child: figures(edge) for edge in self.edges}
 

@@ -18,7 +18,9 @@ from panels import COLUMNS
 from queries import aggregated, metric, quantile, rate
 from running_demo import running_demo
 
-DATA_SECONDS = 180
+DATA_SECONDS = 900
+"""The calibrator yields to other processes, so a busy machine delays its first figures by minutes."""
+
 CHECK_SECONDS = 1.0
 
 IN_THE_TEST = {"$job": ".*", "$__rate_interval": "15s", "$__range": "1m"}
@@ -57,6 +59,7 @@ def substituted(expression: str) -> str:
 
 
 @pytest.mark.exhaustive
+@pytest.mark.timeout(DATA_SECONDS + 600)
 def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
     without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
     while without and time.monotonic() < deadline:

@@ -25,6 +25,7 @@ from stream_masker.pipeline.plan import (
     RecordLimits,
 )
 from stream_masker.pipeline.records import InputRecord
+from stream_masker.pipeline.transforms import FieldTransform
 
 SECRET = b"a secret of the tests"
 
@@ -131,6 +132,7 @@ class Bench:
         synonyms: Mapping[str, list[str]] | None = None,
         unlisted: str = "keep",
         fields: Mapping[str, list[str]] | None = None,
+        transforms: Mapping[str, FieldTransform] | None = None,
         message: Mapping[str, Any] | None = None,
         noise_key: str | None = None,
         alpha: Mapping[str, Any] | None = None,
@@ -141,7 +143,11 @@ class Bench:
         self.taxonomy = self.ontology.taxonomy()
         self.plan = Plan(
             attributes=tuple(self._attribute(name, **given) for name, given in attributes.items()),
-            fields=FieldPolicy(unlisted=unlisted, **{k: _paths(v) for k, v in (fields or {}).items()}),
+            fields=FieldPolicy(
+                unlisted=unlisted,
+                **{k: _paths(v) for k, v in (fields or {}).items()},
+                transforms={"transforms": {compile_path(path): one for path, one in (transforms or {}).items()}},
+            ),
             configuration="c0ffee0123456789",
             message=MessagePolicy(**(message or {})),
             noise_key=compile_path(noise_key) if noise_key else None,

@@ -8,12 +8,17 @@ from hypothesis import strategies as st
 from support.documents import one_in
 
 from stream_masker.pipeline.paths import FilterStep, IndexStep, NameStep, Path, Step, compile_path
+from stream_masker.pipeline.transforms import Constant, FormattedPseudonym, LeadingCharacters, NumberBands
 
 NAMES = st.sampled_from(["a", "b", "c"])
 STEPS = st.sampled_from([".a", ".b", ".c", "[0]", "[1]", "[?a=1]", "[?b=x]", "[?a='1']", "[?a.b=1]"])
 CODES = st.sampled_from(["I10", "e119", "E11.9", "I110", "E03", "i10", "E1165", "I11", 7, 0.25])
 VALUES = st.sampled_from(
     [None, True, 1, "1", "x", "I10", "e119", "E11.9", 1.5, "I110", [], {}, {"a": 1}, [1, "x"], {"b": "x", "c": 1}]
+)
+
+TRANSFORMS = st.sampled_from(
+    [NumberBands(5), LeadingCharacters(2), FormattedPseudonym("p", 8), Constant("c"), Constant(None)]
 )
 
 
@@ -94,6 +99,7 @@ def plans(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         more["alpha"] = {"path": draw(paths())}
     more["unlisted"] = draw(st.sampled_from(["keep", "drop"]))
     more["fields"] = {action: some.listed() for action in ("keep", "drop", "pseudonymize")}
+    more["transforms"] = {path: draw(TRANSFORMS) for path in some.listed()} if one_in(draw, 3) else {}
     return attributes, more
 
 
@@ -104,7 +110,7 @@ def documents(draw: st.DrawFn, plan: Any) -> dict[str, Any]:
     read = [path for a in plan.attributes for path in a.written if path == a.path or not one_in(draw, 3)]
     read += [number.path for number in plan.numeric]
     read += [path for path in (plan.noise_key, plan.alpha and plan.alpha.path) if path is not None]
-    kept = [path for path in (*policy.keep, *policy.drop, *policy.pseudonymize) if one_in(draw, 2)]
+    kept = [path for path in (*policy.keep, *policy.drop, *policy.pseudonymize, *policy.transformed) if one_in(draw, 2)]
     document: Any = {"a": 1} if one_in(draw, 10) else {}
     for path in [*kept, *read]:
         document = _with_value(draw, document, path.steps)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
 from stream_masker.pipeline.codec.base import RecordCodec
 from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
@@ -135,6 +135,10 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
     def set_styles(self, styles: Sequence[Style]) -> None:
         self.reference.set_styles(styles)
         self.scanner.set_styles(styles)
+
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        self.reference.set_shared(shared)
+        self.scanner.set_shared(shared)
 
     def read(self, records: Inputs) -> DecodedBatch[FallbackTemplates]:
         scanned = self.scanner.read(records)

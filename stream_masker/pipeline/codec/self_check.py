@@ -26,6 +26,7 @@ from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import AlphaSource, AttributePlan, FieldPolicy, NumericPlan, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Inputs
+from stream_masker.pipeline.transforms import LeadingCharacters
 
 _log = logging.getLogger(__name__)
 
@@ -40,6 +41,7 @@ _EVENT: Final[dict[str, Any]] = {
     "list": [{"code": "B7", "text": "é"}, {"code": "a1", "n": -0.125}, {"code": None}, {"other": "x"}],
     "coding": [{"system": "other", "code": "1"}, {"system": "own", "code": "A1", "kept": 7}],
     "again": ["B7", "A1"],
+    "postcode": "80\n331",
     "hidden": {"name": "N", "known": 3, "deep": [{"k": "v"}, 12, False]},
     "positions": [[0], {"kept": 1}, "second", {"dropped": 2}],
     "unlisted": {"a": [[], {}, ""]},
@@ -123,7 +125,13 @@ def _plan() -> Plan:
             attribute("coded", "coding[?system=own].code", "ancestor", missing="keep"),
         ),
         numeric=(NumericPlan(name="age", path=compile_path("age"), kind=Numeric(integer=True), missing="keep"),),
-        fields=FieldPolicy(unlisted="drop", keep=paths["keep"], drop=paths["drop"], pseudonymize=paths["pseudonymize"]),
+        fields=FieldPolicy(
+            unlisted="drop",
+            keep=paths["keep"],
+            drop=paths["drop"],
+            pseudonymize=paths["pseudonymize"],
+            transforms={"generalize": {compile_path("postcode"): LeadingCharacters(3)}},
+        ),
         noise_key=compile_path("id"),
         alpha=AlphaSource(path=compile_path("alpha"), default=0.5),
         context=(

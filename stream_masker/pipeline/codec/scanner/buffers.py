@@ -47,9 +47,11 @@ SLACK: Final = 64
 NO_KIND: Final = -1
 """In place of the kind of a counted field that a record does not have."""
 
-REWRITTEN_USE: Final = -(1 << 60)
-"""``REWRITTEN_USE - start`` is the use of a placeholder for a number of the input that the encoder writes in another
-way."""
+INPUT_SHIFT: Final = 44
+PSEUDONYM_KIND, FIRST_TRANSFORM_KIND, REWRITTEN_KIND = 0, 1, 1 << 16
+"""A placeholder for a slice of the input has the use ``-1 - start - (kind << INPUT_SHIFT)``. Kinds: a text to
+pseudonymize; a value to transform, FIRST_TRANSFORM_KIND + the number of the transform; or a number that the encoder
+writes in another way."""
 
 
 class ScanBuffers(NamedTuple):
@@ -57,8 +59,8 @@ class ScanBuffers(NamedTuple):
 
     Of all decoded records together: ``out``, the bytes of their JSON without the placeholders' texts. Of each
     placeholder: ``placeholder_starts``, its index in ``out``; ``placeholder_uses``, what it stands for
-    (``codec.attributes``), -1 - start for a text of the input to pseudonymize, or REWRITTEN_USE - start for a number of
-    the input; ``placeholder_sizes``, the size of that text or number in bytes, undefined for others.
+    (``codec.attributes``), negative for a slice of the input (``INPUT_SHIFT``); ``placeholder_sizes``, the size of that
+    slice in bytes, undefined for others.
 
     Of each decoded record: ``ends``, of its bytes and its placeholders, after a leading row of zeros; ``key_starts``
     and ``key_sizes``, its noise key in the input, -1 for none; ``alphas``, the bits of a float, 0 for none;
@@ -111,6 +113,18 @@ class ScanBuffers(NamedTuple):
     def value_counts(self) -> Int64Array:
         """The number of values of each nominal attribute."""
         return self.counters[FIRST_VALUE_COUNT:]
+
+
+def slices_of(uses: Int64Array) -> tuple[Int64Array, Int64Array]:
+    """Return the kinds of placeholders, negative for those that stand for no slice of the input, and the starts of
+    their slices, each (g,) int64. uses: (g,)."""
+    kinds, starts = np.divmod(-1 - uses, 1 << INPUT_SHIFT)
+    return kinds, starts
+
+
+def transformed_places(kinds: Int64Array) -> Int64Array:
+    """Return the placeholders of transformed values."""
+    return np.flatnonzero((kinds >= FIRST_TRANSFORM_KIND) & (kinds < REWRITTEN_KIND))
 
 
 def buffers_for(program: Program, records: int, size: int, largest: int, depth: int) -> ScanBuffers:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from struct import Struct
 from typing import Any, Final
@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int8Array, Int64Array, Int64Matrix, UInt8Array
+from stream_masker.core.dtypes import Float64Array, Int8Array, Int32Array, Int64Array, Int64Matrix, UInt8Array
 from stream_masker.pipeline.codec.alphas import alpha_column, default_alpha, header_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
 from stream_masker.pipeline.codec.base import RecordCodec
@@ -25,13 +25,16 @@ from stream_masker.pipeline.codec.decoded import DecodedBatch
 from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED,
     NO_KIND,
-    REWRITTEN_USE,
+    PSEUDONYM_KIND,
+    REWRITTEN_KIND,
     UNDECIDED,
     ScanBuffers,
     buffers_for,
     buffers_have_room,
     grown_buffers,
     growth_of,
+    slices_of,
+    transformed_places,
 )
 from stream_masker.pipeline.codec.scanner.intern_table import InternTable
 from stream_masker.pipeline.codec.scanner.program import Program, compile_plan
@@ -39,11 +42,13 @@ from stream_masker.pipeline.codec.scanner.render import NUMBER_TEXT, measure_all
 from stream_masker.pipeline.codec.scanner.render_cache import RenderCache, number_texts, rewritten_numbers
 from stream_masker.pipeline.codec.scanner.scan import scan_all
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
+from stream_masker.pipeline.codec.scanner.transformed import TransformedTexts
 from stream_masker.pipeline.plan import MIN_RECORD_ALPHA, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.style import CANONICAL, Style
+from stream_masker.pipeline.transforms import TransformContext
 
 TOMBSTONE: Final = 9
 """The outcome of a record without a value."""
@@ -58,22 +63,27 @@ needs to grow from its first size to its largest one, twice as large each time."
 
 @dataclass(frozen=True, slots=True)
 class ScannedBatch:
-    """The output records of a batch before masking. data: the input's bytes; columns: each attribute's values."""
+    """The output records of a batch before masking. data: the input's bytes; columns: each attribute's values;
+    transformed: the texts of transformed values, in the order of their placeholders."""
 
     data: UInt8Array
     buffers: ScanBuffers
     columns: Sequence[ExtractedColumn]
+    transformed: Sequence[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class _Scan:
     """A batch to scan. data: all records' bytes; bounds: (n + 1,), the start of each record and the end of the last;
-    outcomes: (n,), 0 for a record that is still to be scanned."""
+    outcomes: (n,), 0 for a record that is still to be scanned. When scanned: ``keys``, the noise key of each decoded
+    record, and ``transformed``, see ``ScannedBatch``."""
 
     data: UInt8Array
     bounds: Int64Array
     outcomes: Int8Array
     buffers: ScanBuffers
+    keys: Sequence[bytes] = ()
+    transformed: Sequence[bytes] = ()
 
 
 class ScannerCodec(RecordCodec[ScannedBatch]):
@@ -93,6 +103,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         self._interned = InternTable(attributes, least_alpha, plan.counted)
         self._styles: Sequence[Style] = [CANONICAL] * len(attributes)
         self._rendered = RenderCache(attributes)
+        context = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash)
+        self._transforms = TransformedTexts(list(plan.fields.transformed.values()) if writes else [], context)
         self._alpha = plan.alpha if writes else None
         self._has_noise_key = plan.noise_key is not None
         self._header_alpha = header_alpha(self._alpha) if self._alpha is not None and self._alpha.header else None
@@ -103,10 +115,13 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         if list(styles) != self._styles:
             self._styles, self._rendered = list(styles), RenderCache(self._attributes)
 
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        self._transforms.set_shared(shared)
+
     def read(self, records: Inputs) -> DecodedBatch[ScannedBatch]:
-        data, bounds, outcomes = _concatenate(records.values)
+        text, bounds, outcomes = _concatenate(records.values)
         header_alphas = self._header_alphas(records, outcomes)
-        scan = self._scan(data, bounds, outcomes)
+        scan = self._scan(text, bounds, outcomes)
         indices = np.flatnonzero(scan.outcomes == DECODED)
         columns, kinds = self._columns(scan.buffers), self._kinds(scan.buffers)
         alphas = self._alphas(scan.buffers, header_alphas, indices)
@@ -120,13 +135,13 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 context=self._plan.contexts_of(kinds),
                 rolled=self._plan.rolled_of(kinds),
             ),
-            keys=self._keys(scan),
+            keys=list(scan.keys),
             rejected={},
             undecided=np.flatnonzero(scan.outcomes == UNDECIDED),
             unknown=[column.unknown for column in columns],
             lost=[column.lost for column in columns],
             styles=[column.styles for column in columns],
-            templates=ScannedBatch(data, scan.buffers, columns),
+            templates=ScannedBatch(scan.data, scan.buffers, columns, scan.transformed),
         )
 
     def render(self, decoded: DecodedBatch[ScannedBatch], masked: MaskedBatch) -> list[bytes]:
@@ -136,7 +151,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
         positions, firsts = _masked_positions(scanned.columns, masked)
         texts = self._rendered.locate(uses, positions, firsts, numbers)
-        number_bytes = _add_rewritten(scanned, uses, texts, number_bytes)
+        number_bytes = _add_input_texts(scanned, uses, texts, number_bytes)
         bounds = np.empty(buffers.decoded + 1, np.int64)
         measure_all(buffers.ends, texts, bounds)
         pseudonyms = self._pseudonym_digits(scanned, uses)
@@ -157,12 +172,21 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 outcomes[index] = outcomes[index] or UNDECIDED
         return alphas
 
-    def _scan(self, data: UInt8Array, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
-        """Scan a batch. Scan it again if a text was refused after records had been decoded with it."""
+    def _scan(self, text: bytes, bounds: Int64Array, outcomes: Int8Array) -> _Scan:
+        """Scan a batch. Scan it again if a text was refused after records had been decoded with it, or if transforms
+        drop values: records with such values are left undecided."""
+        data = np.frombuffer(text, np.uint8)
         for _ in range(MAX_SCANS):
             scan = self._scan_once(_Scan(data, bounds, outcomes.copy(), self._buffers(bounds)))
-            if scan is not None:
-                return scan
+            if scan is None:
+                continue
+            keys = self._keys(text, scan.buffers)
+            texts, owners = self._transforms.of_batch(text, scan.buffers, keys)
+            kept = [one for one in texts if one is not None]
+            if len(kept) == len(texts):
+                return replace(scan, keys=keys, transformed=kept)
+            dropped = owners[[one is None for one in texts]]
+            outcomes[np.flatnonzero(scan.outcomes == DECODED)[dropped]] = UNDECIDED
         undecided = np.where(outcomes == 0, UNDECIDED, outcomes).astype(np.int8)
         return _Scan(data, bounds, undecided, self._buffers(bounds))
 
@@ -229,32 +253,48 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         others = np.array([field.other for field in self._plan.counted], np.int64)
         return np.where(kinds == NO_KIND, others, kinds)
 
-    def _keys(self, scan: _Scan) -> list[bytes]:
+    def _keys(self, data: bytes, buffers: ScanBuffers) -> list[bytes]:
         if not self._has_noise_key:
             return []
-        done = scan.buffers.decoded
-        starts = scan.buffers.key_starts[:done]
-        data, ends = scan.data.tobytes(), starts + scan.buffers.key_sizes[:done]
+        done = buffers.decoded
+        starts = buffers.key_starts[:done]
+        ends = starts + buffers.key_sizes[:done]
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
         """Return the digits of the pseudonyms, one after another."""
-        pseudonymized = np.flatnonzero((uses < 0) & (uses > REWRITTEN_USE))
+        kinds, starts = slices_of(uses)
+        pseudonymized = np.flatnonzero(kinds == PSEUDONYM_KIND)
         sizes = scanned.buffers.placeholder_sizes[pseudonymized]
-        return self._pseudonyms.of_slices(scanned.data, -1 - uses[pseudonymized], sizes)
+        return self._pseudonyms.of_slices(scanned.data, starts[pseudonymized], sizes)
 
 
-def _add_rewritten(scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, number_bytes: UInt8Array) -> UInt8Array:
-    """Set the texts of numbers that the encoder writes in another way. Return ``number_bytes`` followed by these
-    texts."""
-    rewritten = np.flatnonzero(uses <= REWRITTEN_USE)
-    if not len(rewritten):
-        return number_bytes
-    starts, sizes = REWRITTEN_USE - uses[rewritten], scanned.buffers.placeholder_sizes[rewritten]
-    places, added = rewritten_numbers(scanned.data, starts, sizes)
-    texts[rewritten] = places
-    texts[rewritten, 0] += NUMBER_TEXT + len(number_bytes)
-    return np.concatenate([number_bytes, np.frombuffer(added + bytes(PADDING), np.uint8)])
+def _add_input_texts(
+    scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, number_bytes: UInt8Array
+) -> UInt8Array:
+    """Set the texts of transformed values and of numbers that the encoder writes in another way. Return
+    ``number_bytes`` followed by these texts."""
+    kinds, starts = slices_of(uses)
+    joined = [number_bytes]
+    rewritten = np.flatnonzero(kinds == REWRITTEN_KIND)
+    if len(rewritten):
+        places, added = rewritten_numbers(scanned.data, starts[rewritten], scanned.buffers.placeholder_sizes[rewritten])
+        _append(joined, texts, rewritten, places, added)
+    if scanned.transformed:
+        sizes = np.fromiter(map(len, scanned.transformed), np.int64, len(scanned.transformed))
+        places = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
+        _append(joined, texts, transformed_places(kinds), places, b"".join(scanned.transformed))
+    return number_bytes if len(joined) == 1 else np.concatenate(joined)
+
+
+def _append(
+    joined: list[UInt8Array], texts: Int64Array, placeholders: Int64Array, places: Int64Array, added: bytes
+) -> None:
+    """Append texts to ``joined``, and set them as those of some placeholders. places: (m, 2), start in ``added`` and
+    size."""
+    texts[placeholders] = places
+    texts[placeholders, 0] += NUMBER_TEXT + sum(map(len, joined))
+    joined.append(np.frombuffer(added + bytes(PADDING), np.uint8))
 
 
 def _masked_positions(columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
@@ -268,7 +308,7 @@ def _numbers(buffers: ScanBuffers) -> Float64Array | None:
     return buffers.numbers[:, : buffers.decoded].T.copy() if len(buffers.numbers) else None
 
 
-def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array, Int8Array]:
+def _concatenate(values: Sequence[bytes | None]) -> tuple[bytes, Int64Array, Int8Array]:
     """Return all values, followed by ``PADDING``; their bounds, (n + 1,); and the outcomes, TOMBSTONE or 0."""
     pieces: list[Any] = [*values, bytes(PADDING)]
     outcomes = np.zeros(len(values), np.int8)
@@ -280,7 +320,7 @@ def _concatenate(values: Sequence[bytes | None]) -> tuple[UInt8Array, Int64Array
         data = b"".join(pieces)
     bounds = np.zeros(len(values) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, pieces), np.int64, len(values)), out=bounds[1:])
-    return np.frombuffer(data, np.uint8), bounds, outcomes
+    return data, bounds, outcomes
 
 
 def split_rendered(rendered: UInt8Array, bounds: Int64Array) -> list[bytes]:

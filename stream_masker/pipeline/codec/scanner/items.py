@@ -13,7 +13,9 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     FRAME_NUMBER,
     FRAME_PENDING_NULLS,
     FRAME_STATE,
+    INPUT_SHIFT,
     PLACEHOLDER_COUNT,
+    PSEUDONYM_KIND,
     ScanBuffers,
 )
 from stream_masker.pipeline.codec.scanner.extraction import enter_element
@@ -149,7 +151,7 @@ def start_item(data: UInt8Array, item: Item, buffers: ScanBuffers, depth: int, t
     if item.key_size > 0:
         to = copy_bytes(data, item.key, item.key_size, out, to)
     elif item.key_size < 0:
-        add_placeholder(buffers, -2 - item.key, -2 - item.key_size, to)
+        add_placeholder(buffers, PSEUDONYM_KIND, item.key + 1, -2 - item.key_size, to)
     if item.key_size:
         out[to] = COLON
         to += 1
@@ -158,10 +160,11 @@ def start_item(data: UInt8Array, item: Item, buffers: ScanBuffers, depth: int, t
 
 
 @inlined
-def add_placeholder(buffers: ScanBuffers, use: int, size: int, to: int) -> None:
-    """Add a placeholder for a text of the input (``ScanBuffers``)."""
+def add_placeholder(buffers: ScanBuffers, kind: int, start: int, size: int, to: int) -> None:
+    """Add a placeholder for a slice of the input (``INPUT_SHIFT``)."""
     placeholder = buffers.counters[PLACEHOLDER_COUNT]
-    buffers.placeholder_uses[placeholder], buffers.placeholder_sizes[placeholder] = use, size
+    buffers.placeholder_uses[placeholder] = -1 - start - (kind << INPUT_SHIFT)
+    buffers.placeholder_sizes[placeholder] = size
     buffers.placeholder_starts[placeholder] = to
     buffers.counters[PLACEHOLDER_COUNT] = placeholder + 1
 

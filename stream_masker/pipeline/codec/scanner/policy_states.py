@@ -24,12 +24,19 @@ class PolicyState:
     def own(self) -> Action:
         """The action of the value, unless a longer path decides."""
         own = max((action for node in self.nodes if (action := action_of(node))), default=self.inherited)
+        if own is Action.TRANSFORM and not self.is_leaf:
+            return Action.DROP
         return Action.KEEP if own is Action.MASKED else own
 
     @property
     def is_leaf(self) -> bool:
         """Whether no path continues from here."""
         return not any(True for node in self.nodes for _ in node.children())
+
+    @property
+    def is_transformed(self) -> bool:
+        """Whether a transform replaces the value."""
+        return self.is_leaf and self.own is Action.TRANSFORM
 
     @property
     def misshapen(self) -> Action:
@@ -75,11 +82,19 @@ class PolicyState:
 
 
 def leaf_state(action: Action) -> PolicyState:
-    """Return the state in which one action applies to the whole value."""
-    return PolicyState((), action)
+    """Return the state in which one action applies to the whole value; a value without a transform is dropped."""
+    return PolicyState((), Action.DROP if action is Action.TRANSFORM else action)
 
 
 def policy_state(nodes: PolicyNodes, inherited: Action) -> PolicyState:
-    """Return the state for some nodes. States without continuing paths are equal if their actions are."""
+    """Return the state for some nodes. States without continuing paths are equal if their actions are.
+
+    The state of a value that one path transforms has the node of this path.
+    """
     state = PolicyState(nodes, inherited)
-    return leaf_state(state.own) if state.is_leaf else state
+    if not state.is_leaf:
+        return state
+    transformed = tuple(node for node in nodes if Action.TRANSFORM in node.items)
+    if state.own is Action.TRANSFORM and len(transformed) == 1:
+        return PolicyState(transformed, Action.TRANSFORM)
+    return leaf_state(state.own)

@@ -23,13 +23,13 @@ from stream_masker.pipeline.codec.roles import ALPHA_ROLE, COUNTED_ROLE, NOISE_K
 from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, policy_state
 from stream_masker.pipeline.codec.scanner.text_hash import HashKey, hash_of, random_key
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
-from stream_masker.pipeline.fields import Action, policy_trie
+from stream_masker.pipeline.fields import Action, PolicyTrie, policy_trie
 from stream_masker.pipeline.path_trie import PathTrie
 from stream_masker.pipeline.paths import FilterStep
 from stream_masker.pipeline.plan import Plan
 
-KEEP_VALUE, PSEUDONYMIZE_VALUE, DROP_VALUE, UNSUPPORTED = range(4)
-"""What happens to a value. UNSUPPORTED: the record is left undecided."""
+KEEP_VALUE, PSEUDONYMIZE_VALUE, DROP_VALUE, UNSUPPORTED, FIRST_TRANSFORM = range(5)
+"""What happens to a value. UNSUPPORTED: the record is left undecided. From FIRST_TRANSFORM on: a transform."""
 
 NOISE_KEY_FLAG: Final = 1
 ALPHA_FLAG: Final = 2
@@ -43,7 +43,6 @@ MAX_FILTERS: Final = 6
 _ACTIONS: Final = {
     Action.KEEP: KEEP_VALUE,
     Action.PSEUDONYMIZE: PSEUDONYMIZE_VALUE,
-    Action.TRANSFORM: DROP_VALUE,
     Action.DROP: DROP_VALUE,
 }
 
@@ -125,14 +124,14 @@ class Program(NamedTuple):
 
 def compile_plan(plan: Plan, *, writes: bool = True) -> Program:
     """Return the tables of a plan; ``writes``: see ``ReferenceCodec``. Raises NotCompilableError."""
-    if writes and plan.fields.transforms:
-        raise NotCompilableError("its fields have transforms: " + ", ".join(plan.fields.transforms))
     _check_lists(plan)
+    _check_keys(plan, writes)
     roles = roles_of(plan, alpha=writes)
     _check_filters(plan, roles)
-    states = _StateTable(roles)
+    trie = policy_trie(plan)
+    states = _StateTable(roles, [trie.at(path) for path in plan.fields.transformed] if writes else [])
     inherited = Action.KEEP if plan.fields.unlisted == "keep" else Action.DROP
-    states.number(PolicyState((policy_trie(plan),), inherited), (role_trie(roles),))
+    states.number(PolicyState((trie,), inherited), (role_trie(roles),))
     states.describe_all()
     return _program(states, plan)
 
@@ -156,10 +155,11 @@ class _State:
 
 
 class _StateTable:
-    """Numbers and describes the states that the paths of a plan lead to."""
+    """Numbers and describes the states that the paths of a plan lead to. transforms: the policy's node of each."""
 
-    def __init__(self, roles: Sequence[Role]) -> None:
+    def __init__(self, roles: Sequence[Role], transforms: Sequence[PolicyTrie]) -> None:
         self.roles = roles
+        self._transforms = {id(node): number for number, node in enumerate(transforms)}
         self.states: list[_State] = []
         self.filters: list[FilterStep] = []
         self._keys: list[StateKey] = []
@@ -196,15 +196,17 @@ class _StateTable:
     def _row(self, policy: PolicyState, nodes: RoleNodes) -> dict[int, int]:
         ending = [role for node in nodes for role in node.items]
         has_members, has_elements = any(node.members for node in nodes), any(node.enters_lists for node in nodes)
-        dropped = policy.is_leaf and policy.own is Action.DROP
+        dropped = policy.is_leaf and policy.own in {Action.DROP, Action.TRANSFORM}
+        transform = self._transforms.get(id(policy.nodes[0])) if policy.is_transformed else None
+        transformed, action = transform is not None, _action(policy, transform)
         return {
-            OBJECT_STATE: -1 if ending or has_elements else self.number(policy.as_object(), nodes),
-            LIST_STATE: -1 if ending or has_members else self.number(policy.as_list(), nodes),
-            SCALAR_ACTION: UNSUPPORTED if has_members or has_elements else _ACTIONS[policy.misshapen],
-            NULL_ACTION: DROP_VALUE if dropped else KEEP_VALUE,
+            OBJECT_STATE: -1 if ending or has_elements or transformed else self.number(policy.as_object(), nodes),
+            LIST_STATE: -1 if ending or has_members or transformed else self.number(policy.as_list(), nodes),
+            SCALAR_ACTION: UNSUPPORTED if has_members or has_elements else action,
+            NULL_ACTION: action if dropped else KEEP_VALUE,
             MASKED_ROLE: self._masked_role(policy, ending),
             CONTROL_FLAGS: sum(_control_flag(self.roles[role]) for role in set(ending)),
-            IS_DROPPED: int(dropped),
+            IS_DROPPED: int(dropped and not transformed),
             OTHER_MEMBER: self.number(policy_state((), policy.own), ()),
             NULLS_DROPPED: int(policy.nulls_dropped),
             OBJECTS_ONLY: int(any(node.filters for node in nodes)),
@@ -240,6 +242,13 @@ class _StateTable:
         return self.filters.index(step)
 
 
+def _action(policy: PolicyState, transform: int | None) -> int:
+    """Return what happens to a scalar. A transform whose values are not written drops them."""
+    if transform is not None:
+        return FIRST_TRANSFORM + transform
+    return DROP_VALUE if policy.misshapen is Action.TRANSFORM else _ACTIONS[policy.misshapen]
+
+
 def _names(policy: PolicyState, nodes: RoleNodes) -> set[str]:
     return policy.members.union(*(node.members for node in nodes))
 
@@ -260,14 +269,21 @@ def _check_lists(plan: Plan) -> None:
             raise NotCompilableError(f"the codes of {attribute.name} stand in several places, or in lists of lists")
 
 
+def _check_keys(plan: Plan, writes: bool) -> None:
+    """Raise NotCompilableError if a transform needs another key of the record than the noise key."""
+    for path, transform in plan.fields.transformed.items() if writes else ():
+        if transform.key not in {None, plan.noise_key}:
+            raise NotCompilableError(f"the transform of {path.text} needs another key than noise_key")
+
+
 def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
     """Raise NotCompilableError if a filter compares a field that masking replaces.
 
     Filters are evaluated before and after masking, so masking must not change which elements they select.
     """
     masked = [path for _, path in plan.written]
-    policy = plan.fields
-    for path in {*masked, *policy.keep, *policy.drop, *policy.pseudonymize, *(role.path for role in roles)}:
+    listed = (path for paths in plan.fields.lists().values() for path in paths)
+    for path in {*masked, *listed, *(role.path for role in roles)}:
         if any(compared.may_meet(one) for compared in path.filter_fields() for one in masked):
             raise NotCompilableError("a filter compares a field that masking replaces")
 

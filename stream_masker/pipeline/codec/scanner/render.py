@@ -9,7 +9,7 @@ import numpy as np
 from stream_masker.core.dtypes import Int64Array, Int64Cube, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT
-from stream_masker.pipeline.codec.scanner.buffers import REWRITTEN_USE, ScanBuffers
+from stream_masker.pipeline.codec.scanner.buffers import INPUT_SHIFT, ScanBuffers
 from stream_masker.pipeline.codec.scanner.tokens import COMMA, LIST_CLOSES, LIST_OPENS, PADDING, copy_bytes
 from stream_masker.pipeline.pseudonyms import PSEUDONYM_DIGITS
 
@@ -50,18 +50,17 @@ def find_rendered_texts(
     uses: (g,), as ``ScanBuffers.placeholder_uses``; positions: (m,), of the masked concepts (negative: null), those of
     nominal attribute a from ``firsts[a]`` on; numbers: (q, n, 2), start and size of the text of each number; places:
     (g, 2), start, which is NULL_TEXT, PSEUDONYM, UNRENDERED - row, NUMBER_TEXT + start or a start in the rendered
-    texts, and size (not that of rewritten numbers); missing: (g,), filled with the rows to render, some of them several
-    times.
+    texts, and size (not those of transformed values and rewritten numbers); missing: (g,), filled with the rows to
+    render, some of them several times.
     """
     nominal, requested = firsts.size, 0
     total = nominal + numbers.shape[0]
     for i in range(uses.size):
         use = uses[i]
-        if use <= REWRITTEN_USE:
-            places[i, 0], places[i, 1] = NUMBER_TEXT, 0
-            continue
         if use < 0:
-            places[i, 0], places[i, 1] = PSEUDONYM, PSEUDONYM_DIGITS + 2
+            is_pseudonym = -1 - use >> INPUT_SHIFT == 0
+            places[i, 0] = PSEUDONYM if is_pseudonym else NUMBER_TEXT
+            places[i, 1] = PSEUDONYM_DIGITS + 2 if is_pseudonym else 0
             continue
         owner = use >> PLACEHOLDER_SHIFT
         attribute = owner % total

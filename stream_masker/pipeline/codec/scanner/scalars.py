@@ -9,8 +9,10 @@ from stream_masker.core.kernels.jit import inlined, int64
 from stream_masker.pipeline.codec.roles import NUMBER_ROLE
 from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED,
+    FIRST_TRANSFORM_KIND,
     PLACEHOLDER_COUNT,
-    REWRITTEN_USE,
+    PSEUDONYM_KIND,
+    REWRITTEN_KIND,
     UNDECIDED,
     ScanBuffers,
 )
@@ -21,10 +23,12 @@ from stream_masker.pipeline.codec.scanner.program import (
     ALPHA_FLAG,
     CONTROL_FLAGS,
     DROP_VALUE,
+    FIRST_TRANSFORM,
     KEEP_VALUE,
     MASKED_ROLE,
     NOISE_KEY_FLAG,
     NULL_ACTION,
+    PSEUDONYMIZE_VALUE,
     SCALAR_ACTION,
     UNSUPPORTED,
     Program,
@@ -100,8 +104,7 @@ def extract_scalar(
         if outcome != DECODED:
             return outcome
     if role < 0:
-        copied = action == KEEP_VALUE or action == DROP_VALUE
-        return DECODED if copied or not is_escaped else UNDECIDED
+        return UNDECIDED if action == PSEUDONYMIZE_VALUE and is_escaped else DECODED
     if is_null:
         return DECODED if read_null(program, buffers, role) else UNDECIDED
     is_number = program.role_kinds[role] == NUMBER_ROLE
@@ -136,7 +139,10 @@ def write_scalar(
     if role >= 0:
         buffers.placeholder_starts[buffers.counters[PLACEHOLDER_COUNT]] = to
         buffers.counters[PLACEHOLDER_COUNT] += 1
+    elif action >= FIRST_TRANSFORM:
+        kind = FIRST_TRANSFORM_KIND + action - FIRST_TRANSFORM
+        add_placeholder(buffers, kind, item.value, scalar.after - item.value, to)
     else:
         start, size = text_of(item, scalar)
-        add_placeholder(buffers, (REWRITTEN_USE if action == KEEP_VALUE else -1) - start, size, to)
+        add_placeholder(buffers, REWRITTEN_KIND if action == KEEP_VALUE else PSEUDONYM_KIND, start, size, to)
     return to

@@ -15,7 +15,18 @@ from hypothesis import strategies as st
 from support.codecs import CodecPair
 from support.documents import CODES, JUNK, NUMBERS, ODD_CODES, ODD_TEXTS, TEXTS, edited, encoded
 
+from stream_masker.pipeline.encryption import FieldCipher
+from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.records import Masked, Rejected
+from stream_masker.pipeline.transforms import (
+    Constant,
+    DateShift,
+    DateUnit,
+    Encrypted,
+    FormattedPseudonym,
+    LeadingCharacters,
+    NumberBands,
+)
 
 FLAT = (
     {"a": {"path": "diag_1", "label": "text_1"}, "b": {"path": "diag_2", "missing": "keep", "unknown": "suppress"}},
@@ -65,7 +76,25 @@ NUMBERED = (
         },
     },
 )
-PLANS = {"numbered": NUMBERED, "flat": FLAT, "nested": NESTED, "fhir": FHIR, "deep": DEEP}
+TRANSFORMED = (
+    {"a": {"path": "code"}},
+    {
+        "unlisted": "keep",
+        "fields": {"drop": ["x.n"]},
+        "noise_key": "id",
+        "transforms": {
+            "id": FormattedPseudonym("p-", 8),
+            "age": NumberBands(10, 90),
+            "x.born": DateShift(30, compile_path("id")),
+            "x.visits[*]": DateUnit("month"),
+            "x": Constant("x"),
+            "place": LeadingCharacters(2),
+            "sealed": Encrypted(lambda: FieldCipher(b"0123456789abcdef")),
+            "flag": Constant(1),
+        },
+    },
+)
+PLANS = {"numbered": NUMBERED, "flat": FLAT, "nested": NESTED, "fhir": FHIR, "deep": DEEP, "transformed": TRANSFORMED}
 
 
 @pytest.fixture(scope="module", params=list(PLANS))
@@ -111,6 +140,16 @@ GOOD = {
         "other": [{"code": "E03", "id": 1, "n": 1}, {"kind": 1, "n": 3, "id": "x"}, {"kind": {"x": True}, "n": 4}, 5],
         "id": [{"system": "x"}, {"system": "icd", "n": "KEY"}],
         "n2": [{"x": 1}, {"y": 2}, 3],
+    },
+    "transformed": {
+        "id": "P1",
+        "code": "I10",
+        "age": 41.5,
+        "n": 7,
+        "x": {"born": "1980-02-29", "visits": ["2024-01-05", None, "2024-03-01"], "n": 1, "m": 2},
+        "place": '80\u00e9"331',
+        "sealed": "Ada",
+        "flag": None,
     },
     "numbered": {
         "code": "I10",

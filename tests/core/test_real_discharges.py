@@ -90,7 +90,7 @@ def rare(*given):
     ],
 )
 def test_large_groups_protect_less(name, parameters, small, large, counts, distance):
-    """The table of docs/security.md. Scheduled: variants of rank swapping."""
+    """The table of docs/security/attacks.md. Scheduled: variants of rank swapping."""
     taxonomies = dict.fromkeys(("diag_1", "diag_2"), distance.taxonomy)
     for records, expected in ((50, small), (1_000, large)):
         made = MECHANISMS[name](taxonomies, group_records=records, seed=b"sixteen bytes...", **parameters)
@@ -112,7 +112,7 @@ def test_large_groups_protect_less(name, parameters, small, large, counts, dista
     ],
 )
 def test_several_masks_of_a_person_tell_more(name, parameters, small, large, records, counts, distance):
-    """The table of docs/security.md.
+    """The table of docs/security/attacks.md.
 
     Scheduled: its large groups, which the test above masks once, and variants of methods.
     """

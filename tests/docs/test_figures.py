@@ -91,7 +91,7 @@ def test_time_limits():
 def test_sizes():
     assert f"runs of at most {BLOCK_RECORDS:,} records" in page("security.md")
     assert f"The secret has at least {MIN_SECRET_BYTES} bytes" in page("security.md")
-    assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("choosing-a-method.md")
+    assert f"exceeds {WORDS[MAX_GROWTH]} times `groups.records`" in page("methods/groups.md")
     icd10cm = Ontology.load("icd10cm").taxonomy()
     assert f"{len(icd10cm) - 1:,} chapters, blocks and codes" in page("ontologies.md")
     assert f"its {icd10cm.leaf.sum():,} leaves are the billable codes" in page("ontologies.md")
@@ -109,5 +109,5 @@ def test_how_far_the_rule_of_the_papers_exceeds_its_target():
     made = [one.build(data) for one in chosen if one.options["correlated"]]
     each = [a for noise in made for a in utility_of(noise, data, data.mask(noise)).attributes.values()]
     ratios = [a.rmse_actual / a.rmse_target for a in each]
-    shown = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("choosing-a-method.md"))
+    shown = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("methods/semantic-noise.md"))
     assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(shown.groups())

@@ -79,7 +79,7 @@ def test_a_masking_that_does_not_read_readmission_cannot_keep_its_relation_to_co
     """It leaves less than the original area without its standard error, on average."""
     rows = bench_context.real(200_000)
     left, original = bench_context.most_learned(rows, bench_context.CHANCES)
-    text = " ".join((DOCS / "choosing-a-method.md").read_text().split())
+    text = " ".join((DOCS / "methods" / "semantic-transport.md").read_text().split())
     assert "(chapter {:.2f}, block {:.2f}, code {:.2f})".format(*bench_context.CHANCES) in text
     assert f"an area of {left:.3f}" in text
     readmitted = bench_context.readmitted(rows)[1::2]

@@ -111,7 +111,7 @@ def test_the_table_is_of_the_configuration_below_it(folder):
 @pytest.mark.exhaustive
 def test_most_codes_stay_with_the_calibrated_rounding(folder):
     _, before, after = masked(folder, "calibrated.yaml")
-    text = " ".join((ROOT / "docs" / "choosing-a-method.md").read_text().split())
+    text = " ".join((ROOT / "docs" / "methods" / "semantic-noise.md").read_text().split())
     assert "82 % of the codes of the generated events" in text
     assert unchanged(before, after) == pytest.approx(0.82, abs=0.02)
 

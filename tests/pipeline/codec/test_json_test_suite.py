@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+
 import pytest
 from support.codecs import CodecPair
-from support.json_test_suite import CASES
+from support.data import data_file
 
 from stream_masker.pipeline.records import Masked
+
+with gzip.open(data_file("json-test-suite.json.gz"), "rt") as file:
+    CASES = {name: text.encode("latin-1") for name, text in json.load(file).items()}
+"""Decoders must accept those whose name begins with ``y_`` and reject those with ``n_``; ``i_`` are undefined."""
 
 AMBIGUOUS = {"y_object_duplicated_key", "y_object_duplicated_key_and_value"}
 """Valid, but two readers can understand them in different ways; a record with a key twice is rejected."""

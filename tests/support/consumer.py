@@ -37,7 +37,10 @@ class FakeMessage:
     def key(self) -> None:
         return None
 
-    headers = key
+    value = headers = key
+
+    def timestamp(self) -> tuple[int, int]:
+        return 1, 1
 
     def __len__(self) -> int:
         return self.size

@@ -13,6 +13,7 @@ from random import Random
 from typing import TYPE_CHECKING, Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from consumer import FakeMessage, at
 
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.worker.commit_pipeline import PendingCommit
@@ -114,40 +115,6 @@ class SimulatedBroker:
         return all(offset == RECORDS for offset in self.committed.values())
 
 
-class SimulatedMessage:
-    """A record of the input, or an error."""
-
-    def __init__(self, partition: int, offset: int, error: KafkaError | None = None) -> None:
-        self.location, self.failure = (partition, offset), error
-
-    def error(self) -> KafkaError | None:
-        return self.failure
-
-    def topic(self) -> str:
-        return "in"
-
-    def partition(self) -> int:
-        return self.location[0]
-
-    def offset(self) -> int:
-        return self.location[1]
-
-    def key(self) -> None:
-        return None
-
-    value = headers = key
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1
-
-    def __len__(self) -> int:
-        return 10
-
-
-def named(partitions: Iterable[int]) -> list[TopicPartition]:
-    return [TopicPartition("in", partition) for partition in sorted(partitions)]
-
-
 class SimulatedConsumer:
     """A consumer whose group rebalances at random within ``consume``, and sometimes removes it without notice.
 
@@ -168,7 +135,7 @@ class SimulatedConsumer:
     def subscribe(self, topics: list[str], **callbacks: Callable[..., None]) -> None:
         self.callbacks = callbacks
 
-    def consume(self, num_messages: int, timeout: float) -> list[SimulatedMessage]:
+    def consume(self, num_messages: int, timeout: float) -> list[FakeMessage]:
         assert not self.closed
         self.simulation.tick(max(timeout, 0.001))
         early = self.read(num_messages) if self.random.random() < 0.2 else []
@@ -176,12 +143,12 @@ class SimulatedConsumer:
         failed = self.rebalance()
         current = [message for message in early if message.partition() not in self.reassigned]
         if failed:
-            return [*current, SimulatedMessage(0, 0, KafkaError(KafkaError._FATAL, "fenced"))]
+            return [*current, FakeMessage(0, 0, error=KafkaError(KafkaError._FATAL, "fenced"))]
         return current or self.read(num_messages)
 
-    def read(self, limit: int) -> list[SimulatedMessage]:
+    def read(self, limit: int) -> list[FakeMessage]:
         """Some of the next records of the assigned partitions that are not paused; none in quiet periods."""
-        found: list[SimulatedMessage] = []
+        found: list[FakeMessage] = []
         self.quiet = 10 if self.random.random() < 0.05 else max(0, self.quiet - 1)
         if self.quiet:
             return found
@@ -189,7 +156,7 @@ class SimulatedConsumer:
             start = self.next[partition]
             end = start if partition in self.paused else min(RECORDS, start + self.random.choice([0, 1, 3]))
             end = min(end, start + limit - len(found))
-            found += [SimulatedMessage(partition, offset) for offset in range(start, end)]
+            found += [FakeMessage(partition, offset) for offset in range(start, end)]
             self.next[partition] = max(start, end)
         return found
 
@@ -218,18 +185,18 @@ class SimulatedConsumer:
             return
         self.broker.generation += 1
         self.broker.owned |= set(chosen)
-        self.callbacks["on_assign"](self, named(chosen))
+        self.callbacks["on_assign"](self, at(*sorted(chosen)))
 
     def revoke(self, partitions: Iterable[int]) -> None:
         """A cooperative revocation: the next owner starts after the callback."""
-        self.callbacks["on_revoke"](self, named(partitions))
+        self.callbacks["on_revoke"](self, at(*sorted(partitions)))
         assert self.simulation.pipeline.pending is None, "a commit is pending after a revocation"
         self.broker.remove(set(partitions))
 
     def lose(self) -> None:
         self.removed = False
         if self.next:
-            self.callbacks["on_lost"](self, named(self.next))
+            self.callbacks["on_lost"](self, at(*sorted(self.next)))
             assert self.simulation.pipeline.pending is None, "a commit is pending after a loss"
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 from typing import ClassVar
 
 from confluent_kafka import TopicPartition
-from consumer import offsets, part, parts
+from consumer import FakeMessage, offsets, part, parts
 from prometheus_client import CollectorRegistry
 from results import PROTECTION, result_of
 
@@ -44,31 +44,6 @@ OUTPUTS = OutputTopics(
     taxonomies={"principal": TAXONOMY},
     protection=PROTECTION,
 )
-
-
-class FakeMessage:
-    def __init__(self, offset: int) -> None:
-        self.number = offset
-
-    def topic(self) -> str:
-        return "in"
-
-    def partition(self) -> int:
-        return 0
-
-    def offset(self) -> int:
-        return self.number
-
-    def key(self) -> None:
-        return None
-
-    value = headers = key
-
-    def timestamp(self) -> tuple[int, int]:
-        return 1, 1
-
-    def __len__(self) -> int:
-        return 1
 
 
 class FakeSource:
@@ -112,7 +87,7 @@ class FakeSource:
         batch = MessageBatch(LIMITS)
         if self.waiting:
             self.calls.append(f"gather {self.offset}")
-            batch.add([FakeMessage(self.offset + i) for i in range(3)], partitions=parts(0))
+            batch.add([FakeMessage(0, self.offset + i, 1) for i in range(3)], partitions=parts(0))
             self.offset += 3
         return batch
 

@@ -9,9 +9,9 @@ import numpy as np
 import orjson
 import pytest
 import yaml
-from file_commands import run
 from support.data import data_file, icd9cm
 from support.documentation import DOCS
+from support.file_commands import run, write_secret
 from support.real_codes import real_codes
 from support.stream_attack import Deployment, LawAttack, ListAttack
 
@@ -127,8 +127,7 @@ def shown(case):
 
 def deployed(folder, configuration, events):
     """Calibrate and mask events: what is promised and said, what an attacker reads, and the masked events' codes."""
-    (folder / "secret").write_bytes(b"0123456789abcdef0123456789abcdef")
-    (folder / "secret").chmod(0o600)
+    write_secret(folder, content=b"0123456789abcdef0123456789abcdef")
     settings, snapshot = folder / "stream-masker.yaml", folder / "snapshot.json"
     settings.write_text(yaml.safe_dump({**configuration, "calibration": {"window_records": len(events)}}))
     (folder / "events.jsonl").write_bytes(b"\n".join(map(orjson.dumps, events)))

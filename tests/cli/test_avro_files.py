@@ -7,8 +7,7 @@ import gzip
 
 import fastavro
 import pytest
-import yaml
-from support.file_commands import event, read, run
+from support.file_commands import changed, event, read, run
 
 from stream_masker.cli.datasets import read_dataset
 from stream_masker.service.configuration import load_configuration
@@ -29,9 +28,8 @@ DAY = datetime.date(2021, 3, 4)
 @pytest.fixture
 def source(tmp_path, config):
     """An Avro file of 120 events with a date that the configuration keeps."""
-    content = yaml.safe_load(config.read_text())
-    content["fields"] = {**content["fields"], "keep": ["id", "day"]}
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content["fields"] = {**content["fields"], "keep": ["id", "day"]}
     return written(tmp_path / "in.avro")
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
-import yaml
-from support.file_commands import read, run, write
+from support.file_commands import read, run, write, write_deployment
 
 CHILDREN = {"women": ["w1", "w2", "w3"], "men": ["m1", "m2", "m3"], "anybody": ["a1", "a2", "a3"]}
 OTHERS = {"F": {"m1", "m2", "m3"}, "M": {"w1", "w2", "w3"}}
@@ -26,26 +25,18 @@ def events():
 
 @pytest.fixture
 def config(tmp_path):
-    rows = [f"{code},{group}" for group, codes in CHILDREN.items() for code in codes]
-    edges = ["concept,parent", "root,", *(f"{group},root" for group in CHILDREN), *rows]
-    (tmp_path / "tree.csv").write_text("\n".join(edges) + "\n")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {
+    links = {code: group for group, codes in CHILDREN.items() for code in codes}
+    return write_deployment(
+        tmp_path,
+        {**dict.fromkeys(CHILDREN, "root"), **links},
+        attributes={
             "main": {"path": "main", "ontology": "tree"},
             "others": {"path": "others[*].code", "ontology": "tree"},
         },
-        "fields": {"keep": ["id", "sex"], "generalize": {"age": {"width": 10}}, "unlisted": "drop"},
-        "mechanism": {"context": {"sex": ["F", "M"], "age": [50]}, "context_least": 100},
-        "noise_key": "position",
-        "calibration": {"window_records": SIZE, "min_records": 100},
-        "secret": {"file": "secret"},
-    }
-    path = tmp_path / "c.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
+        fields={"keep": ["id", "sex"], "generalize": {"age": {"width": 10}}, "unlisted": "drop"},
+        mechanism={"context": {"sex": ["F", "M"], "age": [50]}, "context_least": 100},
+        calibration={"window_records": SIZE, "min_records": 100},
+    )
 
 
 def check(before, after):

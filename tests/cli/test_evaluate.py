@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 from click.testing import CliRunner
-from support.file_commands import LINES, run, write
+from support.file_commands import LINES, amend, run, write
 
 from stream_masker.cli import main
 
@@ -161,9 +161,7 @@ def test_recommend_needs_a_limit(tmp_path, config, source):
 
 @pytest.mark.exhaustive
 def test_recommend_leaves_out_what_the_configuration_does_not_allow(tmp_path, config, source):
-    content = yaml.safe_load(config.read_text())
-    content["groups"] = {"records": 4}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, groups={"records": 4})
     options = ["--max-rmse", "1", "--mechanisms", "microaggregation"]
     assert "measured 2 of 2" in recommended(config, source, tmp_path, *options, code=0).output
     assert "k = 2" in (tmp_path / "best.yaml").read_text() or "k: 2" in (tmp_path / "best.yaml").read_text()

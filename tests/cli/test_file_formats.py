@@ -8,7 +8,7 @@ import orjson
 import pytest
 import yaml
 from support.event_files import COMPRESSIONS, FORMATS, MESSAGE, descriptor_set
-from support.file_commands import event, read, run, write_configuration
+from support.file_commands import changed, event, read, run, write_configuration
 from support.kafka_records import mock_broker, read_all
 
 from stream_masker.service.configuration import load_configuration
@@ -30,15 +30,14 @@ def here(tmp_path_factory, broker):
     """A folder with a configuration, and the events as ``in`` with every suffix."""
     folder = tmp_path_factory.mktemp("formats")
     config = write_configuration(folder)
-    content = yaml.safe_load(config.read_text())
-    content["noise_key"] = "patient"
-    content["kafka"] = {"bootstrap_servers": broker}
-    content["produce"] = {
-        "numbers": ["id"],
-        "key": "patient",
-        "protobuf": {"descriptors": "events.desc", "message": MESSAGE},
-    }
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content["noise_key"] = "patient"
+        content["kafka"] = {"bootstrap_servers": broker}
+        content["produce"] = {
+            "numbers": ["id"],
+            "key": "patient",
+            "protobuf": {"descriptors": "events.desc", "message": MESSAGE},
+        }
     (folder / "events.desc").write_bytes(descriptor_set())
     for form, write in FORMATS.items():
         for packed, compress in COMPRESSIONS.items():

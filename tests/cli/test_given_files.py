@@ -8,14 +8,13 @@ import sys
 
 import pytest
 import yaml
-from support.file_commands import CODES, LINES, read, run, write
+from support.file_commands import CODES, LINES, amend, read, run, write
 
 from stream_masker.service.files.inputs import open_input
 
 
 def german(tmp_path, config, encoding):
-    content = yaml.safe_load(config.read_text()) | {"fields": {"keep": ["id", "wort"], "unlisted": "drop"}}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, fields={"keep": ["id", "wort"], "unlisted": "drop"})
     rows = [f"{k};{CODES[k % 8]};{CODES[k * 3 % 8]};{'Größe' if k > 20 else 'x'}" for k in range(60)]
     (tmp_path / "in.csv").write_bytes("\n".join(["id;a;b;wort", *rows]).encode(encoding))
     return run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from hl7apy.consts import VALIDATION_LEVEL
 from hl7apy.parser import parse_message
-from support.file_commands import run
+from support.file_commands import run, write_secret
 from support.hl7_messages import FOLDER, framed, masked_example, message
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
@@ -37,8 +37,7 @@ def proposed(tmp_path):
     """A proposal for messages in a file, with the secret that it names."""
     (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
     run("config", "init", "--events", tmp_path / "in.hl7", "-o", tmp_path / "proposed.yaml")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path)
     return tmp_path / "proposed.yaml"
 
 

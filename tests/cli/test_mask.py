@@ -12,8 +12,18 @@ from types import SimpleNamespace
 
 import orjson
 import pytest
-import yaml
-from support.file_commands import CODES, LINES, event, read, run, without_activity, write
+from support.file_commands import (
+    CODES,
+    LINES,
+    amend,
+    changed,
+    event,
+    read,
+    run,
+    without_activity,
+    write,
+    write_deployment,
+)
 
 from stream_masker.cli.options import tell_if_waiting
 from stream_masker.summary import ATTACKER
@@ -84,22 +94,15 @@ def test_a_command_says_that_it_reads_from_the_terminal(monkeypatch, capsys):
 @pytest.fixture
 def icd(tmp_path):
     """A configuration with codes that have dots and letters."""
-    rows = ["concept,parent", "R,", *(f"E1{k}.{k},R" for k in range(8))]
-    (tmp_path / "icd.csv").write_text("\n".join(rows) + "\n")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"icd": {"source": "icd.csv"}},
-        "attributes": {"a": {"path": "a", "ontology": "icd"}, "b": {"path": "b", "ontology": "icd"}},
-        "fields": {"unlisted": "drop"},
-        "mechanism": {"rounding": "calibrated", "candidates": "leaves"},
-        "noise_key": "position",
-        "calibration": {"window_records": 50, "min_records": 10},
-        "secret": {"file": "secret"},
-    }
-    path = tmp_path / "icd.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    attributes = {name: {"path": name, "ontology": "tree"} for name in "ab"}
+    return write_deployment(
+        tmp_path,
+        {f"E1{k}.{k}": "R" for k in range(8)},
+        attributes=attributes,
+        fields={"unlisted": "drop"},
+        mechanism={"rounding": "calibrated", "candidates": "leaves"},
+        calibration={"window_records": 50, "min_records": 10},
+    )
 
 
 def mixed(k):
@@ -129,9 +132,8 @@ def test_a_snapshot_without_styles_and_a_configured_style(tmp_path, icd):
     stored = orjson.loads(snapshot.read_bytes())
     del stored["styles"]
     snapshot.write_bytes(orjson.dumps(stored))
-    content = yaml.safe_load(icd.read_text())
-    content["attributes"]["a"]["style"] = {"dot": "remove", "case": "lower"}
-    icd.write_text(yaml.safe_dump(content))
+    with changed(icd) as content:
+        content["attributes"]["a"]["style"] = {"dot": "remove", "case": "lower"}
     run("mask", "-c", icd, "--statistics", snapshot, source, masked)
     assert all(len(record["a"]) == 4 and record["a"].islower() for record in read(masked))
     assert all(len(record["b"]) == 5 and record["b"].isupper() for record in read(masked))
@@ -141,11 +143,10 @@ def test_a_snapshot_without_styles_and_a_configured_style(tmp_path, icd):
 @pytest.mark.parametrize("unit", [None, "patient"])
 def test_groups_of_different_patients(tmp_path, config, unit):
     """Without ``groups.unit`` some classes are of fewer patients than k."""
-    content = yaml.safe_load(config.read_text())
-    content |= {"mechanism": {"name": "microaggregation", "k": 3}, "groups": {"records": 60}}
-    content["groups"] |= {} if unit is None else {"unit": unit}
-    content["fields"]["keep"] = ["id"]
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content |= {"mechanism": {"name": "microaggregation", "k": 3}, "groups": {"records": 60}}
+        content["groups"] |= {} if unit is None else {"unit": unit}
+        content["fields"]["keep"] = ["id"]
     patients = [k // 3 % 20 for k in range(120)]
     events = [{"id": k, "patient": f"p{p}", "a": CODES[p % 8], "b": CODES[p // 8]} for k, p in enumerate(patients)]
     source, target = write(tmp_path / "in.jsonl", [orjson.dumps(one) for one in events]), tmp_path / "out.jsonl"
@@ -180,9 +181,8 @@ def test_mask_reads_and_writes_standard_streams(tmp_path, config):
 
 
 def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
-    content = yaml.safe_load(config.read_text())
-    del content["mechanism"]
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        del content["mechanism"]
     masked = tmp_path / "out.jsonl"
     done = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked)
     pairs = list(zip([event(k) for k in range(120)], read(masked), strict=True))
@@ -202,9 +202,7 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
 
 @pytest.mark.parametrize("command", ["mask", "calibrate"])
 def test_a_limit_that_fails_is_a_warning(tmp_path, config, command):
-    content = yaml.safe_load(config.read_text())
-    content["risk"] = {"max_vulnerability": 0.01}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, risk={"max_vulnerability": 0.01})
     out = ("-o", tmp_path / "out") if command == "calibrate" else ()
     more = (tmp_path / "out",) if command == "mask" else ()
     said = run(command, "--quiet", "--config", config, *out, write(tmp_path / "in.jsonl", LINES), *more).stderr
@@ -212,9 +210,7 @@ def test_a_limit_that_fails_is_a_warning(tmp_path, config, command):
 
 
 def test_a_snapshot_has_the_promise_with_it(tmp_path, config):
-    content = yaml.safe_load(config.read_text())
-    content["mechanism"] = {"name": "semantic_transport"}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, mechanism={"name": "semantic_transport"})
     source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
     done = run("calibrate", "--config", config, source, "-o", snapshot).stderr
     assert "can be at most 32% sure of a code and " in done
@@ -224,9 +220,7 @@ def test_a_snapshot_has_the_promise_with_it(tmp_path, config):
 
 @pytest.mark.parametrize("alpha", [0.1, 1.0])
 def test_a_mask_that_leaves_most_records_as_they_were_is_a_warning(tmp_path, config, alpha):
-    content = yaml.safe_load(config.read_text())
-    content["mechanism"] = {"name": "semantic_transport", "target": {"alpha": alpha}}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, mechanism={"name": "semantic_transport", "target": {"alpha": alpha}})
     masked = tmp_path / "out.jsonl"
     said = run("mask", "--config", config, write(tmp_path / "in.jsonl", LINES), masked).stderr
     pairs = zip([event(k) for k in range(120)], read(masked), strict=True)
@@ -301,8 +295,7 @@ def test_errors_are_one_message(tmp_path, config, monkeypatch, arguments, code, 
 def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, config):
     lines, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "statistics.json"
     run("calibrate", "-c", config, "--output", snapshot, lines)
-    content = yaml.safe_load(config.read_text()) | {"noise_key": "patient.idd"}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, noise_key="patient.idd")
     arguments = ["mask", "-c", config, "--rejected", tmp_path / "rejected.jsonl"]
     done = run(*arguments, lines, tmp_path / "out.jsonl", code=1)
     assert "0 records are usable for statistics (rejected 50 (missing_noise_key at patient.idd 50))" in done.stderr
@@ -312,7 +305,7 @@ def test_a_wrong_noise_key_ends_with_1_and_names_path_and_reason(tmp_path, confi
         "Error: 120 of 120 records were rejected: missing_noise_key at patient.idd 120. Check these paths in the "
         "configuration, or raise limits.rejected_share (0.1)"
     )
-    config.write_text(yaml.safe_dump(content | {"limits": {"rejected_share": 1}}))
+    amend(config, limits={"rejected_share": 1})
     run(*arguments, tmp_path / "out.jsonl")
 
 
@@ -341,9 +334,8 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, me
 def test_snapshot_of_other_attributes_is_refused(tmp_path, config):
     source, snapshot = write(tmp_path / "in.jsonl", LINES), tmp_path / "snapshot.json"
     run("calibrate", "-c", config, source, "-o", snapshot)
-    content = yaml.safe_load(config.read_text())
-    content["attributes"]["c"] = content["attributes"].pop("b")
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content["attributes"]["c"] = content["attributes"].pop("b")
     done = run("mask", "-c", config, "--statistics", snapshot, source, code=1)
     assert "of another mechanism, or of other attributes or ontologies" in done.stderr
 
@@ -369,8 +361,7 @@ def test_explain_shows_how_the_codes_of_one_event_are_masked(tmp_path, config):
 
 @pytest.mark.parametrize("mechanism", [{"name": "pram"}, {"name": "semantic_transport"}, {"name": "exponential"}])
 def test_explain_works_for_other_methods(tmp_path, config, mechanism):
-    content = yaml.safe_load(config.read_text()) | {"mechanism": mechanism}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, mechanism=mechanism)
     source = write(tmp_path / "in.jsonl", LINES)
     run("mask", "-c", config, source, tmp_path / "out.jsonl")
     lines = run("mask", "-c", config, "--explain", 3, source).stdout.splitlines()

@@ -10,6 +10,7 @@ import orjson
 import pytest
 import yaml
 from click.testing import CliRunner
+from support.file_commands import write_secret
 
 from stream_masker.cli import main
 from stream_masker.core.mechanisms import MECHANISMS
@@ -30,8 +31,7 @@ def event(number: int) -> bytes:
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "secret").write_bytes(bytes(16))
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path, content=bytes(16))
     (tmp_path / "events.jsonl").write_bytes(b"\n".join(map(event, range(RECORDS))))
     return tmp_path
 

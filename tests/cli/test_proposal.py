@@ -7,7 +7,7 @@ import json
 import orjson
 import pytest
 import yaml
-from support.file_commands import CODES, read, run, write, write_configuration
+from support.file_commands import CODES, read, run, write, write_configuration, write_secret
 
 from stream_masker.core.ontology import Ontology
 
@@ -42,8 +42,7 @@ def proposed(folder, events, *arguments):
     """Propose a configuration for events, and add what it needs to mask."""
     source = write(folder / "events.jsonl", [orjson.dumps(event) for event in events])
     run("config", "init", "--events", source, *arguments, "-o", folder / "proposed.yaml")
-    (folder / "secret").write_bytes(b"0123456789abcdef")
-    (folder / "secret").chmod(0o600)
+    write_secret(folder)
     return folder / "proposed.yaml", yaml.safe_load((folder / "proposed.yaml").read_text())
 
 
@@ -270,8 +269,7 @@ def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
     assert "# Of the sample, 300 are masked, rejected 0" in text
     assert "- icd_gm  # CHECK: the values look like codes of ICD" in text
     assert "- OPS  # CHECK: the values look like codes of OPS" in text
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path)
     run("mask", "-c", tmp_path / "proposed.yaml", source, tmp_path / "masked.jsonl")
     masked = (tmp_path / "masked.jsonl").read_text()
     assert len(masked.splitlines()) == 300
@@ -286,8 +284,7 @@ def test_cells_with_several_codes_are_lists_which_are_masked_and_written_as_cell
     content = yaml.safe_load((tmp_path / "proposed.yaml").read_text())
     assert content["produce"] == {"lists": {"others": "; "}}
     assert content["attributes"]["others"] == {"path": "others[*]", "ontology": "icd10cm", "missing": "keep"}
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path)
     run("mask", "-c", tmp_path / "proposed.yaml", source, tmp_path / "masked.csv")
     cells = [
         [row.split(",")[2] for row in text.splitlines()[1:]]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto, FileDescriptorSet
 from support.event_files import MESSAGE, descriptor_set, message_class, protobuf
-from support.file_commands import event, read, run
+from support.file_commands import amend, event, read, run
 
 EVENTS = [event(k) for k in range(1, 121)]
 
@@ -22,9 +21,7 @@ def source(tmp_path, config):
 
 
 def configure(config, section):
-    content = yaml.safe_load(config.read_text())
-    content["produce"] = {"protobuf": section} if section else {}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, produce={"protobuf": section} if section else {})
 
 
 def test_a_masked_file_has_messages_of_the_same_type(tmp_path, config, source):
@@ -95,9 +92,7 @@ def test_a_damaged_file_is_named_without_its_content(tmp_path, config, source, c
 
 
 def test_a_masked_record_that_does_not_fit_the_message_is_an_error(tmp_path, config, source):
-    content = yaml.safe_load(config.read_text())
-    content["fields"] = {"pseudonymize": ["id"], "unlisted": "drop"}
-    config.write_text(yaml.safe_dump(content))
+    amend(config, fields={"pseudonymize": ["id"], "unlisted": "drop"})
     done = run("mask", "-c", config, source, tmp_path / "out.pb", code=1)
     assert "a masked record does not fit the message example.Event" in done.stderr
     assert "write a .jsonl file" in done.stderr
@@ -111,8 +106,7 @@ def test_protobuf_without_its_suffix_is_said_to_be_binary(tmp_path, config, sour
 
 
 def test_reveal_refuses_files_that_are_no_text(tmp_path, config, source):
-    content = yaml.safe_load(config.read_text())
-    config.write_text(yaml.safe_dump({**content, "encryption_secret": {"env": "KEY"}}))
+    amend(config, encryption_secret={"env": "KEY"})
     done = run("reveal", "-c", config, source, tmp_path / "out.jsonl", code=1, env={"KEY": "another sixteen bytes"})
     assert "in.pb is not a text" in done.stderr
     assert not (tmp_path / "out.jsonl").exists()

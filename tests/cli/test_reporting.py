@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 import pytest
-from support.file_commands import LINES, run, write
+from support.file_commands import LINES, run, write, write_secret
 
 from stream_masker.cli import main
 from stream_masker.service.calibrator import process
@@ -72,8 +72,7 @@ def here(tmp_path, config, monkeypatch):
     """A folder with events and codes, and processes of the service that only log."""
     content = config.read_text() + "encryption_secret: {file: encryption}\n"
     config.write_text(content.replace("  - id\n", "  - id\n  encrypt:\n  - name\n"))
-    (tmp_path / "encryption").write_bytes(b"fedcba9876543210")
-    (tmp_path / "encryption").chmod(0o600)
+    write_secret(tmp_path, "encryption", b"fedcba9876543210")
     write(tmp_path / "events.jsonl", LINES)
     (tmp_path / "codes.txt").write_text("A1\nnothing\n")
     monkeypatch.chdir(tmp_path)

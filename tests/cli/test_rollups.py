@@ -6,8 +6,7 @@ from collections import Counter
 
 import orjson
 import pytest
-import yaml
-from support.file_commands import read, run, write
+from support.file_commands import changed, read, run, write, write_deployment
 
 GROUPS = {"A": ["a1", "a2", "a3"], "B": ["b1", "b2"]}
 REASONS = ["a1"] * 30 + ["a2"] * 4 + ["a3"] * 7 + ["b1"] * 11 + ["nothing"] * 2
@@ -23,28 +22,18 @@ def events():
 
 @pytest.fixture
 def config(tmp_path):
-    rows = [f"{code},{group}" for group, codes in GROUPS.items() for code in codes]
-    (tmp_path / "tree.csv").write_text("\n".join(["concept,parent", "root,", "A,root", "B,root", *rows]) + "\n")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"main": {"path": "main", "ontology": "tree"}},
-        "fields": {
-            "keep": ["id"],
-            "generalize": {
-                "reason": {"ontology": "tree", "records": 10},
-                "others[*].code": {"ontology": "tree", "level": 2},
-            },
-            "unlisted": "drop",
-        },
-        "noise_key": "position",
-        "calibration": {"window_records": SIZE, "min_records": 100},
-        "secret": {"file": "secret"},
+    links = {code: group for group, codes in GROUPS.items() for code in codes}
+    generalized = {
+        "reason": {"ontology": "tree", "records": 10},
+        "others[*].code": {"ontology": "tree", "level": 2},
     }
-    path = tmp_path / "c.yaml"
-    path.write_text(yaml.safe_dump(content, sort_keys=False))
-    return path
+    return write_deployment(
+        tmp_path,
+        {"A": "root", "B": "root", **links},
+        attributes={"main": {"path": "main", "ontology": "tree"}},
+        fields={"keep": ["id"], "generalize": generalized, "unlisted": "drop"},
+        calibration={"window_records": SIZE, "min_records": 100},
+    )
 
 
 def test_codes_become_levels_and_shared_ancestors(tmp_path, config):
@@ -86,7 +75,6 @@ def test_the_check_of_events_counts_codes_without_a_concept_only(tmp_path, confi
     ],
 )
 def test_the_check_says_what_is_wrong(config, path, section, message):
-    content = yaml.safe_load(config.read_text())
-    content["fields"]["generalize"][path] = section
-    config.write_text(yaml.safe_dump(content, sort_keys=False))
+    with changed(config) as content:
+        content["fields"]["generalize"][path] = section
     assert message in run("config", "check", "-c", config, code=2).output

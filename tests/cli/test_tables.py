@@ -9,8 +9,7 @@ import gzip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import yaml
-from support.file_commands import CODES, event, read, run
+from support.file_commands import CODES, changed, event, read, run
 
 from stream_masker.service.files.inputs import open_input
 
@@ -43,10 +42,9 @@ def test_a_csv_file_is_masked_as_a_csv_file_without_dropped_columns(tmp_path, co
 
 
 def test_csv_columns_have_the_paths_of_the_section_produce(tmp_path, config):
-    content = yaml.safe_load(config.read_text())
-    content["attributes"]["a"]["path"] = "diagnoses.a"
-    content["produce"] = {"columns": {"id": "id", "first": "diagnoses.a", "b": "b"}, "numbers": ["id"]}
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content["attributes"]["a"]["path"] = "diagnoses.a"
+        content["produce"] = {"columns": {"id": "id", "first": "diagnoses.a", "b": "b"}, "numbers": ["id"]}
     rows = [f"{k},{CODES[k % 8]},{CODES[k * 3 % 8]}" for k in range(40)]
     packed = tmp_path / "in.csv.gz"
     packed.write_bytes(gzip.compress("\n".join(["id,first,b", *rows]).encode()))
@@ -75,9 +73,8 @@ def parquet(path):
 
 
 def test_a_parquet_file_keeps_the_types_of_kept_columns(tmp_path, config):
-    content = yaml.safe_load(config.read_text())
-    content["attributes"]["b"]["path"] = "b[*]"
-    config.write_text(yaml.safe_dump(content))
+    with changed(config) as content:
+        content["attributes"]["b"]["path"] = "b[*]"
     before = parquet(tmp_path / "in.parquet")
     run("mask", "-c", config, tmp_path / "in.parquet", tmp_path / "out.parquet")
     after = pq.read_table(tmp_path / "out.parquet")

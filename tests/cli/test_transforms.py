@@ -8,7 +8,7 @@ import gzip
 import orjson
 import pytest
 import yaml
-from support.file_commands import event, read, run, write
+from support.file_commands import amend, changed, event, read, run, write, write_secret
 
 FIELDS = {
     "keep": ["id", "address"],
@@ -45,10 +45,8 @@ def visit(k):
 @pytest.fixture
 def masked(tmp_path, config):
     """The configuration with transforms, the events and the masked file."""
-    (tmp_path / "encryption").write_bytes(b"fedcba9876543210")
-    (tmp_path / "encryption").chmod(0o600)
-    content = yaml.safe_load(config.read_text()) | {"fields": FIELDS, "encryption_secret": {"file": "encryption"}}
-    config.write_text(yaml.safe_dump(content))
+    write_secret(tmp_path, "encryption", b"fedcba9876543210")
+    amend(config, fields=FIELDS, encryption_secret={"file": "encryption"})
     events = [visit(k) for k in range(60)]
     run("mask", "-c", config, write(tmp_path / "in.jsonl", map(orjson.dumps, events)), tmp_path / "out.jsonl")
     return config, events, tmp_path / "out.jsonl"
@@ -82,9 +80,9 @@ def test_dates_of_a_patient_move_by_the_same_days(masked):
 
 def test_reveal_restores_encrypted_fields_and_nothing_else(masked, tmp_path):
     config, events, target = masked
-    content = yaml.safe_load(config.read_text())
-    del content["secret"]
-    config.write_text(yaml.safe_dump(content | {"internal_topics": {"encryption": False}}))
+    with changed(config) as content:
+        del content["secret"]
+        content["internal_topics"] = {"encryption": False}
     packed = tmp_path / "masked.jsonl.gz"
     packed.write_bytes(gzip.compress(target.read_bytes()))
     assert "revealed 120 values" in run("reveal", "-c", config, packed, tmp_path / "revealed.jsonl").stderr
@@ -95,8 +93,7 @@ def test_reveal_restores_encrypted_fields_and_nothing_else(masked, tmp_path):
 def test_reveal_needs_the_secret_of_the_values(masked, tmp_path):
     config, events, target = masked
     (tmp_path / "encryption").rename(tmp_path / "old")
-    (tmp_path / "encryption").write_bytes(b"another secret of the fields")
-    (tmp_path / "encryption").chmod(0o600)
+    write_secret(tmp_path, "encryption", b"another secret of the fields")
     done = run("reveal", "-c", config, target, tmp_path / "revealed.jsonl", code=1)
     assert "120 values are encrypted with another secret: use --previous-secret" in done.stderr
     run("reveal", "-c", config, "--previous-secret", tmp_path / "old", target, tmp_path / "revealed.jsonl")
@@ -131,7 +128,7 @@ def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(
         "shift": {"admitted": {"days": 30, "key": "patient", "formats": ["%d.%m.%Y"]}},
         "generalize": {"birth": {"date": "year"}},
     }
-    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"fields": fields}))
+    amend(config, fields=fields)
     events = [event(k) | {"admitted": f"{1 + k % 28:02}.03.2024", "birth": "04.07.1948"} for k in range(60)]
     events[7]["admitted"] = "Ada"
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
@@ -150,5 +147,5 @@ def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(
 
 def test_a_format_of_dates_that_cannot_be_read_is_refused(tmp_path, config):
     fields = {"unlisted": "drop", "generalize": {"birth": {"date": "year", "formats": ["%d.%B"]}}}
-    config.write_text(yaml.safe_dump(yaml.safe_load(config.read_text()) | {"fields": fields}))
+    amend(config, fields=fields)
     assert "'%d.%B' is not a date format: use %Y" in run("config", "check", "-c", config, code=2).stderr

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import orjson
 import pytest
-import yaml
-from support.file_commands import read, run, write
+from support.file_commands import read, run, write, write_deployment
 
 CODES = [f"c{k}" for k in range(15, 31)]
 TARGETS = {"alpha": 0.3, "rmse": 0.45, "vulnerability": 0.4, "epsilon": 6.0}
@@ -26,27 +25,15 @@ def events(size=1500):
 @pytest.fixture
 def config(tmp_path):
     """A function that writes the configuration with a target, and returns its path."""
-    rows = [f"c{k},c{(k - 1) // 2}" for k in range(1, 31)]
-    (tmp_path / "tree.csv").write_text("\n".join(["concept,parent", "c0,", *rows]) + "\n")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
     paths = {"main": "main", "others": "others[*].code", "last": "last"}
-
-    def with_target(**target):
-        content = {
-            "ontologies": {"tree": {"source": "tree.csv"}},
-            "attributes": {name: {"path": path, "ontology": "tree"} for name, path in paths.items()},
-            "fields": {"keep": ["id"], "unlisted": "drop"},
-            "mechanism": {"name": "semantic_transport", "target": target},
-            "noise_key": "position",
-            "calibration": {"window_records": 1500, "min_records": 100},
-            "secret": {"file": "secret"},
-        }
-        path = tmp_path / "c.yaml"
-        path.write_text(yaml.safe_dump(content))
-        return path
-
-    return with_target
+    return lambda **target: write_deployment(
+        tmp_path,
+        {f"c{k}": f"c{(k - 1) // 2}" for k in range(1, 31)},
+        attributes={name: {"path": path, "ontology": "tree"} for name, path in paths.items()},
+        fields={"keep": ["id"], "unlisted": "drop"},
+        mechanism={"name": "semantic_transport", "target": target},
+        calibration={"window_records": 1500, "min_records": 100},
+    )
 
 
 @pytest.mark.parametrize("kind", TARGETS)

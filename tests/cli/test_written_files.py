@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.file_commands import LINES, run, write, write_configuration
+from support.file_commands import LINES, run, write, write_configuration, write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.files import outputs
@@ -19,8 +19,7 @@ NAMED = ("secret", "encryption", "tree.csv", "mapping.csv", "stream-masker.yaml"
 def config(tmp_path: Path) -> Path:
     """A configuration that names files of every kind that a masking command reads."""
     path = write_configuration(tmp_path)
-    (tmp_path / "encryption").write_bytes(b"fedcba9876543210")
-    (tmp_path / "encryption").chmod(0o600)
+    write_secret(tmp_path, "encryption", b"fedcba9876543210")
     (tmp_path / "mapping.csv").write_text("value,concept\nX,A1\n")
     content = yaml.safe_load(path.read_text())
     content["attributes"]["a"]["mapping"] = "mapping.csv"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import contextmanager
 
 import orjson
 import yaml
@@ -16,24 +17,47 @@ CODES = [code for codes in ROOT.values() for code in codes]
 
 def write_configuration(folder):
     """Write a configuration with a small taxonomy, and its files; return its path."""
-    rows = ["concept,parent,label", "R,,Everything"]
-    rows += [f"{chapter},R,Chapter {chapter}" for chapter in ROOT]
-    rows += [f"{code},{chapter},Disease {code}" for chapter, codes in ROOT.items() for code in codes]
-    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
-    (folder / "secret").write_bytes(b"0123456789abcdef")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}},
-        "fields": {"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"rounding": "ceil"},
-        "calibration": {"window_records": 50, "min_records": 10},
-        "secret": {"file": "secret"},
-    }
+    links = {code: chapter for chapter, codes in ROOT.items() for code in codes}
+    attributes = {"a": {"path": "a", "ontology": "tree"}, "b": {"path": "b", "ontology": "tree"}}
+    return write_deployment(
+        folder,
+        {**dict.fromkeys(ROOT, "R"), **links},
+        attributes=attributes,
+        fields={"keep": ["id"], "pseudonymize": ["patient"], "unlisted": "drop"},
+        mechanism={"rounding": "ceil"},
+        calibration={"window_records": 50, "min_records": 10},
+    )
+
+
+def write_deployment(folder, links, **sections):
+    """Write a configuration with a secret and the ontology ``tree`` of links; return its path."""
+    (root,) = {*links.values()} - {*links}
+    rows = [f"{child},{parent},Disease {child}" for child, parent in links.items()]
+    (folder / "tree.csv").write_text("\n".join(["concept,parent,label", f"{root},,Everything", *rows]) + "\n")
+    write_secret(folder)
+    content = {"ontologies": {"tree": {"source": "tree.csv"}}, "noise_key": "position", "secret": {"file": "secret"}}
     path = folder / "stream-masker.yaml"
-    path.write_text(yaml.safe_dump(content))
+    path.write_text(yaml.safe_dump(content | sections, sort_keys=False))
     return path
+
+
+def write_secret(folder, name="secret", content=b"0123456789abcdef"):
+    (folder / name).write_bytes(content)
+    (folder / name).chmod(0o600)
+
+
+@contextmanager
+def changed(path):
+    """Change the content of a configuration in a block."""
+    content = yaml.safe_load(path.read_text())
+    yield content
+    path.write_text(yaml.safe_dump(content, sort_keys=False))
+
+
+def amend(path, **sections):
+    """Replace sections of a configuration."""
+    with changed(path) as content:
+        content.update(sections)
 
 
 def event(k):

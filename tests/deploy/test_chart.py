@@ -71,17 +71,13 @@ def pod_templates(objects):
 
 
 @pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
-def test_objects_meet_the_schemas_of_kubernetes(values):
+def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(values):
     objects = rendered(values)
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
             kubernetes_validate.validate(one, "1.33", strict=True)
     assert {"Deployment", "ConfigMap", "Job", "PodDisruptionBudget"} <= {kind for kind, _ in objects}
-
-
-@pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
-def test_pods_meet_the_restricted_level_and_mount_no_token(values):
-    for template in pod_templates(rendered(values)):
+    for template in pod_templates(objects):
         pod = template["spec"]
         assert pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"] is True

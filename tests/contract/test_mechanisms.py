@@ -32,17 +32,17 @@ def taxonomy(parents: int):
 TAXONOMIES = {"tree": taxonomy(1), "dag": taxonomy(2)}
 
 
-@pytest.fixture(params=sorted(MECHANISMS))
+@pytest.fixture(scope="module", params=sorted(MECHANISMS))
 def kind(request):
     return mechanism(request.param)
 
 
-@pytest.fixture(params=[pytest.param("dag", marks=pytest.mark.exhaustive), "tree"])
+@pytest.fixture(scope="module", params=[pytest.param("dag", marks=pytest.mark.exhaustive), "tree"])
 def tau(request):
     return TAXONOMIES[request.param]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def make(kind, tau):
     def create(seed=SEED, attributes=("principal", "secondary")) -> Mechanism:
         options = {"least": 1} if kind.name == "semantic_transport" else {}
@@ -51,7 +51,7 @@ def make(kind, tau):
     return create
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def records(tau):
     """Records with scalars and lists, and with every way in which a value can be absent."""
     rng = np.random.default_rng(5)
@@ -71,12 +71,23 @@ def keys():
     return [b"key %d" % (k % 50) for k in range(SIZE)]
 
 
-@pytest.fixture
-def calibrated(make, records):
+def calibrate(make, records):
     made = make()
     made.learn_many(records)
     made.calibrate()
     return made
+
+
+@pytest.fixture(scope="module")
+def calibrated(make, records):
+    """A calibrated mechanism, which no test changes."""
+    return calibrate(make, records)
+
+
+@pytest.fixture
+def fresh(make, records):
+    """A calibrated mechanism for a test that changes it."""
+    return calibrate(make, records)
 
 
 def skip_if_grouped(calibrated):
@@ -152,11 +163,11 @@ def test_an_empty_window_has_no_statistics(make):
         make().calibrate()
 
 
-def test_learning_returns_nothing_and_keeps_the_statistics(calibrated, records):
-    before = calibrated.snapshot()
-    assert calibrated.learn_one(records[0]) is None
-    assert calibrated.learn_many(records) is None
-    assert calibrated.snapshot() == before
+def test_learning_returns_nothing_and_keeps_the_statistics(fresh, records):
+    before = fresh.snapshot()
+    assert fresh.learn_one(records[0]) is None
+    assert fresh.learn_many(records) is None
+    assert fresh.snapshot() == before
 
 
 def test_learning_one_by_one_equals_learning_many(make, records, calibrated):
@@ -166,13 +177,13 @@ def test_learning_one_by_one_equals_learning_many(make, records, calibrated):
     assert made.calibrate().to_dict() == calibrated.statistics.to_dict()
 
 
-def test_calibration_increments_the_version_and_describes_the_window(calibrated, records):
-    assert calibrated.statistics.version == 1
-    assert calibrated.statistics.records == SIZE
-    assert calibrated.statistics.attributes == calibrated.attributes
-    calibrated.learn_many(records)
-    assert calibrated.calibrate().version == 2
-    assert calibrated.statistics.version == 2
+def test_calibration_increments_the_version_and_describes_the_window(fresh, records):
+    assert fresh.statistics.version == 1
+    assert fresh.statistics.records == SIZE
+    assert fresh.statistics.attributes == fresh.attributes
+    fresh.learn_many(records)
+    assert fresh.calibrate().version == 2
+    assert fresh.statistics.version == 2
 
 
 def test_computing_changes_nothing(calibrated, records, make):
@@ -298,11 +309,11 @@ def test_an_empty_batch_has_an_empty_mask(calibrated):
 
 
 @pytest.mark.parametrize("bad", [{"principal": "a secret"}, {"secondary": ["c0", "a secret"]}])
-def test_errors_name_the_record_of_an_unknown_value_but_not_the_value(calibrated, records, keys, bad):
+def test_errors_name_the_record_of_an_unknown_value_but_not_the_value(fresh, records, keys, bad):
     for attempt in (
-        lambda: calibrated.mask_many([*records[:2], bad], keys=keys[:3]),
-        lambda: calibrated.learn_many([*records[:2], bad]),
-        lambda: calibrated.encode([*records[:2], bad]),
+        lambda: fresh.mask_many([*records[:2], bad], keys=keys[:3]),
+        lambda: fresh.learn_many([*records[:2], bad]),
+        lambda: fresh.encode([*records[:2], bad]),
     ):
         with pytest.raises(UnknownConceptError) as caught:
             attempt()
@@ -345,8 +356,8 @@ def test_a_snapshot_is_valid_in_the_schema_of_statistics(calibrated):
     assert Draft202012Validator(snapshot).is_valid(json.loads(json.dumps(calibrated.snapshot())))
 
 
-def test_other_snapshots_are_rejected_and_change_nothing(make, calibrated):
-    good = calibrated.snapshot()
+def test_other_snapshots_are_rejected_and_change_nothing(make, fresh):
+    good = fresh.snapshot()
     other_attributes = make(attributes=("a", "b"))
     other_attributes.learn_many([{"a": "c1", "b": "c2"}, {"a": "c2", "b": "c1"}])
     other_attributes.calibrate()
@@ -359,8 +370,8 @@ def test_other_snapshots_are_rejected_and_change_nothing(make, calibrated):
         other_attributes.snapshot(),
     ):
         with pytest.raises(StatisticsError):
-            calibrated.restore(bad)
-        assert calibrated.snapshot() == good
+            fresh.restore(bad)
+        assert fresh.snapshot() == good
 
 
 def test_an_unknown_mechanism_is_rejected():

@@ -24,10 +24,10 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, build_taxonomies
 from stream_masker.service.configuration.secret import masking_secret
 
-DISCHARGES = 30_000
-PAIRS = 29_808
+DISCHARGES = 12_000
+PAIRS = 11_922
 """Of the first discharges, those with both diagnoses."""
-WINDOW = 9_000
+WINDOW = 4_000
 
 
 @pytest.fixture

@@ -51,10 +51,17 @@ def walkthrough() -> list[Block]:
     return [*steps, *(block for block in needed if block not in steps)]
 
 
+def lines() -> Iterator[str]:
+    """The commands; some, such as ``config check``, are repeated on several pages."""
+    for block in walkthrough():
+        yield f"echo '== {block}' >&2"
+        yield from block.text.splitlines()
+
+
 def test_the_commands_run_in_order(folder: Path, kafka: str) -> None:
     worker, calibrator = free_ports(2)
     places = {"localhost:9092": kafka, "9465": str(worker), "localhost:9464": f"localhost:{calibrator}"}
-    script = "".join(f"echo '== {block}' >&2\n{block.text}" for block in walkthrough())
+    script = "\n".join(dict.fromkeys(lines()))
     for documented, actual in places.items():
         script = script.replace(documented, actual)
     environment = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -17,6 +18,7 @@ from kafka_records import Topics
 from secured_kafka import SecuredKafka
 from secured_kafka import secured_kafka as running_secured
 from support.shared import run_folder, shared
+from workers import Setting, setting
 
 clusters = pytest.StashKey[list[Cluster]]()
 T = TypeVar("T")
@@ -80,6 +82,14 @@ def kafka_cluster(three_brokers: Cluster) -> Cluster:
 def topics(kafka: str) -> Iterator[Topics]:
     """Creates topics on ``kafka``, which are deleted after the test."""
     made = Topics(kafka)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+    """A setting whose topics a test creates; they are deleted after it."""
+    made = setting(kafka, tmp_path)
     yield made
     made.remove()
 

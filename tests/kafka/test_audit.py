@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import orjson
@@ -11,7 +10,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from kafka_records import QUIET, Record, write
-from workers import START, Setting, running, sample_version, setting, value, wait
+from workers import START, Setting, running, sample_version, value, wait
 
 from stream_masker.cli import main
 from stream_masker.pipeline.records import InputRecord
@@ -25,11 +24,9 @@ BAD = RECORDS // 2
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create(2)
-    yield made
-    made.remove()
+def here(here: Setting) -> Setting:
+    here.create(2)
+    return here
 
 
 @pytest.fixture

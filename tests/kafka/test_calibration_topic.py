@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from processes import Processes
 from sealed_topics import statistics_opener
-from workers import Setting, running, setting, wait
+from workers import Setting, running, wait
 
 from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
@@ -18,14 +17,12 @@ RECORDS = 200
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["kafka"]["properties"]["topic.metadata.refresh.interval.ms"] = REFRESH_MS
     here.data["calibration"] = {"min_records": 100, "every_records": RECORDS, "every_seconds": 1, "core_share": 1}
     here.create(drift=1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def last_block(here: Setting) -> int:

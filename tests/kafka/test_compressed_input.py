@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import KafkaError, Producer
 from kafka_records import QUIET, read_all
-from workers import Setting, ids, running, setting, value
+from workers import Setting, ids, running, value
 
 from stream_masker.service.kafka.topics import TopicStatus, prepare_topics
 
 BLANKS = 60 * 2**20
 """Bytes of a record of blanks, which zstd compresses to 2 kB."""
-
-
-@pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
-    yield here
-    here.remove()
 
 
 def send(here: Setting, content: bytes) -> list[KafkaError | None]:

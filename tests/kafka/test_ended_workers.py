@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from processes import Processes
-from workers import Setting, ids, running, setting, wait
+from workers import Setting, ids, running, wait
 
 NEVER = 3_600.0
 """A delay of batches with which a worker reads records and does not commit them."""
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.create(1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def delay(here: Setting, seconds: float) -> None:

@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import orjson
@@ -33,15 +33,13 @@ Consume = Callable[[str, str, int], Values]
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["kafka"]["properties"]["compression.type"] = "gzip"
     here.data["message"] = {"headers": list(KEPT)}
     here.configuration()
     here.create(1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def kcat() -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import orjson
@@ -14,7 +13,7 @@ from calibrating import calibrating
 from kafka_records import Record, write
 from sealed_topics import opened, statistics_opener
 from support.schemas import schema_validator
-from workers import CODES, START, Running, Setting, event, running, setting
+from workers import CODES, START, Running, Setting, event, running
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.pipeline.records import InputRecord
@@ -47,11 +46,9 @@ OWN: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create(partitions=PARTITIONS, drift=1)
-    yield made
-    made.remove()
+def topics(here: Setting) -> Setting:
+    here.create(partitions=PARTITIONS, drift=1)
+    return here
 
 
 def configured(topics: Setting, name: str, **sections: Any) -> Configuration:

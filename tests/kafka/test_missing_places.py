@@ -2,26 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from kafka_records import QUIET
-from workers import START, Setting, ids, running, setting, value
+from workers import START, Setting, ids, running, value
 
 REFRESH = {"topic.metadata.refresh.interval.ms": 1_000}
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.create(2)
     here.data["kafka"]["properties"].update(REFRESH)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def grow(here: Setting, role: str, partitions: int) -> None:

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET
-from workers import Running, Setting, ids, producer_of, running, setting
+from workers import Running, Setting, ids, producer_of, running
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.names import consumer_group_id
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.create(2)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def forget_offsets(here: Setting) -> None:

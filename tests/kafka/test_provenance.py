@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +15,7 @@ from kafka_records import QUIET, Record, read_all, write
 from processes import Processes
 from prometheus_client import CollectorRegistry
 from support.schemas import schema_validator
-from workers import CODES, SECRET, Setting, running, setting, value, wait
+from workers import CODES, SECRET, Setting, running, value, wait
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
@@ -35,14 +34,12 @@ VERSION = "stream-masker-version"
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["topics"]["provenance"] = here.topics["drift"].replace("drift", "provenance")
     here.configuration()
     here.create(provenance=1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def ranges(here: Setting, partition: int) -> list[tuple[Range, Any]]:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from confluent_kafka import Producer
 from kafka_records import Record, write
 from prometheus_client import CollectorRegistry
 from sealed_topics import opened_version, sealed_block
-from workers import Setting, setting, wait
+from workers import Setting, wait
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -34,15 +33,13 @@ VERSIONS = [1, 2, 3, 4]
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Setting]:
+def here(here: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Blocks without published statistics. No request is sent twice, however slow the broker is."""
     monkeypatch.setattr(publisher, "retry_delay", lambda _: math.inf)
-    made = setting(kafka, tmp_path)
-    made.data["calibration"] = CALIBRATION
-    prepare_topics(made.configuration(), partitions=1)
-    write_blocks(made)
-    yield made
-    made.remove()
+    here.data["calibration"] = CALIBRATION
+    prepare_topics(here.configuration(), partitions=1)
+    write_blocks(here)
+    return here
 
 
 def write_blocks(here: Setting) -> None:

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 from kafka_records import write
-from workers import START, Setting, event, ids, running, setting, value
+from workers import START, Setting, event, ids, running, value
 
 LATE = time.time_ns() // 1_000_000 - 30 * 24 * 3_600_000
 """A timestamp of a month ago."""
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.create()
     here.alter("input", retention_ms="-1")
     here.data.update(message={"key": "keep"}, limits={"rejected_share": 1.0})
-    yield here
-    here.remove()
+    return here
 
 
 def publish(here: Setting, bad: dict[int, dict[str, Any]], records: int = 400) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +9,7 @@ import yaml
 from kafka_records import Record
 from processes import Processes
 from sealed_topics import opened_version
-from workers import Setting, get, http_port, setting, wait
+from workers import Setting, get, http_port, wait
 
 from stream_masker.service.configuration import load_configuration
 
@@ -20,14 +18,12 @@ TIGHTER = {"keep": ["id"], "unlisted": "drop"}
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     calibration = {"min_records": 100, "window_records": 300, "every_records": 100_000, "every_seconds": 3600}
-    made.data |= {"calibration": calibration, "worker": {"batch_delay": 0.2}}
-    made.configuration()
-    made.create(2, drift=1)
-    yield made
-    made.remove()
+    here.data |= {"calibration": calibration, "worker": {"batch_delay": 0.2}}
+    here.configuration()
+    here.create(2, drift=1)
+    return here
 
 
 def changed(here: Setting, **sections: Any) -> str:

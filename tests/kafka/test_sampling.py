@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import orjson
@@ -14,7 +12,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, write
 from sealed_topics import opened, opened_version
 from support.schemas import schema_validator
-from workers import START, Setting, event, running, setting
+from workers import START, Setting, event, running
 
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.pipeline.calibration.sampling import STRATA
@@ -33,11 +31,9 @@ CALIBRATION = {"window_records": 400, "every_records": 100, "every_seconds": 1, 
 
 
 @pytest.fixture
-def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create(partitions=PARTITIONS, drift=1)
-    yield made
-    made.remove()
+def topics(here: Setting) -> Setting:
+    here.create(partitions=PARTITIONS, drift=1)
+    return here
 
 
 def produce(topics: Setting, numbers: range) -> None:

@@ -11,7 +11,7 @@ import pytest
 import yaml
 from kafka_records import Record
 from support.processes import Processes, terminate
-from workers import Setting, event, ids, running, setting, wait
+from workers import Setting, event, ids, running, wait
 
 from stream_masker.service.configuration.secret import secret_id
 
@@ -22,16 +22,14 @@ OWN = {"secret": {"file": "topics"}}
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
+def here(here: Setting, tmp_path: Path) -> Setting:
     """A setting whose calibrator publishes versions soon, with files for three secrets."""
-    here = setting(kafka, tmp_path)
     here.data["calibration"] = {"min_records": 100, "every_records": 100, "every_seconds": 1}
     for name, secret in (("old", OLD), ("new", NEW), ("topics", TOPICS)):
         (tmp_path / name).write_bytes(secret)
         (tmp_path / name).chmod(0o600)
     here.create(partitions=4, drift=1)
-    yield here
-    here.remove()
+    return here
 
 
 @pytest.fixture

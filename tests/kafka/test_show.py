@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from confluent_kafka import Producer
 from kafka_records import QUIET
-from workers import START, Setting, running, setting
+from workers import START, Setting, running
 
 from stream_masker.cli import main
 
@@ -18,11 +16,9 @@ RECORDS, SHOWN = 60, 7
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create(2, drift=1)
-    yield made
-    made.remove()
+def here(here: Setting) -> Setting:
+    here.create(2, drift=1)
+    return here
 
 
 def abort_record(here: Setting) -> None:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer
-from workers import Setting, running, setting
+from workers import Setting, running
 
 from stream_masker.service.worker.client_properties import consumer_properties
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.create()
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def fence(consumer: Consumer, topic: str) -> None:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 from kafka_records import QUIET, Record, read_all, write
 from sealed_topics import opened, statistics_opener
-from workers import Setting, running, sample_version, setting
+from workers import Setting, running, sample_version
 
 from stream_masker.pipeline.calibration.versions import DriftReport, Publish
 from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
@@ -27,12 +25,10 @@ LARGEST = 262_144
 
 
 @pytest.fixture
-def topics(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    made = setting(kafka, tmp_path)
-    made.create(partitions=2, drift=1)
-    made.alter("statistics", max_message_bytes=str(LARGEST))
-    yield made
-    made.remove()
+def topics(here: Setting) -> Setting:
+    here.create(partitions=2, drift=1)
+    here.alter("statistics", max_message_bytes=str(LARGEST))
+    return here
 
 
 def large(configuration: Configuration, version: int, size: int = 5_000_000) -> StatisticsMessage:

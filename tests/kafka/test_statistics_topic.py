@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from kafka_records import QUIET, write
-from workers import Setting, ids, running, setting
+from workers import Setting, ids, running
 
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker import statistics_consumer
@@ -21,12 +19,10 @@ UNREADABLE = {"snapshot": {"snapshot_format": 1_000_000}}
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["kafka"]["properties"]["topic.metadata.refresh.interval.ms"] = REFRESH_MS
     here.create(partitions=2)
-    yield here
-    here.remove()
+    return here
 
 
 def members(here: Setting) -> int:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
-from workers import Setting, running, setting
+from workers import Setting, running
 
 RECORDS, FEWER = 100, 60
 METADATA_SECONDS = 5.0
@@ -14,13 +11,11 @@ METADATA_SECONDS = 5.0
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["kafka"].setdefault("properties", {})["topic.metadata.refresh.interval.ms"] = int(1000 * METADATA_SECONDS)
     here.create(partitions=1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 @pytest.mark.parametrize("pause", [0.0, 2 * METADATA_SECONDS], ids=["at once", "after the worker has noticed"])

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -14,7 +13,6 @@ from workers import (
     ids,
     producer_of,
     running,
-    setting,
     wait,
     write_one,
 )
@@ -32,13 +30,6 @@ from stream_masker.service.worker.batch import BatchLimits, MessageBatch
 from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.client_properties import consumer_properties
 from stream_masker.service.worker.partition_source import PartitionSource
-
-
-@pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
-    yield here
-    here.remove()
 
 
 def test_an_aborted_batch_is_invisible_and_masked_again(here: Setting, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import orjson
 import pytest
 from kafka_records import read_all, write
 from schema_registry import AVRO_EVENT, JSON_EVENT, RegistryServer, avro_values, json_values, register, registry_server
-from workers import START, Setting, event, running, setting, wait
+from workers import START, Setting, event, running, wait
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.service.audit import RecordLocation, audit
@@ -32,8 +32,7 @@ def registry() -> Iterator[RegistryServer]:
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path, registry: RegistryServer) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting, tmp_path: Path, registry: RegistryServer) -> Setting:
     registry.login = "masker:" + CANARY
     (tmp_path / "login").write_text(registry.login)
     (tmp_path / "login").chmod(0o600)
@@ -42,8 +41,7 @@ def here(kafka: str, tmp_path: Path, registry: RegistryServer) -> Iterator[Setti
     here.configuration()
     here.create(1)
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def documents(here: Setting, values: list[bytes]) -> list[Any]:

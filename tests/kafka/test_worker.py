@@ -6,10 +6,8 @@ import json
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
 from kafka_records import Record, write
 from processes import Processes, terminate
 from workers import (
@@ -22,7 +20,6 @@ from workers import (
     ids,
     running,
     sample_version,
-    setting,
     value,
     wait,
 )
@@ -40,13 +37,6 @@ BAD = {
     "not_a_code": b'{"id": 1, "first": 7, "second": "C11"}',
     "duplicate_key": b'{"id": 1, "id": 2, "first": "C11", "second": "C11"}',
 }
-
-
-@pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
-    yield here
-    here.remove()
 
 
 def test_every_record_is_masked_rejected_or_passed_as_a_tombstone_once(here: Setting) -> None:

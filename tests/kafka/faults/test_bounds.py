@@ -37,13 +37,11 @@ SLOW = 9.0
 
 
 @pytest.fixture
-def here(kafka: str, tmp_path: Path) -> Iterator[Setting]:
-    here = setting(kafka, tmp_path)
+def here(here: Setting) -> Setting:
     here.data["kafka"]["properties"] = POLLS
     here.create()
     here.publish(1)
-    yield here
-    here.remove()
+    return here
 
 
 def masked_once(here: Setting, records: int) -> None:

@@ -15,6 +15,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -42,6 +43,9 @@ POLL_BLOCK_SECONDS = 0.2
 
 EVENT_LOOP_STALE_SECONDS = 60.0
 """The time without a pulse of the event loop after which the process is not alive."""
+
+COMPUTING_BEAT_SECONDS = 1.0
+"""The time after which a computation that has used processor time counts as a heartbeat."""
 
 BACKOFF_SECONDS = (1.0, 30.0)
 """The delay before a failed session is opened again: the initial and the maximum one."""
@@ -261,11 +265,11 @@ class CalibratorEngine:
             self._look_at_calibration_topic()
             self._session.tick(time.time())
         if self._session.secret_differs:
-            self._computing.submit(self._session.publish_secret).result()
+            self._compute(self._session.publish_secret)
         if self._session.settings_differ:
             with self._charged():
-                self._computing.submit(self._session.publish_settings).result()
-                self._computing.submit(self._session.assess_risk).result()
+                self._compute(self._session.publish_settings)
+                self._compute(self._session.assess_risk)
         self._await_more_blocks(self._session)
         if self._session.pending_windows:
             self._compute_statistics(self._session)
@@ -298,8 +302,18 @@ class CalibratorEngine:
             if not session.is_urgent:
                 return
         with self._charged():
-            self._computing.submit(lambda: session.publish_next(urgent=waits)).result()
-            self._computing.submit(session.assess_risk).result()
+            self._compute(lambda: session.publish_next(urgent=waits))
+            self._compute(session.assess_risk)
+
+    def _compute(self, task: Callable[[], None]) -> None:
+        """Run a task in the computing thread. A slow one keeps the process alive while it gets processor time."""
+        used = self._computing.processor_seconds()
+        future = self._computing.submit(task)
+        while wait([future], COMPUTING_BEAT_SECONDS).not_done:
+            before, used = used, self._computing.processor_seconds()
+            if used > before:
+                self._heartbeat()
+        future.result()
 
     @contextmanager
     def _charged(self) -> Iterator[None]:
@@ -343,7 +357,7 @@ class CalibratorEngine:
             return
         try:
             with self._charged():
-                self._computing.submit(lambda: session.publish_sample(sample)).result()
+                self._compute(lambda: session.publish_sample(sample))
             self._first_risk_at = time.monotonic() + FIRST_RISK_SECONDS
         except StatisticsError as error:
             log.warning("failed to compute statistics from the sample: %s", error)
@@ -357,7 +371,7 @@ class CalibratorEngine:
         """
         if time.monotonic() >= self._first_risk_at:
             self._first_risk_at = math.inf
-            self._computing.submit(session.assess_risk).result()
+            self._compute(session.assess_risk)
 
     def _stop_sampling(self) -> None:
         self._health.note("statistics", None)

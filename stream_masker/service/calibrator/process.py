@@ -59,7 +59,7 @@ log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
 
 CALIBRATOR_STALE_SECONDS = 300.0
-"""The time without an iteration after which the process is not alive; a large window takes long to compute."""
+"""The time without progress after which the process is not alive: a computation without processor time is stuck."""
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 

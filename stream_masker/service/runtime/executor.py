@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -23,13 +24,20 @@ class SerialExecutor:
     def __init__(self, name: str, *, niceness: int = 0) -> None:
         self._tasks: SimpleQueue[tuple[Callable[[], Any], Future[Any]]] = SimpleQueue()
         self._niceness = niceness
-        threading.Thread(target=self._run, name=name, daemon=True).start()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread.start()
 
     def submit(self, task: Callable[[], T]) -> Future[T]:
         """Queue a task; the future holds its result or exception."""
         future: Future[T] = Future()
         self._tasks.put((task, future))
         return future
+
+    def processor_seconds(self) -> float:
+        """Return the processor time of the thread, where threads have a clock of their own; else of the process."""
+        if sys.platform == "linux":
+            return time.clock_gettime(time.pthread_getcpuclockid(self._thread.ident or 0))
+        return time.process_time()
 
     def _run(self) -> None:
         _lower_priority(self._niceness)

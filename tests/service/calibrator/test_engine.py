@@ -370,3 +370,21 @@ def test_heartbeat_needs_a_running_event_loop(monkeypatch: pytest.MonkeyPatch) -
     made.engine.pulse()
     made.engine._heartbeat()
     assert beats == [0.0, EVENT_LOOP_STALE_SECONDS - 1, EVENT_LOOP_STALE_SECONDS]
+
+
+def test_a_slow_computation_keeps_the_process_alive_while_it_gets_processor_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made, beats, over = EngineBench(monkeypatch), count(), threading.Event()
+    monkeypatch.setattr(engine, "COMPUTING_BEAT_SECONDS", 0.001)
+    monkeypatch.setattr(Health, "beat", lambda _: next(beats))
+    clock = [0.0, 0.1, 0.1, 0.2, 0.2, 0.2]
+
+    def processor_seconds() -> float:
+        if len(clock) == 1:
+            over.set()
+        return clock.pop(0) if len(clock) > 1 else clock[0]
+
+    monkeypatch.setattr(made.engine._computing, "processor_seconds", processor_seconds)
+    made.engine._compute(lambda: None if over.wait(60) else pytest.fail("nobody looks at the clock"))
+    assert next(beats) == 2

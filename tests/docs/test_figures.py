@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+import yaml
 from support.data import icd9cm
-from support.documentation import DOCS
+from support.documentation import DOCS, ROOT
 from support.documented import (
     BLOCK_RECORDS,
     CALIBRATOR_STALE_SECONDS,
@@ -111,3 +112,21 @@ def test_how_far_the_rule_of_the_papers_exceeds_its_target():
     ratios = [a.rmse_actual / a.rmse_target for a in each]
     shown = re.search(r"by (\d+) to (\d+) % of the root mean square error", page("methods/semantic-noise.md"))
     assert [f"{100 * (ratio - 1):.0f}" for ratio in (min(ratios), max(ratios))] == list(shown.groups())
+
+
+def test_the_chart_has_the_memory_that_was_measured():
+    text = (DOCS / "kafka" / "sizing.md").read_text().partition("## Memory")[2]
+    rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|$", text, re.M)
+    measured = {name: (int(worker), int(calibrator.replace(",", ""))) for name, worker, calibrator in rows}
+    requests, limits = measured.pop("the chart requests"), measured.pop("the chart's limit")
+    values, units = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text()), {"Mi": 1, "Gi": 1024}
+
+    def resource(component: str, kind: str) -> int:
+        text = values[component]["resources"][kind]["memory"]
+        return int(text[:-2]) * units[text[-2:]]
+
+    for place, component in enumerate(("worker", "calibrator")):
+        assert (requests[place], limits[place]) == (resource(component, "requests"), resource(component, "limits"))
+        peaks = [pair[place] for pair in measured.values()]
+        assert requests[place] >= max(peaks[:2])
+        assert 3 * limits[place] >= 4 * max(peaks)

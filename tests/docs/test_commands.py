@@ -12,11 +12,15 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from support.documentation import ROOT, blocks, configuration_text, generator
+from support.documentation import ROOT, STARTED, blocks, configuration_text, generator
 from support.documented import COMMANDS, main
+from support.file_commands import write_secret
 
 GROUPS = ("config", "ontology")
 LARGE = ("docs/evaluation.md", "docs/kafka/sizing.md")
+FEWER = ("--records 3000", "--records 1200")
+"""What a run of ``.ci/run`` replaces: the page for a start runs eight commands on its events."""
+
 LOCAL = sorted({b.page for b in blocks("sh") if not b.needs_kafka and not b.runs_elsewhere})
 
 
@@ -87,11 +91,25 @@ def test_every_benchmark_and_test_that_is_named_exists():
 )
 def test_the_commands_of_a_page_run(page, tmp_path):
     """Scheduled: many records or settings; other pages and ``tests/cli/test_evaluate.py`` run the commands for few."""
-    script = "".join(b.text for b in blocks("sh", page=page) if not b.needs_kafka and not b.runs_elsewhere)
-    (tmp_path / "stream-masker.yaml").write_text(configuration_text())
-    (tmp_path / "secret").write_bytes(bytes(32))
-    (tmp_path / "secret").chmod(0o600)
-    done = run(script, tmp_path)
+    check_commands(commands_of(page).replace(*FEWER), tmp_path)
+
+
+@pytest.mark.scheduled
+def test_the_commands_of_the_page_for_a_start_run_with_all_its_events(tmp_path):
+    """The test above runs them with fewer."""
+    assert FEWER[0] in commands_of(STARTED)
+    check_commands(commands_of(STARTED), tmp_path)
+
+
+def commands_of(page: str) -> str:
+    return "".join(b.text for b in blocks("sh", page=page) if not b.needs_kafka and not b.runs_elsewhere)
+
+
+def check_commands(script: str, folder: Path) -> None:
+    """Run commands in a folder with the configuration of the documentation."""
+    (folder / "stream-masker.yaml").write_text(configuration_text())
+    write_secret(folder, content=bytes(32))
+    done = run(script, folder)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 import yaml
 from support.data import icd9cm
 from support.documentation import DOCS, ROOT
@@ -103,6 +104,7 @@ def test_the_distance_of_the_example():
     assert f"{1 - 12 / 14:.6f}" in text
 
 
+@pytest.mark.exhaustive
 def test_how_far_the_rule_of_the_papers_exceeds_its_target():
     tau = icd9cm().taxonomy()
     data = DataSet((as_batch(real_pairs()),), {"a": tau, "b": tau}, bytes(16))

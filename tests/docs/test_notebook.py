@@ -7,10 +7,11 @@ import json
 import re
 import sys
 import warnings
+from pathlib import Path
 
 import pytest
 from support import data
-from support.documentation import DOCS
+from support.documentation import DOCS, ROOT
 
 sys.path.insert(0, str(DOCS))
 from notebook_cells import NOTEBOOK, executed
@@ -30,6 +31,7 @@ def test_the_notebook_runs_and_shows_tables_and_a_plot():
         "## Compare",
         "## Plot",
     ]
+    assert not any(str(path) in text for path in (Path.home(), ROOT))
     assert text.count('class="dataframe"') == 5
     assert text.count("<svg") == 1
     assert f"{ATTACKER} can be at most" in text

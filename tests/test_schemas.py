@@ -33,8 +33,13 @@ from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.chunks import split_message
-from stream_masker.pipeline.wire.provenance import MaskedRange, encode_provenance
-from stream_masker.pipeline.wire.reports import DriftReport, encode_drift, encode_rejection
+from stream_masker.pipeline.wire.reports import (
+    DriftReport,
+    MaskedRange,
+    encode_drift,
+    encode_provenance,
+    encode_rejection,
+)
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics, fingerprints
 from stream_masker.service.configuration import schema as schemas
 from stream_masker.service.configuration.schema import (

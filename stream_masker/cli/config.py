@@ -72,7 +72,7 @@ def check(config: Path, events: str) -> None:
     """
     from stream_masker.service.kafka.clients import confluent_properties
     from stream_masker.service.kafka.failures import check_properties
-    from stream_masker.service.observability.activity import shown_activity
+    from stream_masker.service.observability.progress import shown_activity
 
     configuration = load_configuration(config)
     check_properties(confluent_properties(configuration))
@@ -110,7 +110,7 @@ def _coverage(configuration: Configuration, events: str) -> list[str]:
     from stream_masker.service.formats.wire_format import file_format
     from stream_masker.service.local.coverage import coverage_report
     from stream_masker.service.local.records import open_records
-    from stream_masker.service.observability.activity import shown_activity
+    from stream_masker.service.observability.progress import shown_activity
 
     plan = build_plan(configuration)
     of_records = file_format(configuration)
@@ -239,7 +239,7 @@ def init(
     from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file, write_text
     from stream_masker.service.local.proposal import proposed_configuration
     from stream_masker.service.local.sampling import file_sample, simulated_sample, topic_sample
-    from stream_masker.service.observability.activity import shown_activity
+    from stream_masker.service.observability.progress import shown_activity
 
     if events and topic:
         raise click.UsageError("use --events or --topic, not both")

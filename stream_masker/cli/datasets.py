@@ -26,7 +26,7 @@ from stream_masker.service.configuration.build import (
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.formats.wire_format import file_format
 from stream_masker.service.local.records import open_records
-from stream_masker.service.observability.activity import shown_activity
+from stream_masker.service.observability.progress import shown_activity
 
 ALL_NAMES = "all"
 

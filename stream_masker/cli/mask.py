@@ -33,9 +33,9 @@ from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, 
 from stream_masker.service.local import files as local
 from stream_masker.service.local.records import open_records
 from stream_masker.service.local.tables import open_writer, written_kind
-from stream_masker.service.observability.activity import shown_activity
 from stream_masker.service.observability.logs import configure_logs
-from stream_masker.service.runtime.gc_tuning import infrequent_collections
+from stream_masker.service.observability.progress import shown_activity
+from stream_masker.service.runtime.process import infrequent_collections
 
 
 @click.command(cls=ReportingCommand)

@@ -9,7 +9,7 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.events.produce import produce
+from stream_masker.service.events.publishing import produce
 from stream_masker.service.observability.logs import configure_logs
 
 

@@ -11,7 +11,7 @@ from stream_masker.cli.options import ReportingCommand, information, output, sum
 from stream_masker.evaluation.papers.reproduction import PAPERS, reproduction
 from stream_masker.evaluation.report.page import ReportSection, ReportTable, html_page
 from stream_masker.service.files import outputs
-from stream_masker.service.observability.activity import shown_activity
+from stream_masker.service.observability.progress import shown_activity
 
 
 @click.command(cls=ReportingCommand)

@@ -8,7 +8,7 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, summarise
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.encryption import Revealer
+from stream_masker.pipeline.transforms import Revealer
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.secret import read_encryption_secret
 from stream_masker.service.files.inputs import open_input, read_errors

@@ -10,7 +10,7 @@ import click
 from stream_masker.cli.options import ReportingCommand, config_option, output, summarise
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.acls import DEFAULT_PRINCIPALS, PrincipalRole, required_access
+from stream_masker.service.kafka.names import DEFAULT_PRINCIPALS, PrincipalRole, required_access
 from stream_masker.service.kafka.topics import (
     BROKER_DEFAULT_REPLICATION,
     DEFAULT_PARTITIONS,

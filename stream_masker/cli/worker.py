@@ -17,8 +17,7 @@ from stream_masker.errors import StreamMaskerError
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.parameters.defaults import mechanism_line
 from stream_masker.service.observability.logs import LOG_LEVELS
-from stream_masker.service.runtime.gc_tuning import infrequent_collections
-from stream_masker.service.runtime.shutdown import exit_within
+from stream_masker.service.runtime.process import exit_within, infrequent_collections
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,7 @@ def command(config: Path, http_port: int | None, log_level: str) -> None:
     """
     from stream_masker.service.observability.health import Health, HttpServer
     from stream_masker.service.observability.http_access import http_access
-    from stream_masker.service.observability.process_metrics import process_registry
+    from stream_masker.service.observability.metrics import process_registry
     from stream_masker.service.observability.runbooks import runbook_pages
     from stream_masker.service.worker.run import run_worker
 

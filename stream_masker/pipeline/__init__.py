@@ -5,8 +5,8 @@
 * ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` and
   ``path_trie`` say which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written, and
   ``pseudonyms`` makes pseudonyms.
-* The mechanism (``core.mechanisms``) masks the codes. ``packing`` masks several partitions in one call; ``groups``
-  masks the records of a group together.
+* The mechanism (``core.mechanisms``) masks the codes. ``runs`` are masked together, with their noise keys;
+  ``groups`` masks the records of a group together.
 * ``envelope`` masks the message's key and headers; ``records`` has the input, the outcomes and the blocks of counts;
   ``reasons`` lists why a record is rejected.
 

@@ -185,7 +185,7 @@ class _Compiler:
         other = _list_or_scalar(elements, misshapen)
         if any(node.members for node in nodes):
             return self.treat_object(nodes, own, other)
-        return _not_an_object(other, misshapen)
+        return lambda value: misshapen(value) if type(value) is dict else other(value)
 
     def _list(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
         if all(not node.indices and not node.filters for node in nodes):
@@ -302,7 +302,3 @@ def _list_or_scalar(elements: FieldTreatment, misshapen: FieldTreatment) -> Fiel
         return None if value is None else misshapen(value)
 
     return treat
-
-
-def _not_an_object(other: FieldTreatment, misshapen: FieldTreatment) -> FieldTreatment:
-    return lambda value: misshapen(value) if type(value) is dict else other(value)

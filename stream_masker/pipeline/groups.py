@@ -8,8 +8,7 @@ from typing import Final, TypeVar
 
 from stream_masker.core.batch import Batch
 from stream_masker.errors import ParameterError, StreamMaskerError
-from stream_masker.pipeline.calibration.blocks import slice_batch
-from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
+from stream_masker.pipeline.codec.base import DecodedBatch, TemplatesT
 from stream_masker.pipeline.plan import OWN_HEADERS
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, Inputs, Rejected
@@ -53,7 +52,7 @@ def reject_all(decoded: DecodedBatch[TemplatesT], records: Inputs, reason: Reaso
     return replace(
         decoded,
         indices=decoded.indices[:0],
-        batch=slice_batch(decoded.batch, 0, 0),
+        batch=decoded.batch.take(decoded.indices[:0]),
         keys=[],
         rejected={**decoded.rejected, **own},
         unknown=decoded.lost,

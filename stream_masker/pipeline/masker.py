@@ -15,11 +15,14 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, slice_counted
-from stream_masker.pipeline.calibration.counting import BlockCounter, block_level, merge_blocks
-from stream_masker.pipeline.calibration.sample_counts import SampleCounts
-from stream_masker.pipeline.calibration.weights import KeyWeights
-from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.calibration.counting import (
+    BlockCounter,
+    KeyWeights,
+    SampleCounts,
+    block_level,
+    merge_blocks,
+)
+from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
 from stream_masker.pipeline.codec.fallback import fastest_codec
 from stream_masker.pipeline.codec.formatted import (
     FormattedCodec,
@@ -34,14 +37,12 @@ from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.reference.controls import unit_reader
 from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
 from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask_group, reject_all
-from stream_masker.pipeline.noise_keys import NoiseKeys
-from stream_masker.pipeline.packing import pack_runs
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
 from stream_masker.pipeline.rollups import SharedConcepts
-from stream_masker.pipeline.runs import Run, run_spans, split_values
+from stream_masker.pipeline.runs import NoiseKeys, Run, pack_runs, run_spans, split_values
 from stream_masker.pipeline.style import Style
 
 JOINT_RECORDS: Final = 16_384
@@ -110,7 +111,7 @@ class RecordMasker:
         return codec if self._format is None else FormattedCodec(codec, self._format, self._formatted_keys)
 
     def sample_from(self, level: int | None) -> None:
-        """Count only records of this level or more from now on (``calibration.sampling``); None: all records."""
+        """Count only records of this level or more from now on (``calibration.blocks``); None: all records."""
         self._counter.sample_from(level)
 
     def set_styles(self, learned: Mapping[str, Style]) -> None:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, chain
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
@@ -19,7 +19,14 @@ from stream_masker.pipeline.style import StyleCounts
 
 Header: TypeAlias = tuple[str, bytes | None]
 
-T = TypeVar("T")
+COLUMNS: Final = {
+    "offsets": "offset",
+    "values": "value",
+    "keys": "key",
+    "timestamps": "timestamp",
+    "headers": "headers",
+}
+"""The columns of ``Inputs`` and ``Result``, with the fields of a single record."""
 
 
 class InputRecord(NamedTuple):
@@ -50,50 +57,26 @@ class Inputs:
         """Records as columns."""
         if isinstance(records, Inputs):
             return records
-        return cls(
-            offsets=[record.offset for record in records],
-            values=[record.value for record in records],
-            keys=[record.key for record in records],
-            timestamps=[record.timestamp for record in records],
-            headers=[record.headers for record in records],
-        )
+        return cls(**{name: [getattr(record, one) for record in records] for name, one in COLUMNS.items()})
 
     @classmethod
     def joined(cls, parts: Sequence[Inputs]) -> Inputs:
         """Return the records of several partitions, one partition after another."""
         if len(parts) == 1:
             return parts[0]
-        return cls(
-            offsets=_all(part.offsets for part in parts),
-            values=_all(part.values for part in parts),
-            keys=_all(part.keys for part in parts),
-            timestamps=_all(part.timestamps for part in parts),
-            headers=_all(part.headers for part in parts),
-        )
+        return cls(**{name: _all(getattr(part, name) for part in parts) for name in COLUMNS})
 
     def __len__(self) -> int:
         return len(self.offsets)
 
     def part(self, start: int, end: int) -> Inputs:
         """Return the records ``start`` to ``end`` (exclusive)."""
-        part = slice(start, end)
-        return Inputs(
-            offsets=self.offsets[part],
-            values=self.values[part],
-            keys=self.keys[part],
-            timestamps=self.timestamps[part],
-            headers=self.headers[part],
-        )
+        return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
-    def chosen(self, indices: Sequence[int]) -> Inputs:
+    def at(self, indices: Sequence[int]) -> Inputs:
         """Return the records at the given indices."""
-        return Inputs(
-            offsets=[self.offsets[index] for index in indices],
-            values=[self.values[index] for index in indices],
-            keys=[self.keys[index] for index in indices],
-            timestamps=[self.timestamps[index] for index in indices],
-            headers=[self.headers[index] for index in indices] if self.headers else (),
-        )
+        columns = {name: getattr(self, name) for name in COLUMNS}
+        return Inputs(**{name: [column[i] for i in indices] if column else () for name, column in columns.items()})
 
     def record(self, index: int) -> InputRecord:
         """Return the record at an index."""
@@ -196,11 +179,7 @@ class Result:
             return parts[0]
         starts = accumulate((len(part.offsets) for part in parts), initial=0)
         return cls(
-            offsets=_all(part.offsets for part in parts),
-            values=_all(part.values for part in parts),
-            keys=_all(part.keys for part in parts),
-            headers=_all(part.headers for part in parts),
-            timestamps=_all(part.timestamps for part in parts),
+            **{name: _all(getattr(part, name) for part in parts) for name in COLUMNS},
             rejected={s + i: one for s, part in zip(starts, parts, strict=False) for i, one in part.rejected.items()},
             blocks=_all(part.blocks for part in parts),
             uncounted=sum(part.uncounted for part in parts),
@@ -208,5 +187,5 @@ class Result:
         )
 
 
-def _all(columns: Iterable[Sequence[T]]) -> list[T]:
+def _all(columns: Iterable[Sequence[Any]]) -> list[Any]:
     return list(chain.from_iterable(columns))

@@ -1,12 +1,21 @@
-"""Runs: consecutive records of one partition that are masked together."""
+"""Runs: consecutive records of one partition that are masked together, and their noise keys.
+
+Runs of several partitions are masked in one call, which saves the fixed costs of a call. Every record keeps the noise
+of its own partition and offset.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice, pairwise
-from typing import Final
+from typing import Any, Final
 
+import numpy as np
+
+from stream_masker.core.dtypes import Int64Array, UInt64Array
+from stream_masker.core.random.keys import FieldKeys, Keys, PositionKeys
+from stream_masker.pipeline.codec.base import DecodedBatch
 from stream_masker.pipeline.records import Header, Inputs, Rejected
 
 BLOCK_RECORDS: Final = 5_000
@@ -50,3 +59,70 @@ def split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
     while run := list(islice(rest, BLOCK_RECORDS)):
         size = len(run)
         yield Inputs(offsets=range(size), values=run, keys=[None] * size, timestamps=[-1] * size)
+
+
+def pack_runs(runs: Iterable[Run], limit: int) -> Iterator[list[Run]]:
+    """Yield packs of consecutive runs with at most ``limit`` records in total; a larger run is a pack of its own."""
+    pack: list[Run] = []
+    size = 0
+    for run in runs:
+        if pack and size + len(run.records) > limit:
+            yield pack
+            pack, size = [], 0
+        pack.append(run)
+        size += len(run.records)
+    if pack:
+        yield pack
+
+
+class ConcatenatedKeys(Keys):
+    """The keys of several sources, one source after another."""
+
+    def __init__(self, sources: Sequence[Keys]) -> None:
+        self._sources = sources
+        self._starts = list(accumulate(map(len, sources), initial=0))
+
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    def words(self, lane: int, rows: Int64Array | None = None) -> UInt64Array:
+        if rows is None:
+            return np.concatenate([source.words(lane) for source in self._sources])
+        words = np.empty((len(rows), 8), np.uint64)
+        owners = np.searchsorted(self._starts, rows, side="right") - 1
+        for number, (source, start) in enumerate(zip(self._sources, self._starts, strict=False)):
+            own = np.flatnonzero(owners == number)
+            words[own] = source.words(lane, rows[own] - start)
+        return words
+
+
+class NoiseKeys:
+    """by_field: noise depends on a field of the record, not on the record's topic, partition and offset."""
+
+    def __init__(self, secret: bytes, *, by_field: bool) -> None:
+        self._secret = secret
+        self._by_field = by_field
+        self._identities: Mapping[str, str] = {}
+
+    def set_identities(self, identities: Mapping[str, str]) -> None:
+        """Set what distinguishes each topic from an earlier one of the same name; positions include it."""
+        self._identities = dict(identities)
+
+    def source(self, topic: str) -> str:
+        """Return the topic with what distinguishes it from an earlier one of the same name."""
+        identity = self._identities.get(topic)
+        return f"{topic}\0{identity}" if identity else topic
+
+    def of(self, runs: Sequence[Run], decoded: DecodedBatch[Any]) -> Keys:
+        """Return the keys of the decoded records of runs that were decoded together."""
+        if self._by_field:
+            return FieldKeys(self._secret, decoded.keys)
+        keys = [
+            self._position_keys(run, decoded.indices[slice(*np.searchsorted(decoded.indices, span))] - span[0])
+            for run, span in run_spans(runs)
+        ]
+        return keys[0] if len(keys) == 1 else ConcatenatedKeys(keys)
+
+    def _position_keys(self, run: Run, indices: Int64Array) -> Keys:
+        offsets = np.array(run.records.offsets, dtype=np.int64)
+        return PositionKeys(self._secret, self.source(run.topic), run.partition, offsets[indices])

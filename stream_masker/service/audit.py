@@ -27,7 +27,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import identified
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,

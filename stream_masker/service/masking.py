@@ -8,7 +8,7 @@ from typing import Any
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.floor import check_variance
-from stream_masker.pipeline.calibration.weights import KeyWeights
+from stream_masker.pipeline.calibration.counting import KeyWeights
 from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.plan import Plan

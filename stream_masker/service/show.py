@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import orjson
@@ -26,7 +27,7 @@ from stream_masker.service.configuration.secret import topic_seal
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import (
     POLL_TIMEOUT_SECONDS,
     SINGLE_PARTITION,
@@ -34,7 +35,42 @@ from stream_masker.service.kafka.topic_reader import (
     read_to_end,
     require_topics_of,
 )
-from stream_masker.service.statistics_lines import statistics_lines
+
+ReportedMeasures = Mapping[str, Any]
+"""The measures of a drift report: ``utility`` or ``baseline``."""
+
+
+def statistics_lines(
+    version: int,
+    source: str,
+    statistics: Statistics,
+    means: Mapping[str, str],
+    utility: ReportedMeasures | None,
+    *,
+    more: Callable[[str], Iterable[str]] = lambda _: (),
+    unknown: str = "",
+) -> Iterator[str]:
+    """Yield the lines for a version, sMean, sVar, sdCor and what is known of the masked records.
+
+    * ``means``: the text for sMean of each attribute. ``utility``: the measures of the masked records, or None.
+    * ``more``: further lines about an attribute. ``unknown``: what follows a correlation that masks have not yet.
+    """
+    measures = utility or {"attributes": {}, "pairs": []}
+    yield f"statistics version {version} ({source}, {statistics.records:,} records)"
+    for name in statistics.attributes:
+        yield f"  {name}: {means[name]}, sVar {statistics.variance[name]:.4f}"
+        if masked := measures["attributes"].get(name):
+            yield (
+                f"    masked: sVar {masked['variance']:.4f}, RMSE actual {masked['rmse_actual']:.4f}, "
+                f"target {masked['rmse_target']:.4f}"
+            )
+        yield from (f"    {text}" for text in more(name))
+    known = {tuple(pair["attributes"]): pair["correlation"] for pair in measures["pairs"]}
+    for (i, first), (j, second) in combinations(enumerate(statistics.attributes), 2):
+        after = known.get((first, second))
+        text = unknown if after is None else f", masked {after:.4f}"
+        yield f"  sdCor({first}, {second}): original {statistics.correlation[i][j]:.4f}{text}"
+
 
 MARKERS = 20
 """Offsets that are read for each record: those of transactions' markers hold no record."""

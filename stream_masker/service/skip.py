@@ -20,8 +20,8 @@ from stream_masker.service.audit import RecordLocation
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer, connect_producer, retry_delay
 from stream_masker.service.kafka.failures import require_broker
+from stream_masker.service.kafka.messages import OutgoingMessage, SendMessages
 from stream_masker.service.kafka.names import consumer_group_id, transactional_id_prefix
-from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages
 from stream_masker.service.kafka.topic_reader import require_topics_of
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer, TransactionOutcome
 from stream_masker.service.worker.client_properties import producer_properties

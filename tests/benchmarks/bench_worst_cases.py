@@ -1,7 +1,7 @@
 """The cost of records that a producer can make as expensive as possible, compared with that of plain records.
 
 ``python tests/benchmarks/bench_worst_cases.py [--records N] [--only CONFIGURATION]``. One core; garbage collection is
-set as in a worker (``service.runtime.gc_tuning``). Codes of ICD-10-CM are masked. Each case is a batch of records of
+set as in a worker (``service.runtime.process``). Codes of ICD-10-CM are masked. Each case is a batch of records of
 which every one has the same peculiarity, and which are read for the first time; the first batch of a case is not
 counted. The last column is the cost of a byte compared with plain records of the same configuration; a record that is
 smaller than a plain one counts as one of the same size. The benchmark fails if a byte of any case costs more than its
@@ -27,7 +27,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs
 from stream_masker.service.configuration.loading import parse_configuration
 from stream_masker.service.masking import Masking
-from stream_masker.service.runtime.gc_tuning import infrequent_collections
+from stream_masker.service.runtime.process import infrequent_collections
 
 MOST = 40.0
 """The bound: the most times that a byte of any case may cost what a byte of a plain record costs."""

@@ -145,7 +145,7 @@ def test_masked_messages_are_valid_for_another_parser(k):
 
 
 def test_keys_of_published_messages_are_read_by_their_path(tmp_path):
-    from stream_masker.service.configuration.event_files import ProduceSection
+    from stream_masker.service.configuration.fields.sections import ProduceSection
     from stream_masker.service.local.tables import open_events
 
     (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")

@@ -28,7 +28,7 @@ from kubernetes_cluster import Installation, output, restricted_namespace
 from rendered_chart import NEEDS_HELM, Objects, rendered
 
 from stream_masker.service.observability.health import Health, HttpServer
-from stream_masker.service.observability.process_metrics import process_registry
+from stream_masker.service.observability.metrics import process_registry
 
 pytestmark = [NEEDS_HELM, pytest.mark.scheduled]
 

@@ -7,7 +7,7 @@ import yaml
 from rendered_chart import EXAMPLE, NEEDS_HELM, rendered
 
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.kafka.acls import PrincipalRole, required_access
+from stream_masker.service.kafka.names import PrincipalRole, required_access
 from stream_masker.service.kafka.topics import required_topics
 
 pytestmark = NEEDS_HELM

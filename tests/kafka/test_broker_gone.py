@@ -13,7 +13,7 @@ from kafka_broker import Cluster, KafkaUnavailableError, free_ports, running
 from processes import Processes
 from workers import Setting, get, http_port, setting
 
-from stream_masker.service.calibrator.page.elsewhere import FORWARDED
+from stream_masker.service.calibrator.page.live import FORWARDED
 
 NOTICED_SECONDS = 50
 """Less than the minute after which librdkafka gives up a request, and far more than the watch needs."""

@@ -18,7 +18,7 @@ from support.shared import alone, run_folder
 from workers import Setting, producer_of, running, setting, write_one
 
 from stream_masker.service.kafka.clients import connect_producer
-from stream_masker.service.kafka.outgoing import SendMessages
+from stream_masker.service.kafka.messages import SendMessages
 from stream_masker.service.kafka.transactional_producer import RecoveryAction, TransactionOutcome, TransactionStepError
 from stream_masker.service.worker import run
 

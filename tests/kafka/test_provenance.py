@@ -20,7 +20,7 @@ from workers import CODES, SECRET, Setting, running, value, wait
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import own_secret_id
-from stream_masker.service.kafka.outgoing import OutgoingMessage
+from stream_masker.service.kafka.messages import OutgoingMessage
 from stream_masker.service.kafka.transactional_producer import (
     RecoveryAction,
     TransactionalProducer,

@@ -15,7 +15,7 @@ from support.schemas import schema_validator
 from workers import START, Setting, event, running
 
 from stream_masker.core.random.sampling import PositionSampler
-from stream_masker.pipeline.calibration.sampling import STRATA
+from stream_masker.pipeline.calibration.blocks import STRATA
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage

@@ -18,7 +18,7 @@ from workers import (
 )
 
 from stream_masker.service.kafka.clients import connect_consumer
-from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages
+from stream_masker.service.kafka.messages import OutgoingMessage, SendMessages
 from stream_masker.service.kafka.transactional_producer import (
     RecoveryAction,
     TransactionalProducer,

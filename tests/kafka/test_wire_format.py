@@ -17,7 +17,7 @@ from workers import START, Setting, event, running, wait
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.service.audit import RecordLocation, audit
 from stream_masker.service.calibrator.bootstrap import Sampler
-from stream_masker.service.events.produce import produce
+from stream_masker.service.events.publishing import produce
 from stream_masker.service.formats.wire_format import wire_format
 
 CANARY = "canary-of-the-wire-format"

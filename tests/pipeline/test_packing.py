@@ -16,8 +16,8 @@ from stream_masker.core.statistics.counts import merge, same_counts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline import runs as runs_module
 from stream_masker.pipeline.masker import RecordMasker
-from stream_masker.pipeline.packing import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.pipeline.runs import ConcatenatedKeys, pack_runs
 from stream_masker.pipeline.style import add_styles
 
 CODES = ["I10", "I11.0", "E11.9", "E03"]

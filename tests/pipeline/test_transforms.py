@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.pipeline.dates import find_date
-from stream_masker.pipeline.encryption import FieldCipher, Revealer
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.transforms import (
     DROPPED,
     Constant,
     DateShift,
     DateUnit,
+    FieldCipher,
     FormattedPseudonym,
     LeadingCharacters,
     NumberBands,
+    Revealer,
     TransformContext,
 )
 

@@ -22,7 +22,7 @@ from stream_masker.service.calibrator.components import build_components
 from stream_masker.service.calibrator.recovery import HistoryReader
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion, VersionBuffer
 

@@ -11,8 +11,8 @@ from prometheus_client import CollectorRegistry
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.pipeline.calibration.counting import SampleCounts
 from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
 from stream_masker.pipeline.records import Block

@@ -77,12 +77,12 @@ def replace_kernels():
     """Replace the kernels that Python calls with checked ones, and leave out the self-check."""
     sys.modules["stream_masker.core.kernels.intrinsics"] = checked_intrinsics()
     from stream_masker.pipeline.codec import fallback
-    from stream_masker.pipeline.codec.scanner import codec, render_cache
+    from stream_masker.pipeline.codec.scanner import codec, render
 
     fallback.scanner_agrees = lambda: True
     for module, names in (
         (codec, ("scan_all", "render_all", "measure_all")),
-        (render_cache, ("find_rendered_texts", "fill_in_missing", "join_numbers")),
+        (render, ("find_rendered_texts", "fill_in_missing", "join_numbers")),
     ):
         for name in names:
             kernel = getattr(module, name)

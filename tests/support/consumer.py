@@ -7,7 +7,7 @@ from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.partition_source import PartitionSource

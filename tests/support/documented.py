@@ -40,10 +40,9 @@ from stream_masker.service.kafka.topics import (
 from stream_masker.service.kafka.transactional_producer import FENCING_SECONDS, MAX_FENCINGS
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metric_definitions import ALL_METRICS
-from stream_masker.service.runtime.shutdown import STOP_LIMIT_SECONDS
-from stream_masker.service.worker.batcher import OVERLAPPED_RECORDS
+from stream_masker.service.runtime.process import STOP_LIMIT_SECONDS
+from stream_masker.service.worker.batcher import MAX_GROWTH, OVERLAPPED_RECORDS
 from stream_masker.service.worker.client_properties import LINGER_MS, RECONNECT_MS, WORKER_TRANSACTION_MS
-from stream_masker.service.worker.micro_windows import MAX_GROWTH
 from stream_masker.service.worker.report import UNREADY_FAILURES
 
 __all__ = [

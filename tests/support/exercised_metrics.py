@@ -26,7 +26,7 @@ from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.kafka.unread_records import SkippedOffsets
 from stream_masker.service.observability.health import Health
@@ -34,8 +34,7 @@ from stream_masker.service.observability.metric_definitions import ProcessName
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts.ended import EndedWorkers
-from stream_masker.service.worker.starts.notes import WorkerStart
+from stream_masker.service.worker.starts import EndedWorkers, WorkerStart
 
 NOMINAL, NUMERIC = ("one", "two"), ("age", "charge")
 CONCEPTS = ("secret-a", "secret-b", "secret-c", "secret-d", "B20")

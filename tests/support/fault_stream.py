@@ -25,7 +25,7 @@ from processes import PROGRAM, Processes
 from workers import CODES, Setting, http_port, setting, wait
 
 from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.shutdown import LATE_EXIT_CODE, STOP_LIMIT_SECONDS
+from stream_masker.service.runtime.process import LATE_EXIT_CODE, STOP_LIMIT_SECONDS
 
 LONG = os.environ.get("STREAM_MASKER_FAULTS") == "long"
 """Whether to run the long form, which repeats each fault often; the short form injects it once or a few times."""

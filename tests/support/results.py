@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from stream_masker.pipeline.records import Block, Masked, RecordOutcome, Rejected, Result
-from stream_masker.pipeline.wire.provenance import Protection
+from stream_masker.pipeline.wire.reports import Protection
 
 PROTECTION = Protection(
     statistics_version=7,

@@ -11,7 +11,7 @@ from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 
 PLAIN = MessageOpener(TopicSeal("statistics"))
 """The opener of a topic that is not encrypted."""

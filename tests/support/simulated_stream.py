@@ -13,7 +13,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.pipeline.calibration.sampling import STRATA
+from stream_masker.pipeline.calibration.blocks import STRATA
 from stream_masker.pipeline.records import Block, Stratum
 
 RUN_RECORDS = 5_000

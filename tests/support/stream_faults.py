@@ -24,7 +24,7 @@ from late_requests import (
 )
 from workers import START, get, value
 
-from stream_masker.service.observability.http_connections import MAX_CONNECTIONS
+from stream_masker.service.observability.http_access import MAX_CONNECTIONS
 
 SESSION = 6.0
 """Seconds after which the group removes a worker that is silent."""

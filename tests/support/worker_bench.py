@@ -17,20 +17,19 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
 from stream_masker.pipeline.wire.sealing import TopicSeal
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.worker.background import BackgroundRunner
+from stream_masker.service.worker.background import BackgroundRunner, Liveness
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch, OutputTopics, earliest_offsets
 from stream_masker.service.worker.commit_pipeline import PendingCommit
-from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.input_topics import TopicIds
 from stream_masker.service.worker.loop import Worker, WorkerComponents
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts.ended import EndedWorkers
+from stream_masker.service.worker.starts import EndedWorkers
 
 TAXONOMY = Ontology.from_edges([("a", "root")]).taxonomy()
 LIMITS = BatchLimits(records=10, size=1000, delay=1)

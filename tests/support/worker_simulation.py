@@ -21,12 +21,11 @@ from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
+from stream_masker.service.worker.background import Liveness
 from stream_masker.service.worker.batch import BatchLimits
-from stream_masker.service.worker.batcher import LoadBatcher
-from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.batcher import LoadBatcher, MicroWindowBatcher, MicroWindowLimits
+from stream_masker.service.worker.input_topics import TopicIds
 from stream_masker.service.worker.loop import Worker, WorkerComponents
-from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport

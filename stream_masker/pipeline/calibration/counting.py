@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
@@ -16,12 +17,100 @@ from stream_masker.core.random.distinct import KeyHasher, merged, sketch
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.statistics.units import key_slots
-from stream_masker.pipeline.calibration.blocks import CountedRecords, limit_elements, split_into_blocks
-from stream_masker.pipeline.calibration.sampling import chosen_records, strata
-from stream_masker.pipeline.calibration.weights import KeyWeights
-from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.records import Block, Inputs, Rejected, Stratum
-from stream_masker.pipeline.style import add_styles
+from stream_masker.pipeline.calibration.blocks import (
+    CountedRecords,
+    chosen_records,
+    limit_elements,
+    split_into_blocks,
+    strata,
+)
+from stream_masker.pipeline.codec.base import DecodedBatch
+from stream_masker.pipeline.reasons import RejectionCause, RejectionCauses, by_reason
+from stream_masker.pipeline.records import Block, Inputs, Stratum
+from stream_masker.pipeline.style import StyleCounts, add_styles
+
+KEY_CELLS: Final = 1 << 16
+"""The number of cells. Keys in the same cell are bounded together."""
+
+LEAST_COUNTED: Final = 100
+"""The number of records of a key that are always counted in each period."""
+
+
+class KeyWeights:
+    """Chooses the records that are counted, so that none of their noise keys outweighs the others.
+
+    ``period`` is a number of offered records. In each period, the records of a cell are counted while they are fewer
+    than ``LEAST_COUNTED``, or fewer than ``share`` of all records counted in the period. If an earlier period had so
+    few keys that they cannot fill a window at this share, the share is twice that of equally frequent keys.
+    """
+
+    def __init__(self, *, share: float = 1.0, period: int = 100_000) -> None:
+        """share: above 0, at most 1 (no bound); period: at least 1."""
+        self._share = share
+        self._period = period
+        self._counted = np.zeros(KEY_CELLS, np.int64)
+        self._total = 0
+        self._offered = 0
+        self._keys_before = 0
+
+    def admit(self, hashes: Int64Array) -> NDArray[np.bool_]:
+        """Return (n,) bool: whether each of n records is counted. ``hashes``: (n,) the hashes of their noise keys."""
+        if self._share >= 1:
+            return np.ones(len(hashes), np.bool_)
+        if self._offered >= self._period:
+            self._begin_period()
+        cells = (hashes & (KEY_CELLS - 1)).astype(np.uint16)
+        admitted = _ranks(cells) < self._bound - self._counted[cells]
+        np.add.at(self._counted, cells[admitted], 1)
+        self._total += int(np.count_nonzero(admitted))
+        self._offered += len(cells)
+        return admitted
+
+    def _begin_period(self) -> None:
+        self._keys_before = int(np.count_nonzero(self._counted))
+        self._counted[:] = 0
+        self._total = self._offered = 0
+
+    @property
+    def _bound(self) -> int:
+        """The number of records of a cell that may be counted so far in this period."""
+        share = max(self._share, 2 / self._keys_before) if self._keys_before else self._share
+        return max(LEAST_COUNTED, int(share * self._total))
+
+
+def _ranks(cells: NDArray[np.uint16]) -> Int64Array:
+    """Return (n,) int64: for each of n records, the number of earlier records in the same cell."""
+    order = np.argsort(cells, kind="stable")
+    ordered = cells[order]
+    first = np.searchsorted(ordered, ordered)
+    ranks = np.empty(len(cells), np.int64)
+    ranks[order] = np.arange(len(cells)) - first
+    return ranks
+
+
+@dataclass(frozen=True, slots=True)
+class SampleCounts:
+    """The counts of a sample.
+
+    causes: the number of records that are not counted, by reason and configured path; styles: those of the codes of
+    each attribute.
+    """
+
+    counts: Counts
+    causes: RejectionCauses
+    styles: tuple[StyleCounts, ...]
+
+    @property
+    def rejected(self) -> dict[str, int]:
+        """The number of records that are not counted, by reason."""
+        return by_reason(self.causes)
+
+    @classmethod
+    def joined(cls, parts: Sequence[SampleCounts]) -> SampleCounts:
+        """Join the counts of all parts, at least one."""
+        causes = sum((Counter(part.causes) for part in parts), Counter[RejectionCause]())
+        styles = add_styles(part.styles for part in parts)
+        return cls(merge(part.counts for part in parts), dict(causes), styles)
 
 
 class BlockCounter:
@@ -94,7 +183,7 @@ class BlockCounter:
                     Batch(part.batch.size, part.masked.columns, numeric=part.masked.numeric), self._sizes
                 ),
                 distortions=part.masked.distortions,
-                rejected=_by_reason(part.rejected.values()),
+                rejected=dict(Counter(one.reason for one in part.rejected.values())),
                 unchanged=int(np.count_nonzero(unchanged_records(part.batch, part.masked))),
                 styles=tuple(part.styles),
                 stratum=stratum,
@@ -153,7 +242,3 @@ def merge_blocks(blocks: Sequence[Block]) -> Block:
 
 def _with_slots(batch: Batch, hashes: Int64Array | None) -> Batch:
     return batch if hashes is None else replace(batch, slots=key_slots(hashes))
-
-
-def _by_reason(rejected: Iterable[Rejected]) -> dict[str, int]:
-    return dict(Counter(one.reason for one in rejected))

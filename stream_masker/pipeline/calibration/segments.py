@@ -317,14 +317,9 @@ def distortion_totals(parts: Sequence[Float64Array], order: Int64Array) -> tuple
     attributes, fields = parts[0].shape[1:]
 
     def total(attribute: int, field: int) -> float:
-        return _last_sum(np.concatenate([part[:, attribute, field] for part in parts])[order])
+        return float(np.cumsum(np.concatenate([part[:, attribute, field] for part in parts])[order])[-1])
 
     return tuple(_distortion(*(total(j, field) for field in range(fields))) for j in range(attributes))
-
-
-def _last_sum(numbers: Float64Array) -> float:
-    """Return the sum of numbers, each added to the sum of those before."""
-    return float(np.cumsum(numbers)[-1])
 
 
 def _distortion(

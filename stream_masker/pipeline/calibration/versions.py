@@ -16,10 +16,10 @@ from stream_masker.core.statistics.errors import standard_errors
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.blocks import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk
-from stream_masker.pipeline.calibration.sampling import Sampling, next_sampling_level
 from stream_masker.pipeline.calibration.window import CalibrationSettings, MaskingEffect, Window
 from stream_masker.pipeline.rollups import SharedConcepts, shared_of
 from stream_masker.pipeline.style import Style, StyleCounts, learned_styles

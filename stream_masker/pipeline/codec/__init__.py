@@ -1,6 +1,6 @@
 """Codecs: bytes of records to codes, and masked codes back to bytes.
 
-``base.RecordCodec`` is the contract: ``read`` decodes records into a ``decoded.DecodedBatch``, and ``render`` writes
+``base.RecordCodec`` is the contract: ``read`` decodes records into a ``DecodedBatch``, and ``render`` writes
 them once the batch is masked. There are three implementations:
 
 * ``reference``: decodes every record with a JSON decoder, one at a time. It decides about every record.
@@ -10,6 +10,6 @@ them once the batch is masked. There are three implementations:
 
 ``formatted.FormattedCodec`` wraps any of them for records in another format than JSON, such as Avro.
 
-Both codecs share ``attributes`` (texts and integers that stand for values and placeholders), ``columns`` (the extracted
-values of a batch), ``roles`` (what each path is read for, and the trie of these paths), ``numbers`` and ``alphas``.
+Both codecs share ``attributes`` (texts and integers that stand for values and placeholders, and the extracted
+values of a batch), ``roles`` (what each path is read for, and the trie of these paths) and ``numbers`` (also alphas).
 """

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array
-from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.decoded import DecodedBatch, TemplatesT
+from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.pipeline.calibration.blocks import masked_rows
+from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec, TemplatesT
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec, ReferenceTemplates
 from stream_masker.pipeline.codec.scanner.codec import ScannedBatch, ScannerCodec
 from stream_masker.pipeline.codec.scanner.program import NotCompilableError
@@ -26,10 +26,7 @@ from stream_masker.pipeline.style import Style
 
 def interleave(first: DecodedBatch[Any], second: DecodedBatch[Any], templates: TemplatesT) -> DecodedBatch[TemplatesT]:
     """Return the records of both batches in the order of their indices. The second decides what the first leaves
-    undecided.
-
-    The second batch is expected to be small: its records are inserted into the first.
-    """
+    undecided."""
     places = insertion_places(first, second)
     return DecodedBatch(
         indices=np.insert(first.indices, places, second.indices),
@@ -54,64 +51,46 @@ def split_masked(masked: MaskedBatch, places: Int64Array, size: int) -> tuple[Ma
     """Return the masked records of the first batch, which has ``size`` records, and those of the second."""
     inserted = np.zeros(size + len(places), np.bool_)
     inserted[places + np.arange(len(places))] = True
-    return _select(masked, ~inserted), _select(masked, inserted)
+    none = (Distortion(),) * len(masked.columns)
+    first, second = (masked_rows(masked, np.flatnonzero(part), none) for part in (~inserted, inserted))
+    return first, second
 
 
 def spliced(first: Sequence[bytes], second: Sequence[bytes], places: Int64Array) -> list[bytes]:
     """Interleave the items of both batches."""
-    items: list[bytes] = []
-    start = 0
-    for item, place in zip(second, places.tolist(), strict=True):
-        items += first[start:place]
-        items.append(item)
-        start = place
-    items += first[start:]
-    return items
+    items = [*first, *second]
+    return [items[row] for row in _order(places, len(first)).tolist()]
+
+
+def _order(places: Int64Array, size: int) -> Int64Array:
+    """Return (n + m,) int64: the interleaved order of the n records of the first batch and the m of the second."""
+    return np.insert(np.arange(size), places, size + np.arange(len(places)))
 
 
 def _join(first: Batch, second: Batch, places: Int64Array) -> Batch:
-    columns = [_insert(a, b, places) for a, b in zip(first.columns, second.columns, strict=True)]
-    numeric = None
-    if first.numeric is not None and second.numeric is not None:
-        numeric = np.insert(first.numeric, places, second.numeric, axis=0)
-    context = None
-    if first.context is not None and second.context is not None:
-        context = np.insert(first.context, places, second.context)
-    rolled = {key: np.insert(concepts, places, second.rolled[key]) for key, concepts in first.rolled.items()}
-    alphas = _join_alphas(first, second, places)
-    return Batch(first.size + second.size, tuple(columns), alphas, numeric, context=context, rolled=rolled)
+    columns = tuple(map(_joined, first.columns, second.columns))
+    both = Batch(
+        first.size + second.size,
+        columns,
+        numeric=_concatenated(first.numeric, second.numeric),
+        context=_concatenated(first.context, second.context),
+        rolled={key: np.concatenate([concepts, second.rolled[key]]) for key, concepts in first.rolled.items()},
+    )
+    order, alphas = _order(places, first.size), None
+    if first.alpha is not None or second.alpha is not None:
+        alphas = np.concatenate([np.full(b.size, np.nan) if b.alpha is None else b.alpha for b in (first, second)])
+    return replace(both.take(order), alpha=None if alphas is None else alphas[order])
 
 
-def _join_alphas(first: Batch, second: Batch, places: Int64Array) -> Float64Array | None:
-    if first.alpha is None and second.alpha is None:
-        return None
-    own, other = (np.full(b.size, np.nan) if b.alpha is None else b.alpha for b in (first, second))
-    return np.insert(own, places, other)
+def _concatenated(first: NDArray[Any] | None, second: NDArray[Any] | None) -> NDArray[Any] | None:
+    return None if first is None or second is None else np.concatenate([first, second])
 
 
-def _insert(first: Column, second: Column, places: Int64Array) -> Column:
+def _joined(first: Column, second: Column) -> Column:
+    codes = np.concatenate([first.codes, second.codes])
     if first.offsets is None or second.offsets is None:
-        return Column(np.insert(first.codes, places, second.codes))
-    lengths = np.diff(second.offsets)
-    codes = np.insert(first.codes, np.repeat(first.offsets[places], lengths), second.codes)
-    return Column(codes, _offsets_of(np.insert(np.diff(first.offsets), places, lengths)))
-
-
-def _select(masked: MaskedBatch, chosen: NDArray[np.bool_]) -> MaskedBatch:
-    columns = tuple(_chosen(column, chosen) for column in masked.columns)
-    numeric = None if masked.numeric is None else masked.numeric[chosen]
-    return MaskedBatch(columns, (Distortion(),) * len(columns), numeric)
-
-
-def _chosen(column: Column, chosen: NDArray[np.bool_]) -> Column:
-    if column.offsets is None:
-        return Column(column.codes[chosen])
-    lengths = np.diff(column.offsets)
-    return Column(column.codes[np.repeat(chosen, lengths)], _offsets_of(lengths[chosen]))
-
-
-def _offsets_of(lengths: Int64Array) -> Int64Array:
-    return np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Column(codes)
+    return Column(codes, np.concatenate([first.offsets, first.offsets[-1] + second.offsets[1:]]))
 
 
 _log = logging.getLogger(__name__)
@@ -145,7 +124,7 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
         undecided = scanned.undecided
         if not len(undecided):
             return scanned.with_templates(FallbackTemplates(scanned, None))
-        rest = self.reference.read(records.chosen(undecided.tolist())).reindexed(undecided)
+        rest = self.reference.read(records.at(undecided.tolist())).reindexed(undecided)
         return interleave(scanned, rest, FallbackTemplates(scanned, rest))
 
     def render(self, decoded: DecodedBatch[FallbackTemplates], masked: MaskedBatch) -> list[bytes]:

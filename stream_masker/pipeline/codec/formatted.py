@@ -14,8 +14,7 @@ import orjson
 from stream_masker.core.batch import MaskedBatch
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.errors import StreamMaskerError
-from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import Inputs, Rejected
 from stream_masker.pipeline.style import Style

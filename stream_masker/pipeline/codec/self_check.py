@@ -18,7 +18,7 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import ContextAttribute
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.base import DecodedBatch
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
 from stream_masker.pipeline.codec.scanner.codec import ScannerCodec
 from stream_masker.pipeline.contexts import ContextField
@@ -170,7 +170,7 @@ def find_difference() -> str | None:
         return f"it failed with {type(error).__name__}"
     if 0 not in scanned.indices:
         return "it does not decode a plain record"
-    literal = reference.read(records.chosen(scanned.indices.tolist()))
+    literal = reference.read(records.at(scanned.indices.tolist()))
     if literal.rejected:
         return "it decodes a record that must be rejected"
     if not _equal(scanned, literal):

@@ -27,8 +27,7 @@ from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
-from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
-from stream_masker.pipeline.wire.sampling import read_stratum, stratum_section
+from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader, read_stratum, stratum_section
 
 Taxonomies: TypeAlias = Mapping[str, Taxonomy]
 

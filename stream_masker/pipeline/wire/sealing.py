@@ -135,7 +135,7 @@ class TopicSeal:
             packed = cipher.decrypt(nonce, rest[SALT_BYTES:], self._associated(header, key or b""))
         except InvalidTag:
             raise SealError(RefusalCause.FORGED) from None
-        return _unpacked(packed)
+        return bytes(cramjam.zstd.decompress(packed[1:])) if packed[:1] == _COMPRESSED else packed[1:]
 
     def _plain(self, message: bytes) -> bytes:
         if not self.accept_plain:
@@ -174,11 +174,6 @@ def size_class(size: int) -> int:
     """
     step = 1 << max(size.bit_length() - 1 - _STEPS_LOG2, 0)
     return -(-size // step) * step
-
-
-def _unpacked(packed: bytes) -> bytes:
-    """Unpack what ``_packed`` returns, for authentic content."""
-    return bytes(cramjam.zstd.decompress(packed[1:])) if packed[:1] == _COMPRESSED else packed[1:]
 
 
 def _cipher(topic_key: bytes, salt: bytes) -> tuple[AESGCM, bytes]:

@@ -10,12 +10,11 @@ import orjson
 
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.sampling import Sampling
+from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import STYLE_CHOICES, Style
 from stream_masker.pipeline.wire.blocks import Taxonomies
-from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader
-from stream_masker.pipeline.wire.sampling import read_sampling, sampling_section
+from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader, read_sampling, sampling_section
 
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 
@@ -118,7 +117,7 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         mechanism=reader.text("mechanism"),
         configuration=reader.text("configuration"),
         published=reader.integer("published"),
-        source=_source(reader),
+        source=cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource))),
         blocks=None if blocks is None else _range(blocks),
         taxonomies=reader.texts_by_name("taxonomies"),
         baseline=reader.integer("baseline", least=1),
@@ -129,10 +128,6 @@ def decode_statistics(raw: bytes) -> StatisticsMessage:
         secret_id=reader.optional_text("secret_id"),
         shared={} if fields is None else {path: _shared(fields.child(path)) for path in fields.data},
     )
-
-
-def _source(reader: MessageReader) -> StatisticsSource:
-    return cast(StatisticsSource, reader.choice("source", get_args(StatisticsSource)))
 
 
 def _shared(reader: MessageReader) -> SharedConcepts:

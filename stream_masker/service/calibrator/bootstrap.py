@@ -13,8 +13,8 @@ from typing import Any
 from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Message, TopicPartition
 
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.calibration.counting import SampleCounts
 from stream_masker.pipeline.calibration.history import History
-from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
@@ -31,7 +31,7 @@ from stream_masker.service.calibrator.components import (
 from stream_masker.service.calibrator.recovery import read_history
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties
 from stream_masker.service.kafka.failures import NoBrokerError, require_broker

@@ -6,7 +6,7 @@ import hashlib
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import partial
 
 from stream_masker.core.mechanisms.base import Mechanism
@@ -18,12 +18,16 @@ from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.publisher import StatisticsPublisher
 from stream_masker.service.configuration import Configuration
-from stream_masker.service.configuration.build import build_mechanism, build_taxonomies, variance_growth
-from stream_masker.service.configuration.fields.policy import field_policy
+from stream_masker.service.configuration.build import (
+    build_mechanism,
+    build_risk_limits,
+    build_taxonomies,
+    variance_growth,
+)
+from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mutable_settings import mutable_settings
-from stream_masker.service.configuration.parameters.risk_limits import build_risk_limits
 from stream_masker.service.configuration.secret import read_topic_secrets, required_secret_id, topic_seal
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import TopicWatch
 
 
@@ -107,21 +111,9 @@ def publication_settings(configuration: Configuration) -> PublicationSettings:
 
 def build_settings(configuration: Configuration) -> CalibrationSettings:
     """Return the limits of the window and the schedule of the statistics."""
-    section = configuration.calibration
-    return CalibrationSettings(
-        window_records=section.window_records,
-        window_age=section.window_age,
-        every_records=section.every_records,
-        every_seconds=section.every_seconds,
-        min_records=section.min_records,
-        rollup_depth=section.rollup_depth,
-        keep_versions=section.keep_versions,
-        baseline=None if section.baseline == "first" else section.baseline,
-        min_new_records=configuration.publication.min_records,
-        sampling=section.sampling,
-        core_share=section.core_share,
-        urgent_divergence=section.urgent_divergence,
-    )
+    section, names = configuration.calibration, {field.name for field in fields(CalibrationSettings)}
+    given = section.model_dump(include=names) | {"min_new_records": configuration.publication.min_records}
+    return CalibrationSettings(**{**given, "baseline": None if section.baseline == "first" else section.baseline})
 
 
 def now_milliseconds() -> int:

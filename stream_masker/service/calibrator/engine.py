@@ -31,7 +31,7 @@ from stream_masker.service.kafka.topic_reader import StoppedError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.runtime.executor import SerialExecutor
+from stream_masker.service.runtime.process import SerialExecutor
 
 log = logging.getLogger(__name__)
 

@@ -1,7 +1,7 @@
 """The Faust application: membership in the calibrator's group and ordered delivery of committed blocks.
 
 The application makes no decisions. It reports whether this process is the active calibrator, delivers the blocks of the
-calibration topic, and ticks. The ``BlockListener`` does the rest and rebuilds its state from the topics whenever it
+calibration topic, and ticks. The ``CalibratorEngine`` does the rest and rebuilds its state from the topics whenever it
 becomes active, so nothing that Faust acknowledges or forgets can lose or repeat a block.
 """
 
@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import ssl
-from collections.abc import AsyncIterable, Mapping
+from collections.abc import AsyncIterable, Callable, Mapping
 from contextlib import suppress
-from typing import Any, Protocol, cast
+from typing import Any, cast
 
 import faust
 from aiokafka.abc import AbstractTokenProvider
@@ -26,13 +26,48 @@ from mode.threads import WorkerThread
 from yarl import URL
 
 from stream_masker.errors import ConfigurationError, ServiceError
+from stream_masker.service.calibrator.engine import CalibratorEngine
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.clients import PropertyValue
+from stream_masker.service.kafka.credentials import ClientTokens, ssl_context
 from stream_masker.service.kafka.names import calibrator_group
-from stream_masker.service.kafka.oauth import ClientTokens
-from stream_masker.service.kafka.tls import ssl_context
 from stream_masker.service.kafka.topic_identity import refresh_seconds
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION
+from stream_masker.service.observability.logs import RepeatFilter
+
+log = logging.getLogger(__name__)
+
+NOISY_LOGGERS = ("faust", "mode", "asyncio", "aiokafka")
+"""Loggers whose debug records contain whole messages, so debug level is never enabled for them."""
+
+FAUST_CLIENT_LOGGER = "aiokafka"
+"""The logger of Faust's Kafka client."""
+
+
+def limit_client_logs() -> None:
+    """Reduce the logs of Faust and the Kafka clients to what users can act on; with debug logs, keep more of them.
+
+    The calibrator logs crashes of Faust itself.
+    """
+    debug = log.isEnabledFor(logging.DEBUG)
+    for name in NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(logging.INFO if debug else logging.CRITICAL)
+    if not debug:
+        client = logging.getLogger(FAUST_CLIENT_LOGGER)
+        client.setLevel(logging.ERROR)
+        client.handlers, client.propagate = [RelayHandler(RepeatFilter())], False
+
+
+class RelayHandler(logging.Handler):
+    """Logs the records that pass a filter as warnings of this module, without tracebacks."""
+
+    def __init__(self, passes: Callable[[logging.LogRecord], bool]) -> None:
+        super().__init__()
+        self.addFilter(passes)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        log.warning("Kafka: %s", record.getMessage())
+
 
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 SASL_MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
@@ -105,25 +140,6 @@ LEAVE_GROUP_SECONDS = 4.0
 
 SESSION_SECONDS, GROUP_HEARTBEAT_SECONDS, REBALANCE_SECONDS = 10.0, 2.0, 15.0
 """Seconds. The group removes a calibrator that died after ``SESSION_SECONDS``; another one then becomes active."""
-
-
-class BlockListener(Protocol):
-    """The interface through which the application drives the engine."""
-
-    def assigned(self, *, active: bool) -> None:
-        """Called after each rebalance: whether this process is the active calibrator."""
-
-    def revoked(self) -> None:
-        """Called before each rebalance: until ``assigned`` is called, another process may be active."""
-
-    async def deliver(self, offset: int, timestamp: int, key: bytes | None, value: bytes) -> None:
-        """Queue a block; returns when it is queued, not when it is merged."""
-
-    def tick(self) -> None:
-        """Called about every ``TICK_SECONDS`` seconds."""
-
-    def fail(self, error: BaseException) -> None:
-        """Called if ``deliver_event`` raised; Faust would acknowledge the block and continue."""
 
 
 class BoundedStopThread(WorkerThread):  # type: ignore[misc]
@@ -226,7 +242,7 @@ class CalibratorApp(faust.App):  # type: ignore[misc]
         """Create no directories: there are no tables."""
 
 
-def build_app(configuration: Configuration, listener: BlockListener) -> faust.App:
+def build_app(configuration: Configuration, listener: CalibratorEngine) -> faust.App:
     """Build the application without starting it. Raises ConfigurationError for unsupported Kafka properties."""
     app = CalibratorApp(
         calibrator_group(configuration),
@@ -258,7 +274,7 @@ def verifies_checksums(configuration: Configuration) -> bool:
     return str(configuration.kafka.properties.get("check.crcs", False)).lower() == "true"
 
 
-def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> None:
+def connect_listener(app: faust.App, topic: str, listener: CalibratorEngine) -> None:
     """Connect the application's assignments, blocks and ticks to the listener."""
 
     async def assigned(sender: AppT, assigned: set[TP], **kwargs: Any) -> None:
@@ -285,7 +301,7 @@ def connect_listener(app: faust.App, topic: str, listener: BlockListener) -> Non
     app.timer(interval=TICK_SECONDS)(tick)
 
 
-async def deliver_event(listener: BlockListener, event: EventT) -> None:
+async def deliver_event(listener: CalibratorEngine, event: EventT) -> None:
     """Deliver a block to the listener; ignores all partitions except the single one of the calibration topic."""
     message = event.message
     if message.partition == SINGLE_PARTITION:

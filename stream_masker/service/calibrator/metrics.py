@@ -12,9 +12,9 @@ from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
+from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
-from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
 from stream_masker.pipeline.calibration.window import MaskingEffect
 from stream_masker.pipeline.wire.sealing import RefusalCause

@@ -16,10 +16,9 @@ from confluent_kafka import KafkaException
 
 from stream_masker.errors import ServiceError, StreamMaskerError
 from stream_masker.service.calibrator.bootstrap import require_topics
-from stream_masker.service.calibrator.client_logs import limit_client_logs
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import STANDBY_REASON, CalibratorEngine
-from stream_masker.service.calibrator.faust_app import build_app
+from stream_masker.service.calibrator.faust_app import build_app, limit_client_logs
 from stream_masker.service.calibrator.metrics import initialise_counters
 from stream_masker.service.calibrator.page import LivePage, fetched_page
 from stream_masker.service.configuration import Configuration
@@ -32,12 +31,10 @@ from stream_masker.service.kafka.failures import NoBrokerError
 from stream_masker.service.kafka.names import calibrator_group
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access
-from stream_masker.service.observability.logs import describe
-from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.process_metrics import process_registry
-from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.observability.logs import RepeatFilter, describe
+from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.observability.runbooks import runbook_pages
-from stream_masker.service.runtime.shutdown import exit_within
+from stream_masker.service.runtime.process import exit_within
 
 
 def active_elsewhere(configuration: Configuration, health: Health) -> str | None:

@@ -26,8 +26,8 @@ from stream_masker.service.kafka.clients import (
     retry_delay,
 )
 from stream_masker.service.kafka.clients import log as client_log
+from stream_masker.service.kafka.failures import require_controller
 from stream_masker.service.kafka.names import publisher_id
-from stream_masker.service.kafka.settings import require_controller
 from stream_masker.service.kafka.topic_reader import POLL_TIMEOUT_SECONDS, SINGLE_PARTITION
 from stream_masker.service.kafka.topics import MAX_SUMMARY_BYTES
 from stream_masker.service.observability.logs import describe

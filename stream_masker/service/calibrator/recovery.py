@@ -13,7 +13,7 @@ from stream_masker.pipeline.wire.chunks import Versions, chunk_position, count_c
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import BlockRange, decode_statistics
 from stream_masker.service.calibrator.components import CalibratorComponents
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.kafka.topic_reader import OffsetRange, offset_range, read_to_end
 
 log = logging.getLogger(__name__)

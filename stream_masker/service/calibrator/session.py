@@ -12,9 +12,9 @@ from dataclasses import replace
 from confluent_kafka import Consumer
 
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.counting import SampleCounts
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.pace import divergence
-from stream_masker.pipeline.calibration.sample_counts import SampleCounts
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.wire.blocks import decode_block
@@ -29,8 +29,8 @@ from stream_masker.service.calibrator.metrics import (
     set_window_metrics,
 )
 from stream_masker.service.calibrator.page import published_figures, recovered_figures
+from stream_masker.service.calibrator.page.figures import sentences_of, unchanged_share
 from stream_masker.service.calibrator.recovery import read_history, resume_from
-from stream_masker.service.calibrator.sentences import sentences_of, unchanged_share
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics

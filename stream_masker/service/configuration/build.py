@@ -24,9 +24,8 @@ from stream_masker.service.configuration.attributes import (
     AttributeSection,
     configured_alpha,
 )
-from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.fields.policy import field_policy
-from stream_masker.service.configuration.fields.reading import code_places, fhir_types, field_path, key_path
+from stream_masker.service.configuration.field_paths import POSITION, code_places, fhir_types, field_path, key_path
+from stream_masker.service.configuration.fields.transforms import field_policy
 from stream_masker.service.configuration.mechanisms import (
     SemanticTransportSection,
     needs_group,
@@ -35,11 +34,11 @@ from stream_masker.service.configuration.mechanisms import (
 )
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.ontologies import errors_at, load_ontologies
-from stream_masker.service.configuration.parameters.contexts import context_fields
-from stream_masker.service.configuration.parameters.pairing import configured_pairs
+from stream_masker.service.configuration.parameters.pairing import configured_pairs, context_fields
 
 if TYPE_CHECKING:
     from stream_masker.core.mechanisms.windowed import WindowedMechanism
+    from stream_masker.pipeline.calibration.risk import RiskLimits
 
 
 def build_plan(configuration: Configuration) -> Plan:
@@ -218,3 +217,12 @@ def _alpha_source(configuration: Configuration) -> AlphaSource | None:
         case AlphaFromHeader(header=header):
             return AlphaSource(header=header, least=least)
     return None
+
+
+def build_risk_limits(configuration: Configuration) -> RiskLimits:
+    """Return the limits of the disclosure risk of a version."""
+    from stream_masker.pipeline.calibration.risk import RiskLimits
+
+    section, fresh_noise = configuration.risk, configuration.noise_key == POSITION
+    shared = section.model_dump(exclude={"action", "min_alpha"})
+    return RiskLimits(**shared, hold=section.action == "hold", fresh_noise=fresh_noise)

@@ -22,11 +22,10 @@ from stream_masker.service.configuration.mechanisms import (
     takes_record_alpha,
 )
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.parameters.contexts import context_problems
-from stream_masker.service.configuration.parameters.pairing import pairing_problems
+from stream_masker.service.configuration.parameters.pairing import context_problems, pairing_problems
 from stream_masker.service.configuration.parameters.transport import TransportTarget
 from stream_masker.service.configuration.sections import SecretSource
-from stream_masker.service.configuration.topics.checks import section_problems
+from stream_masker.service.configuration.topics import section_problems
 from stream_masker.service.configuration.wording import ConfigurationLocation, did_you_mean, join_options
 
 Problems: TypeAlias = Iterable[tuple[ConfigurationLocation, str]]

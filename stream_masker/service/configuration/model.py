@@ -28,8 +28,7 @@ from stream_masker.service.configuration.base import (
     NameText,
     Section,
 )
-from stream_masker.service.configuration.event_files import ProduceSection
-from stream_masker.service.configuration.fields.sections import FieldsSection
+from stream_masker.service.configuration.fields.sections import FieldsSection, ProduceSection
 from stream_masker.service.configuration.mechanisms import MechanismSettings, SemanticTransportSection, needs_group
 from stream_masker.service.configuration.sections import (
     CalibrationSection,
@@ -46,7 +45,7 @@ from stream_masker.service.configuration.sections import (
     WorkerSection,
     _without_default,
 )
-from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.configuration.topics import TopicsSection
 
 MASKING_SECTIONS = ("attributes", "fields", "linkage", "mechanism", "message", "noise_key", "ontologies", "records")
 """The sections that determine masked records; ``Configuration.hash`` covers them."""

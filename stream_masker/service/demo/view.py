@@ -20,7 +20,7 @@ from stream_masker.pipeline.calibration.publication import Publication, Publicat
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import mechanism_parameters
 from stream_masker.service.demo.watch import Observations, ObservedEvent
-from stream_masker.service.statistics_lines import ReportedMeasures, statistics_lines
+from stream_masker.service.show import ReportedMeasures, statistics_lines
 from stream_masker.summary import three_sentences
 
 PLAIN_SECONDS = 1.0

@@ -16,9 +16,9 @@ from stream_masker.pipeline.wire.reports import DriftReport, decode_drift, decod
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.secret import topic_seal
-from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.kafka.clients import confluent_properties
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 
 MAX_REMEMBERED_EVENTS = 20_000

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from typing import Any, Final, TypeAlias
 
 from stream_masker.errors import ConfigurationError
@@ -28,16 +27,11 @@ class EventNode:
     def kind(self) -> type[Step] | None:
         return next((type(step) for step in self.children), None)
 
-
-@dataclass(frozen=True, slots=True)
-class ColumnValues:
-    """The values of one field of n events: ``values`` (n,). For array elements, with ``offsets`` (n + 1,):
-
-    the elements of event i are ``values[offsets[i]:offsets[i + 1]]``.
-    """
-
-    values: list[Any]
-    offsets: list[int] | None = None
+    def columns(self) -> Iterator[str]:
+        """Yield the columns of this node and of those below it."""
+        yield from () if self.column is None else (self.column,)
+        for child in self.children.values():
+            yield from child.columns()
 
 
 def event_tree(paths: Mapping[str, Path]) -> EventNode:
@@ -70,25 +64,34 @@ def _child(node: EventNode, step: Step, path: Path) -> EventNode:
     return child
 
 
-def row_builder(tree: EventNode, columns: Sequence[str]) -> BuildEvent:
+def row_builder(tree: EventNode, columns: Sequence[str], *, lists: bool = False) -> BuildEvent:
     """Return a function from a row of cells, in the order of ``columns``, to an event.
 
-    Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements. Raises
-    ConfigurationError for ``[*]``, which a row cannot fill.
+    Fields with ``NO_FIELD`` cells and empty objects are left out; a list keeps its remaining elements. ``lists``:
+    whether the cells of paths with ``[*]`` are lists, of a value for each element. Raises ConfigurationError for
+    ``[*]`` if they are not.
     """
-    indices = {column: i for i, column in enumerate(columns)}
-    build = _builder(tree, indices)
+    build = _builder(tree, {column: i for i, column in enumerate(columns)}, lists)
     return lambda row: {} if (event := build(row)) is NO_FIELD else event
 
 
-def _builder(node: EventNode, indices: Mapping[str, int]) -> BuildEvent:
+def _builder(node: EventNode, indices: Mapping[str, int], lists: bool) -> BuildEvent:
     if node.column is not None:
         index = indices[node.column]
         return lambda row: row[index]
     if node.kind is EachStep:
-        raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... instead of [*]")
-    parts = [(step, _builder(child, indices)) for step, child in node.children.items()]
+        if not lists:
+            raise ConfigurationError(f"{node.path!r}: a column fills one element: use [0], [1], ... instead of [*]")
+        return _elements_builder(next(iter(node.children.values())), indices)
+    parts = [(step, _builder(child, indices, lists)) for step, child in node.children.items()]
     return _list_builder(parts) if node.kind is IndexStep else _object_builder(parts)
+
+
+def _elements_builder(element: EventNode, indices: Mapping[str, int]) -> BuildEvent:
+    columns = list(element.columns())
+    places = [indices[column] for column in columns]
+    build = _builder(element, {column: i for i, column in enumerate(columns)}, True)
+    return lambda row: [build(cells) for cells in zip(*(row[place] for place in places), strict=True)]
 
 
 def _object_builder(parts: Sequence[tuple[Step, BuildEvent]]) -> BuildEvent:
@@ -107,37 +110,3 @@ def _list_builder(parts: Sequence[tuple[Step, BuildEvent]]) -> BuildEvent:
 
 def _position(part: tuple[Step, Any]) -> int:
     return part[0].position if isinstance(part[0], IndexStep) else 0
-
-
-def assemble(tree: EventNode, columns: Mapping[str, ColumnValues]) -> list[JsonValue]:
-    """Build n events from their columns, level by level, without a lookup per event."""
-    return _assemble_node(tree, columns).values
-
-
-def _assemble_node(node: EventNode, columns: Mapping[str, ColumnValues]) -> ColumnValues:
-    if node.column is not None:
-        return columns[node.column]
-    if node.kind is EachStep:
-        return _split_arrays(_assemble_node(next(iter(node.children.values())), columns))
-    steps = sorted(node.children, key=lambda step: _position((step, None)))
-    parts = [_assemble_node(node.children[step], columns) for step in steps]
-    join = _lists if node.kind is IndexStep else _objects
-    return ColumnValues(join(steps, [part.values for part in parts]), parts[0].offsets)
-
-
-def _objects(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]:
-    names = [step.key for step in steps if isinstance(step, NameStep)]
-    objects: list[JsonValue] = [{names[0]: value} for value in parts[0]]
-    for name, values in zip(names[1:], parts[1:], strict=True):
-        for event, value in zip(objects, values, strict=True):
-            event[name] = value
-    return objects
-
-
-def _lists(steps: Sequence[Step], parts: Sequence[list[Any]]) -> list[JsonValue]:
-    return [list(row) for row in zip(*parts, strict=True)]
-
-
-def _split_arrays(elements: ColumnValues) -> ColumnValues:
-    bounds = elements.offsets or []
-    return ColumnValues([elements.values[start:end] for start, end in pairwise(bounds)])

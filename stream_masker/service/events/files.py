@@ -13,7 +13,7 @@ import orjson
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
-from stream_masker.service.configuration.event_files import ProduceSection
+from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import numbered_lines

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count, islice
+from itertools import count, islice, pairwise
+from typing import Any
 
 import numpy as np
 
@@ -15,10 +16,9 @@ from stream_masker.errors import ConfigurationError, ParameterError
 from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, compile_path
 from stream_masker.service.configuration.attributes import AttributeSection
 from stream_masker.service.configuration.build import build_taxonomies, numeric_range
-from stream_masker.service.configuration.field_paths import POSITION
-from stream_masker.service.configuration.fields.reading import label_path
+from stream_masker.service.configuration.field_paths import POSITION, label_path
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.events.event_builder import ColumnValues, assemble, event_tree
+from stream_masker.service.events.event_builder import event_tree, row_builder
 from stream_masker.service.events.synthetic_codes import AFTER_DRIFT, BEFORE_DRIFT, CompanionCodes, Popularity
 
 BLOCK_EVENTS = 8_192
@@ -100,12 +100,14 @@ class SyntheticDischarges:
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
         self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
         self._numbers = {f"number {i}": kind for i, kind in enumerate(numbers.values())}
-        self._tree = event_tree(
+        tree = event_tree(
             IDENTITY_PATHS
             | dict(zip(self._numbers, numbers, strict=True))
             | dict(zip(self._patient_columns, patient_paths, strict=True))
             | {column: path for a in attributes for column, path in a.columns.items()}
         )
+        self._columns = list(tree.columns())
+        self._build = row_builder(tree, self._columns, lists=True)
 
     def events(self, records: int | None = None) -> Iterator[JsonValue]:
         """Yield this number of events (None: unlimited), always from the first one."""
@@ -133,11 +135,12 @@ class SyntheticDischarges:
     def _generate(self, number: int, patients_of_block: Int64Array, period: int, correlation: float) -> list[JsonValue]:
         rng = np.random.default_rng([self._seed, number, 2])
         identity = self._identity(patients_of_block, number * BLOCK_EVENTS, rng)
-        return assemble(self._tree, identity | self._code_columns(len(patients_of_block), period, correlation, rng))
+        columns = identity | self._code_columns(len(patients_of_block), period, correlation, rng)
+        return list(map(self._build, zip(*(columns[name] for name in self._columns), strict=True)))
 
     def _code_columns(
         self, size: int, period: int, correlation: float, rng: np.random.Generator
-    ) -> dict[str, ColumnValues]:
+    ) -> dict[str, list[Any]]:
         counts = rng.choice(len(ELEMENT_COUNT_SHARES), size, p=ELEMENT_COUNT_SHARES) + 1
         principal = self._codes[0].draw(rng.random(size), period)
         columns = self._attribute_columns(0, principal[:, None], counts)
@@ -147,23 +150,24 @@ class SyntheticDischarges:
             columns |= self._attribute_columns(i, codes, counts)
         return columns
 
-    def _attribute_columns(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, ColumnValues]:
+    def _attribute_columns(self, i: int, codes: Int64Array, counts: Int64Array) -> dict[str, list[Any]]:
+        """Return the values of an attribute's columns by event; lists of values for an array."""
         attribute = self._attributes[i]
-        used, offsets = codes[:, 0], None
+        used = codes[:, 0]
         if attribute.is_array:
             used = codes[np.arange(codes.shape[1]) < counts[:, None]]
-            offsets = np.concatenate(([0], np.cumsum(counts))).tolist()
         positions = self._codes[i].positions[used]
         ids, labels = self._ids[i][positions].tolist(), self._labels[i][positions].tolist()
-        return {
-            column: ColumnValues(labels if column.endswith(" label") else ids, offsets) for column in attribute.columns
-        }
+        if attribute.is_array:
+            bounds = list(pairwise([0, *np.cumsum(counts).tolist()]))
+            ids, labels = ([values[start:end] for start, end in bounds] for values in (ids, labels))
+        return {column: labels if column.endswith(" label") else ids for column in attribute.columns}
 
-    def _identity(self, patients: Int64Array, first: int, rng: np.random.Generator) -> dict[str, ColumnValues]:
+    def _identity(self, patients: Int64Array, first: int, rng: np.random.Generator) -> dict[str, list[Any]]:
         ids = [f"syn-{number:07d}" for number in patients.tolist()]
         age, female = _person(patients, self._seed)
         stay = np.minimum(np.floor(rng.gamma(1.6, 2.6, len(patients))) + 1, LONGEST_STAY).astype(np.int64)
-        fields = {
+        return {
             "encounter_id": [f"enc-{number:09d}" for number in range(first, first + len(ids))],
             PATIENT_PATH: ids,
             "patient.name": [f"Synthetic Patient {number}" for number in patients.tolist()],
@@ -173,7 +177,6 @@ class SyntheticDischarges:
             **dict.fromkeys(self._patient_columns, ids),
             **{column: _numbers(kind, len(ids), rng) for column, kind in self._numbers.items()},
         }
-        return {name: ColumnValues(values) for name, values in fields.items()}
 
 
 def synthetic_discharges(

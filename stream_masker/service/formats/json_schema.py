@@ -19,7 +19,7 @@ from types import FunctionType, SimpleNamespace
 from typing import Any, Final
 
 from stream_masker.errors import StreamMaskerError
-from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())

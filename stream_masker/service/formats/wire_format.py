@@ -14,8 +14,13 @@ from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailab
 from stream_masker.pipeline.hl7v2.messages import Hl7Format
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.formats.kinds import open_serde
-from stream_masker.service.formats.registry import LATEST_SECONDS, UnknownSchemaError, connect_registry, registry_answer
+from stream_masker.service.formats.registry import (
+    LATEST_SECONDS,
+    UnknownSchemaError,
+    connect_registry,
+    open_serde,
+    registry_answer,
+)
 from stream_masker.service.formats.serdes import Serde, schema_id
 
 UNKNOWN_SECONDS: Final = 60.0

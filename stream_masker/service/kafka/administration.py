@@ -18,9 +18,8 @@ from kafka.sasl.oauth import AbstractTokenProvider
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import PropertyValue, confluent_properties
+from stream_masker.service.kafka.credentials import ClientTokens, ssl_context
 from stream_masker.service.kafka.failures import require_broker
-from stream_masker.service.kafka.oauth import ClientTokens
-from stream_masker.service.kafka.tls import ssl_context
 
 BROKER_PROBE_MS = 10_000
 """The time that the client looks for a broker, in milliseconds."""

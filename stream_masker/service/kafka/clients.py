@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Protocol, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger("stream_masker.kafka")
 log.addFilter(lambda record: "property and will be ignored" not in record.getMessage())
@@ -58,14 +58,8 @@ def confluent_properties(configuration: Configuration, **extra: PropertyValue) -
     return {**configuration.kafka.properties, "bootstrap.servers": servers, **overrides}
 
 
-class Transactional(Protocol):
-    """The part of ``confluent_kafka.Producer`` that ``fatal_errors`` uses."""
-
-    def begin_transaction(self) -> None: ...
-
-
 @contextmanager
-def fatal_errors(client: Transactional) -> Iterator[None]:
+def fatal_errors(client: Producer) -> Iterator[None]:
     """Raise a client's fatal error as KafkaException while the client serves callbacks.
 
     confluent-kafka leaves the exception pending while it calls the callbacks for failed deliveries and log lines. Their
@@ -79,7 +73,7 @@ def fatal_errors(client: Transactional) -> Iterator[None]:
         raise
 
 
-def _raise_fatal(client: Transactional) -> None:
+def _raise_fatal(client: Producer) -> None:
     """Raise the client's fatal error, if it has one."""
     try:
         client.begin_transaction()

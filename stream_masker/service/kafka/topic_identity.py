@@ -11,8 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.kafka.clients import confluent_properties, connect_admin
-from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.settings import require_controller
+from stream_masker.service.kafka.failures import explained, require_controller
 from stream_masker.service.masking import Masking
 
 log = logging.getLogger(__name__)

@@ -17,10 +17,9 @@ from kafka.errors import KafkaError, NoError, TopicAlreadyExistsError, UnknownTo
 
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.configuration.topics.checks import input_problems
-from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.configuration.topics import TopicsSection, input_problems
 from stream_masker.service.kafka.administration import connect_administration
-from stream_masker.service.kafka.settings import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
+from stream_masker.service.kafka.failures import COMPRESSION_TYPE, UNCOMPRESSED, alter_command, compression_advice
 
 DEFAULT_PARTITIONS = 4
 BROKER_DEFAULT_REPLICATION = -1

@@ -25,16 +25,15 @@ from enum import Enum, StrEnum
 from functools import partial
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.clients import fatal_errors
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.outgoing import (
+from stream_masker.service.kafka.messages import (
     REFUSED_MESSAGE,
     DeliveryWatch,
     OutgoingMessage,
-    ProducerClient,
     SendMessages,
 )
 
@@ -112,7 +111,7 @@ class TransactionalProducer:
     def __init__(
         self,
         *,
-        connect: Callable[[], ProducerClient],
+        connect: Callable[[], Producer],
         transactional_id: str,
         running: Callable[[], bool],
         expiry: float,
@@ -132,7 +131,7 @@ class TransactionalProducer:
         self._clock = clock
         self._request_in_doubt = False
         self._undelivered: set[object] | None = None
-        self._client: ProducerClient | None = None
+        self._client: Producer | None = None
         self._in_transaction = False
         self._expedited = False
         self._attempts_start = 0.0
@@ -143,19 +142,6 @@ class TransactionalProducer:
     def ready(self) -> bool:
         """Whether there is a client to write with. After the outcome ``UNKNOWN`` there is none until ``open``."""
         return self._client is not None
-
-    def successor(self) -> TransactionalProducer:
-        """Return an unopened producer with the same transactional id; opening it fences this one."""
-        return TransactionalProducer(
-            connect=self._connect,
-            transactional_id=self._id,
-            running=self._running,
-            expiry=self._expiry,
-            retry_delay=self._retry_delay,
-            on_refused=self._on_refused,
-            properties_version=self._properties_version,
-            clock=self._clock,
-        )
 
     def open(self) -> bool:
         """Connect a client and initialise its transactions; wait for the brokers. Return False when stopping.
@@ -286,7 +272,7 @@ class TransactionalProducer:
         _raise_unless_too_large(_transaction_error(client, failure.args[0]), step)
         return False
 
-    def _connected_client(self) -> ProducerClient:
+    def _connected_client(self) -> Producer:
         if self._client is None:
             raise ServiceError("the producer is not open")
         return self._client
@@ -376,7 +362,7 @@ def _raise_unless_too_large(error: KafkaError, step: str) -> None:
         raise TransactionStepError(step, RecoveryAction.RENEW if error.fatal() else RecoveryAction.ABORT, error)
 
 
-def _transaction_error(client: ProducerClient, error: KafkaError) -> KafkaError:
+def _transaction_error(client: Producer, error: KafkaError) -> KafkaError:
     """Return the error that has failed the open transaction, if it is the reason why a step is not possible."""
     if error.code() == KafkaError._STATE:
         try:
@@ -386,7 +372,7 @@ def _transaction_error(client: ProducerClient, error: KafkaError) -> KafkaError:
     return error
 
 
-def _flush(client: ProducerClient, timeout: float) -> None:
+def _flush(client: Producer, timeout: float) -> None:
     """Wait until all records are delivered. A failed delivery makes the transaction's next step fail."""
     if client.flush(timeout):
         raise KafkaException(KafkaError(KafkaError._TIMED_OUT, "records are not delivered yet", False, True, False))

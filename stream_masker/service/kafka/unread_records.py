@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import KafkaMessage, Partition
 
 LASTING_SECONDS = 5.0
 """An error of a partition that lasts this long does not pass by itself. The client repeats it every second."""
@@ -49,12 +49,6 @@ class UnreadablePartitions:
         now = self._clock()
         self._errors = {p: error for p, error in self._errors.items() if now - error.latest < REPEATED_SECONDS}
         return {p: error for p, error in self._errors.items() if error.latest - error.since >= LASTING_SECONDS}
-
-
-class HasOffset(Protocol):
-    """A record of a partition."""
-
-    def offset(self) -> int: ...
 
 
 class SkipCause(StrEnum):
@@ -106,7 +100,7 @@ class SkippedOffsets:
         """Note the offsets after the records of a batch, which is not committed yet."""
         self._read |= ends
 
-    def commit(self, partition: Partition, records: Sequence[HasOffset]) -> None:
+    def commit(self, partition: Partition, records: Sequence[KafkaMessage]) -> None:
         """Count what is deleted before and between records, in the order of their offsets, that are committed now."""
         start, end = self._next.get(partition, records[0].offset()), records[-1].offset() + 1
         if end - start > len(records):

@@ -10,7 +10,7 @@ from typing import Any
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
-from stream_masker.service.configuration.event_files import ProduceSection, ProtobufSection
+from stream_masker.service.configuration.fields.sections import ProduceSection, ProtobufSection
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.formats.protobuf_messages import described_messages, document_message, message_document

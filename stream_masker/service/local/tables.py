@@ -18,7 +18,7 @@ from stream_masker.pipeline.fields import field_treatment
 from stream_masker.pipeline.paths import IndexStep, JsonValue, NameStep, Path, compile_path
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
-from stream_masker.service.configuration.event_files import ProduceSection
+from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
 from stream_masker.service.files.folders import input_files

@@ -20,9 +20,14 @@ import orjson
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 
 from stream_masker.errors import ConfigurationError
-from stream_masker.service.observability.http_access import OPEN_ACCESS, PROBED_PATHS, HttpAccess
-from stream_masker.service.observability.http_connections import CONNECTION_SECONDS, OpenConnections
-from stream_masker.service.observability.repeats import RepeatFilter
+from stream_masker.service.observability.http_access import (
+    CONNECTION_SECONDS,
+    OPEN_ACCESS,
+    PROBED_PATHS,
+    HttpAccess,
+    OpenConnections,
+)
+from stream_masker.service.observability.logs import RepeatFilter
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())

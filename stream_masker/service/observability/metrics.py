@@ -1,12 +1,29 @@
-"""The metrics of one process, created from their definitions in a given registry."""
+"""The metrics of one process, created from their definitions, and those of the process itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TypeAlias, TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    Metric,
+    ProcessCollector,
+    disable_created_metrics,
+)
+from prometheus_client.registry import Collector
 
-from stream_masker.service.observability.metric_definitions import METRIC_DEFINITIONS, MetricDefinition, ProcessName
+from stream_masker import __version__
+from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.metric_definitions import (
+    METRIC_DEFINITIONS,
+    PROCESS_METRICS,
+    MetricDefinition,
+    ProcessName,
+)
 
 # A second series for each counter, which no query uses.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -67,3 +84,32 @@ def _create(definition: MetricDefinition, registry: CollectorRegistry) -> Metric
     if definition.kind == "histogram":
         return Histogram(name, text, labels, buckets=definition.buckets, registry=registry)
     return (Counter if definition.kind == "counter" else Gauge)(name, text, labels, registry=registry)
+
+
+class HealthCollector(Collector):
+    """The version and the state of a process, read at each scrape."""
+
+    def __init__(self, process: ProcessName, health: Health) -> None:
+        self._process = process
+        self._health = health
+
+    def describe(self) -> list[Metric]:
+        """Return no names: the state is read when it is collected."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the metrics of ``PROCESS_METRICS``."""
+        build, ready, because = (Metric(d.full_name, d.help, d.kind) for d in PROCESS_METRICS)
+        build.add_sample(build.name, {"version": __version__, "process": self._process}, 1)
+        ready.add_sample(ready.name, {}, float(not self._health.reasons))
+        for component, blocks in self._health.blocking.items():
+            because.add_sample(because.name, {"component": component}, float(blocks))
+        yield from (build, ready, because)
+
+
+def process_registry(process: ProcessName, health: Health) -> CollectorRegistry:
+    """Return a registry with the metrics of a process, to which its components add theirs."""
+    registry = CollectorRegistry()
+    registry.register(HealthCollector(process, health))
+    ProcessCollector(registry=registry)
+    return registry

@@ -11,21 +11,27 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import groupby, pairwise
 from operator import methodcaller
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, ServiceError
 from stream_masker.pipeline.groups import GroupTooSmallError
+from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.padding import padded_size
-from stream_masker.pipeline.wire.provenance import MaskedRange, Protection, encode_provenance
-from stream_masker.pipeline.wire.reports import encode_rejection
+from stream_masker.pipeline.wire.reports import MaskedRange, Protection, encode_provenance, encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
-from stream_masker.service.kafka.messages import KafkaMessage, bytes_of, headers_of
-from stream_masker.service.kafka.outgoing import OutgoingMessage, SendMessages, outgoing_messages
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import (
+    KafkaMessage,
+    OutgoingMessage,
+    Partition,
+    SendMessages,
+    bytes_of,
+    headers_of,
+    outgoing_messages,
+)
 from stream_masker.service.worker.refusals import RefusedRecords
 
 CALIBRATION_PARTITION = PROVENANCE_PARTITION = 0
@@ -160,17 +166,6 @@ def to_inputs(messages: Sequence[KafkaMessage], *, headers: bool) -> Inputs:
     )
 
 
-class Masker(Protocol):
-    """The members of ``pipeline.masker.RecordMasker`` that the worker uses."""
-
-    @property
-    def reads_headers(self) -> bool: ...
-    @property
-    def needs_group(self) -> bool: ...
-    def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result: ...
-    def mask_all(self, topic: str, records: Mapping[int, Inputs], *, statistics_version: int) -> dict[int, Result]: ...
-
-
 def never_hold(_: Sequence[KafkaMessage]) -> bool:
     """Hold no group that is too small."""
     return False
@@ -196,7 +191,7 @@ class MaskedBatches:
 
 
 def mask_batch(
-    masker_of: Callable[[str], Masker],
+    masker_of: Callable[[str], RecordMasker],
     batch: MessageBatch,
     *,
     statistics_version: int,
@@ -224,7 +219,7 @@ def mask_batch(
 
 
 def _mask_groups(
-    masker: Masker,
+    masker: RecordMasker,
     batch: MessageBatch,
     partitions: Iterable[Partition],
     masked: MaskedBatches,

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 
 from confluent_kafka import TopicPartition
 
-from stream_masker.service.kafka.outgoing import SendMessages
+from stream_masker.service.kafka.messages import SendMessages
 from stream_masker.service.kafka.transactional_producer import (
     ATTEMPT_SECONDS,
     EXPEDITED_PATIENCE_SECONDS,
@@ -33,7 +33,7 @@ from stream_masker.service.kafka.transactional_producer import (
     TransactionalProducer,
     TransactionOutcome,
 )
-from stream_masker.service.runtime.executor import SerialExecutor
+from stream_masker.service.runtime.process import SerialExecutor
 
 log = logging.getLogger(__name__)
 
@@ -58,11 +58,13 @@ class PendingCommit:
 class CommitPipeline:
     """Transactions in sequence, each written while the one before it commits.
 
-    Only one thread at a time may call the methods. Commits and aborts run on a background thread.
+    Only one thread at a time may call the methods. Commits and aborts run on a background thread. ``factories``: make
+    an unopened producer for each transactional id.
     """
 
-    def __init__(self, producers: Sequence[TransactionalProducer]) -> None:
-        self._producers = list(producers)
+    def __init__(self, factories: Sequence[Callable[[], TransactionalProducer]]) -> None:
+        self._factories = factories
+        self._producers = [factory() for factory in factories]
         self._commits = 0
         self._busy = 0
         self._executor = SerialExecutor("committing")
@@ -100,7 +102,7 @@ class CommitPipeline:
         The thread that is stuck is left behind; another one takes its place.
         """
         log.warning("a transaction has been neither committed nor aborted in time: its producer is replaced")
-        self._producers[self._busy] = self._producers[self._busy].successor()
+        self._producers[self._busy] = self._factories[self._busy]()
         self._executor = SerialExecutor("committing")
         return TransactionOutcome.UNKNOWN
 

@@ -18,13 +18,11 @@ from confluent_kafka import TopicPartition
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.records import Result
-from stream_masker.service.kafka.messages import KafkaMessage
-from stream_masker.service.kafka.outgoing import SendMessages
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import KafkaMessage, Partition, SendMessages
 from stream_masker.service.kafka.topic_identity import TopicWatch
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
-from stream_masker.service.worker.background import BackgroundRunner
+from stream_masker.service.worker.background import BackgroundRunner, Liveness
 from stream_masker.service.worker.batch import (
     BatchLimits,
     MaskedBatches,
@@ -41,9 +39,7 @@ from stream_masker.service.worker.commit_pipeline import (
     CommitPipeline,
     PendingCommit,
 )
-from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.input_topics import InputTopics
-from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.input_topics import InputTopics, TopicIds
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport

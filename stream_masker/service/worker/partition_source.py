@@ -8,16 +8,15 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.consumer_client import ConsumerClient
 from stream_masker.service.kafka.failures import explained
-from stream_masker.service.kafka.partitions import Partition, partitions_of, partitions_text
+from stream_masker.service.kafka.messages import Partition, partitions_of, partitions_text
 from stream_masker.service.kafka.unread_records import ReadError, SkippedOffsets, UnreadablePartitions
 from stream_masker.service.worker.batch import GroupShortfall, MessageBatch, earliest_offsets
 from stream_masker.service.worker.batcher import Batcher, PutBack, no_groups
-from stream_masker.service.worker.starts.ended import EndedWorkers, Notes
+from stream_masker.service.worker.starts import EndedWorkers, StartNotes
 
 log = logging.getLogger(__name__)
 
@@ -65,14 +64,14 @@ class PartitionSource:
     def __init__(
         self,
         *,
-        client: ConsumerClient,
-        connect: Callable[[], ConsumerClient],
+        client: Consumer,
+        connect: Callable[[], Consumer],
         topics: Sequence[str],
         batcher: Batcher,
         beat: Callable[[], bool],
         put_back: PutBack = no_groups,
         has_place: Callable[[Partition], bool] = lambda _: True,
-        notes: Notes | None = None,
+        notes: StartNotes | None = None,
         skips_retained: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -304,7 +303,7 @@ class PartitionSource:
         """Return the first retained offset of a partition; None if no broker answers in time."""
         return (self._watermarks(partition, SHORT_REQUEST_SECONDS) or (None, 0))[0]
 
-    def _on_assign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
+    def _on_assign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         """Accept partitions, unless leaving: they are revoked at once, and ``memberid`` of a closing client hangs."""
         if self._leaving:
             return
@@ -320,17 +319,17 @@ class PartitionSource:
             (client.pause if paused else client.resume)([TopicPartition(*partition)])
         log.info("assigned partitions %s, now %s", partitions_text(assigned), partitions_text(self._assigned))
 
-    def _on_revoke(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
+    def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
         gone = partitions_text(partitions_of(partitions))
         log.info("revoked partitions %s, now %s", gone, partitions_text(self._assigned))
 
-    def _on_lost(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
+    def _on_lost(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._member = None
         self._unassign(client, partitions)
         log.warning("lost partitions %s: the group has removed this worker", partitions_text(partitions_of(partitions)))
 
-    def _unassign(self, client: ConsumerClient, partitions: list[TopicPartition]) -> None:
+    def _unassign(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._release(partitions_of(partitions))
         client.incremental_unassign(partitions)
 

@@ -23,8 +23,7 @@ from confluent_kafka import KafkaError
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Rejected, Result
-from stream_masker.service.kafka.outgoing import REFUSED_MESSAGE, DeliveryWatch
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import REFUSED_MESSAGE, DeliveryWatch, Partition
 
 log = logging.getLogger(__name__)
 

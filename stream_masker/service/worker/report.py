@@ -10,16 +10,16 @@ from enum import StrEnum
 
 from stream_masker.pipeline.reasons import Reason, RejectionCause, causes_text
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.kafka.unread_records import ReadError, SkipCause
 from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.repeats import RepeatFilter
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.input_topics import InputTopics
 from stream_masker.service.worker.partition_source import PartitionSource
-from stream_masker.service.worker.starts.ended import ended_text
+from stream_masker.service.worker.starts import ended_text
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 
 log = logging.getLogger(__name__)

@@ -24,11 +24,9 @@ from stream_masker.service.kafka.clients import (
     connect_producer,
     retry_delay,
 )
-from stream_masker.service.kafka.committed_offsets import RESET_PROPERTY, RESETS_TO_END, check_committed_offsets
 from stream_masker.service.kafka.failures import is_access_refusal, require_broker
-from stream_masker.service.kafka.messages import KafkaMessage
+from stream_masker.service.kafka.messages import KafkaMessage, MessageOpener
 from stream_masker.service.kafka.names import starts_group_id
-from stream_masker.service.kafka.sealed_messages import MessageOpener
 from stream_masker.service.kafka.topic_identity import (
     TopicWatch,
     identified,
@@ -39,11 +37,11 @@ from stream_masker.service.kafka.topic_identity import (
 from stream_masker.service.kafka.transactional_producer import TransactionalProducer
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.health import Health
+from stream_masker.service.observability.logs import RepeatFilter
 from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.repeats import RepeatFilter
-from stream_masker.service.worker.background import BackgroundRunner
+from stream_masker.service.worker.background import BackgroundRunner, Liveness
 from stream_masker.service.worker.batch import BatchLimits, OutputTopics, never_hold
-from stream_masker.service.worker.batcher import LoadBatcher
+from stream_masker.service.worker.batcher import LoadBatcher, MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.client_properties import (
     consumer_properties,
     producer_properties,
@@ -51,23 +49,23 @@ from stream_masker.service.worker.client_properties import (
     transactional_ids,
 )
 from stream_masker.service.worker.commit_pipeline import CommitPipeline
-from stream_masker.service.worker.identities import TopicIds
-from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics
-from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics, TopicIds
 from stream_masker.service.worker.loop import Worker, WorkerComponents
-from stream_masker.service.worker.micro_windows import MicroWindowBatcher, MicroWindowLimits
 from stream_masker.service.worker.partition_source import PartitionSource
 from stream_masker.service.worker.refusals import RefusedRecords
 from stream_masker.service.worker.report import WorkerReport
-from stream_masker.service.worker.starts.notes import StartNotes
+from stream_masker.service.worker.starts import StartNotes
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, StatisticsConsumer
 from stream_masker.service.worker.topic_checks import (
     METADATA_TIMEOUT_SECONDS,
+    RESET_PROPERTY,
+    RESETS_TO_END,
     FoundTopics,
+    check_committed_offsets,
+    check_topic_settings,
     find_partitions,
     partition_counts,
 )
-from stream_masker.service.worker.topic_settings import check_topic_settings
 
 log = logging.getLogger(__name__)
 log.addFilter(RepeatFilter())
@@ -179,7 +177,7 @@ def _components(
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
-        pipeline=CommitPipeline([_producer(configuration, one, liveness, refused) for one in ids]),
+        pipeline=CommitPipeline([partial(_producer, configuration, one, liveness, refused) for one in ids]),
         background=BackgroundRunner(poll=source.poll, beat=liveness.beat),
         statistics_consumer=StatisticsConsumer(
             client=connect_consumer(statistics_properties(configuration)),

@@ -10,19 +10,18 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, TopicPartition
 
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.history import MAX_VERSION_JUMP, is_jump
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
-from stream_masker.pipeline.wire.provenance import Protection
+from stream_masker.pipeline.wire.reports import Protection
 from stream_masker.pipeline.wire.sealing import RefusalCause, SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, decode_statistics, fingerprints
 from stream_masker.service.configuration.build import stated_alpha
-from stream_masker.service.kafka.messages import bytes_of
-from stream_masker.service.kafka.sealed_messages import MessageOpener
+from stream_masker.service.kafka.messages import MessageOpener, bytes_of
 from stream_masker.service.kafka.topic_reader import READ_MESSAGES
 from stream_masker.service.masking import Masking
 from stream_masker.service.observability.logs import describe
@@ -41,14 +40,6 @@ TURN_MESSAGES = 20_000
 
 TURN_BYTES = 64 * 1024 * 1024
 """The size of the messages that are read in one turn, about."""
-
-
-class StatisticsClient(Protocol):
-    """The methods of ``confluent_kafka.Consumer`` that are used here."""
-
-    def assign(self, partitions: list[TopicPartition]) -> None: ...
-    def consume(self, num_messages: int, timeout: float) -> list[Any]: ...
-    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -130,7 +121,7 @@ class StatisticsConsumer:
     def __init__(
         self,
         *,
-        client: StatisticsClient,
+        client: Consumer,
         topic: str,
         partitions: int,
         opener: MessageOpener,
@@ -231,7 +222,7 @@ class ActiveStatistics:
         try:
             message = decode_statistics(candidate.value)
             self._check(candidate, message, newest)
-            masking = self._masking_under(message.settings)
+            masking = self.masking.under(message.settings) if message.settings is not None else self._own
             masking.restore(message)
         except Exception as error:  # noqa: BLE001 - a defective version must not end every worker
             return self._refuse(candidate, error)
@@ -264,10 +255,6 @@ class ActiveStatistics:
         """Return what is known of the masks in a process that does not have the counts of the window."""
         mechanism = self.masking.mechanism
         return three_sentences(None, promise=mechanism.promise, preserves=mechanism.method_card.preserves)
-
-    def _masking_under(self, settings: Mapping[str, Any] | None) -> Masking:
-        """Return the masking for a version's settings: the current object if they are the same."""
-        return self.masking.under(settings) if settings is not None else self._own
 
     def _refuse(self, candidate: PublishedVersion, error: Exception) -> bool:
         self.refused = f"version {candidate.version} was refused: {describe(error)}"

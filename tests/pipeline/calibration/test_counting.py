@@ -10,7 +10,7 @@ from stream_masker.core.random.distinct import distinct
 from stream_masker.core.random.sampling import PositionSampler
 from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.calibration import blocks
-from stream_masker.pipeline.calibration.weights import LEAST_COUNTED, KeyWeights
+from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Stratum
 

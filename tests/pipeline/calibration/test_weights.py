@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.random.distinct import KeyHasher
-from stream_masker.pipeline.calibration.weights import LEAST_COUNTED, KeyWeights
+from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 
 HASHES = KeyHasher(b"a secret of the tests")
 ATTACKER = HASHES.hashes([b"attacker"])[0]

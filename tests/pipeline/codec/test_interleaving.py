@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.base import DecodedBatch
 from stream_masker.pipeline.codec.fallback import insertion_places, interleave, spliced, split_masked
 from stream_masker.pipeline.records import Rejected
 from stream_masker.pipeline.style import StyleCounts

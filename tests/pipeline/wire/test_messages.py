@@ -13,7 +13,7 @@ from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.sampling import Sampling
+from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.records import Block, Rejected, Stratum
 from stream_masker.pipeline.style import Style, StyleCounts
 from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block

@@ -14,7 +14,7 @@ from support.documentation import blocks
 from support.schemas import schema_validator
 
 from stream_masker import __version__
-from stream_masker.pipeline.wire.provenance import MaskedRange, Protection, encode_provenance
+from stream_masker.pipeline.wire.reports import MaskedRange, Protection, encode_provenance
 
 TIME = datetime(2025, 3, 14, 9, 26, 53, 589_000, tzinfo=UTC)
 LARGE = 2**40

@@ -11,8 +11,8 @@ import pytest
 import yaml
 from calibration_session import ONTOLOGY, SessionBench
 
-from stream_masker.service.calibrator.client_logs import FAUST_CLIENT_LOGGER, NOISY_LOGGERS
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
+from stream_masker.service.calibrator.faust_app import FAUST_CLIENT_LOGGER, NOISY_LOGGERS
 from stream_masker.service.configuration import Configuration, load_configuration
 
 

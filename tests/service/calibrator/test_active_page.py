@@ -12,7 +12,7 @@ from certificates import certificate_pems
 from prometheus_client import CollectorRegistry
 
 from stream_masker.service.calibrator.page import LivePage, fetched_page
-from stream_masker.service.calibrator.page.elsewhere import FORWARDED
+from stream_masker.service.calibrator.page.live import FORWARDED
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability.health import Health, HttpServer
 from stream_masker.service.observability.http_access import http_access

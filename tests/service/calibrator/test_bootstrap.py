@@ -6,7 +6,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.statistics.counts import count_batch
-from stream_masker.pipeline.calibration.sample_counts import SampleCounts
+from stream_masker.pipeline.calibration.counting import SampleCounts
 from stream_masker.pipeline.calibration.window import CalibrationSettings
 from stream_masker.pipeline.style import StyleCounts
 from stream_masker.service.calibrator.bootstrap import SAMPLE_SECONDS, InputSample

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from stream_masker.service.calibrator.client_logs import (
+from stream_masker.service.calibrator.faust_app import (
     NOISY_LOGGERS,
     limit_client_logs,
 )

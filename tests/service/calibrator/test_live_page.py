@@ -18,9 +18,14 @@ from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.page.charts import Line, version_chart
 from stream_masker.service.calibrator.page.document import PageContent, document
-from stream_masker.service.calibrator.page.figures import AttributeRiskFigures
+from stream_masker.service.calibrator.page.figures import (
+    MAX_CERTAIN,
+    MAX_CORRELATION_ERROR,
+    MAX_UNCHANGED,
+    AttributeRiskFigures,
+    verdict,
+)
 from stream_masker.service.calibrator.page.live import KEPT_VERSIONS
-from stream_masker.service.calibrator.page.verdict import MAX_CERTAIN, MAX_CORRELATION_ERROR, MAX_UNCHANGED, verdict
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.observability.health import Health, HttpServer
 

@@ -136,7 +136,7 @@ import os, pathlib
 from stream_masker.service.configuration.secret import read_secret
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration import secret as secret_module
-from stream_masker.service.runtime.protection import protect_process
+from stream_masker.service.runtime.process import protect_process
 import ctypes, resource, sys
 protect_process()
 configuration = parse_configuration({DATA!r})

@@ -6,7 +6,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.paths import compile_path
-from stream_masker.service.events.event_builder import NO_FIELD, ColumnValues, assemble, event_tree, row_builder
+from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 
 
 def tree(**paths: str):
@@ -32,18 +32,10 @@ def test_columns_without_a_path_are_ignored() -> None:
     assert row_builder(tree(b="b"), ["a", "b"])([1, 2]) == {"b": 2}
 
 
-def test_events_are_assembled_from_columns() -> None:
-    columns = {
-        "id": ColumnValues([7, 8]),
-        "code": ColumnValues(["a", "b", "c"], [0, 1, 3]),
-        "label": ColumnValues(["A", "B", "C"], [0, 1, 3]),
-        "first": ColumnValues([1, 2]),
-        "second": ColumnValues([3, 4]),
-    }
-    made = assemble(
-        tree(id="p.id", code="dx[*].code", label="dx[*].text.de", first="pair[0]", second="pair[1]"), columns
-    )
-    assert made == [
+def test_elements_are_built_from_lists_of_cells() -> None:
+    paths = tree(id="p.id", code="dx[*].code", label="dx[*].text.de", first="pair[0]", second="pair[1]")
+    build = row_builder(paths, list(paths.columns()), lists=True)
+    assert [build(row) for row in ((7, ["a"], ["A"], 1, 3), (8, ["b", "c"], ["B", "C"], 2, 4))] == [
         {"p": {"id": 7}, "dx": [{"code": "a", "text": {"de": "A"}}], "pair": [1, 3]},
         {
             "p": {"id": 8},
@@ -54,7 +46,8 @@ def test_events_are_assembled_from_columns() -> None:
 
 
 def test_array_of_scalars_can_be_empty() -> None:
-    assert assemble(tree(c="codes[*]"), {"c": ColumnValues(["a"], [0, 0, 1])}) == [{"codes": []}, {"codes": ["a"]}]
+    build = row_builder(tree(c="codes[*]"), ["c"], lists=True)
+    assert [build(row) for row in ([[]], [["a"]])] == [{"codes": []}, {"codes": ["a"]}]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from stream_masker.errors import ConfigurationError, ServiceError
-from stream_masker.service.configuration.event_files import ProduceSection
+from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
 from stream_masker.service.files.inputs import open_input
 

@@ -16,7 +16,7 @@ from kafka_records import mock_broker, read_all
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.events.files import FileEvent, MalformedLine
-from stream_masker.service.events.produce import MAX_REPORTED_LINES, MalformedLineFilter, produce
+from stream_masker.service.events.publishing import MAX_REPORTED_LINES, MalformedLineFilter, produce
 
 
 def configured(bootstrap: str, **sections: object) -> Configuration:

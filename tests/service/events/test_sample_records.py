@@ -7,7 +7,7 @@ import yaml
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.events.sample_records import RECORDS_OF_A_CODE, sample_records
+from stream_masker.service.runtime.warmup import RECORDS_OF_A_CODE, sample_records
 
 ICD = "coding[?system=http://hl7.org/fhir/sid/icd-10-cm]"
 ATTRIBUTES = {

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.configuration.model import Configuration
-from stream_masker.service.kafka.acls import PrincipalRole, required_access
+from stream_masker.service.kafka.names import PrincipalRole, required_access
 from stream_masker.service.worker.client_properties import transactional_ids
 
 TEXT = """

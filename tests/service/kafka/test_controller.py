@@ -10,7 +10,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from stream_masker.service.demo.run import EmbeddedBroker
-from stream_masker.service.kafka.settings import require_controller
+from stream_masker.service.kafka.failures import require_controller
 
 
 def admin_of(controller: int) -> Any:

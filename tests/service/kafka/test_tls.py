@@ -14,7 +14,7 @@ from certificates import PASSWORD, certificate_pems
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.calibrator.faust_app import faust_credentials
 from stream_masker.service.kafka.administration import credentials
-from stream_masker.service.kafka.tls import ssl_context
+from stream_masker.service.kafka.credentials import ssl_context
 
 
 @pytest.fixture(scope="module")

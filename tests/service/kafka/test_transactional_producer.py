@@ -25,7 +25,7 @@ from support.producer_bench import (
 )
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.outgoing import DeliveryWatch
+from stream_masker.service.kafka.messages import DeliveryWatch
 from stream_masker.service.kafka.transactional_producer import (
     EXPEDITED_PATIENCE_SECONDS,
     STEP_PATIENCE_SECONDS,

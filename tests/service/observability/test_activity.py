@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from stream_masker.core.kernels import compilations
-from stream_masker.service.observability.activity import Activity, shown_activity
+from stream_masker.service.observability.progress import Activity, shown_activity
 
 
 class Lines(io.StringIO):

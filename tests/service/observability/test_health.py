@@ -21,9 +21,9 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.observability import health as health_module
-from stream_masker.service.observability import http_connections
+from stream_masker.service.observability import http_access
 from stream_masker.service.observability.health import MAX_RENDERINGS, Health, HttpServer
-from stream_masker.service.observability.http_connections import MAX_CONNECTIONS
+from stream_masker.service.observability.http_access import MAX_CONNECTIONS
 
 
 class Clock:
@@ -176,7 +176,7 @@ def test_probes_are_answered_while_pages_are_computed(health: Health) -> None:
 
 
 def test_a_connection_that_sends_slowly_is_ended(server: HttpServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_connections, "CONNECTION_SECONDS", 1.0)
+    monkeypatch.setattr(http_access, "CONNECTION_SECONDS", 1.0)
     with socket.create_connection(("127.0.0.1", server.port), timeout=10) as slow:
         slow.sendall(b"GET /healthz HTTP/1.0\r\n")
         assert eventually(lambda: is_ended(slow))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.errors import ParameterError
-from stream_masker.service.observability.http_connections import CONNECTION_SECONDS, OpenConnections
+from stream_masker.service.observability.http_access import CONNECTION_SECONDS, OpenConnections
 
 
 def filled(limit: int, addresses: str) -> OpenConnections[str]:

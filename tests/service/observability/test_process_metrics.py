@@ -6,8 +6,7 @@ from prometheus_client import CollectorRegistry
 
 from stream_masker import __version__
 from stream_masker.service.observability.health import Health
-from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.process_metrics import process_registry
+from stream_masker.service.observability.metrics import Metrics, process_registry
 
 
 def test_the_state_of_the_process_is_read_at_each_scrape() -> None:

@@ -25,9 +25,9 @@ from stream_masker.core.risk.meaning import Membership
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 from stream_masker.core.utility import utility
+from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
-from stream_masker.pipeline.calibration.sampling import Sampling
 from stream_masker.pipeline.calibration.window import MaskingEffect
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.service.calibrator.metrics import (
@@ -49,8 +49,7 @@ from stream_masker.service.observability.metric_definitions import (
     MetricDefinition,
     ProcessName,
 )
-from stream_masker.service.observability.metrics import Metrics
-from stream_masker.service.observability.process_metrics import process_registry
+from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.worker.batch import TransactionCounts
 from stream_masker.service.worker.report import HoldReason, WorkerReport
 

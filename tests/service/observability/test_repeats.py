@@ -9,7 +9,7 @@ import time
 import pytest
 
 from stream_masker.service.kafka.clients import connect_producer
-from stream_masker.service.observability.repeats import MAX_CAUSES, REPEAT_SECONDS, RepeatFilter
+from stream_masker.service.observability.logs import MAX_CAUSES, REPEAT_SECONDS, RepeatFilter
 
 
 def record(text: str, level: int = logging.WARNING, name: str = "stream_masker.kafka") -> logging.LogRecord:

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from stream_masker.service.runtime.executor import SerialExecutor
+from stream_masker.service.runtime.process import SerialExecutor
 
 
 def test_tasks_run_one_after_the_other_on_a_daemon_thread() -> None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from stream_masker.service.runtime.gc_tuning import COLLECTION_BATCHES, MIN_ALLOCATIONS, infrequent_collections
+from stream_masker.service.runtime.process import COLLECTION_BATCHES, MIN_ALLOCATIONS, infrequent_collections
 
 
 class Node:

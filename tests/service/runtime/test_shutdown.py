@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from stream_masker.service.runtime.shutdown import LATE_EXIT_CODE
+from stream_masker.service.runtime.process import LATE_EXIT_CODE
 
 HANGS = {
     "a thread that never ends": "threading.Thread(target=threading.Event().wait).start()",
@@ -19,7 +19,7 @@ HANGS = {
 def ended(seconds: float, then: str) -> subprocess.CompletedProcess[str]:
     program = f"""
 import threading, time
-from stream_masker.service.runtime.shutdown import exit_within
+from stream_masker.service.runtime.process import exit_within
 exit_within({seconds})
 {then}
 """

@@ -6,7 +6,7 @@ import pytest
 from consumer import FakeClient, source_of
 from worker_bench import Bench
 
-from stream_masker.service.worker.liveness import Liveness
+from stream_masker.service.worker.background import Liveness
 from stream_masker.service.worker.partition_source import PartitionSource
 
 

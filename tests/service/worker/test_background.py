@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from stream_masker.service.runtime.executor import SerialExecutor
+from stream_masker.service.runtime.process import SerialExecutor
 from stream_masker.service.worker import background
 from stream_masker.service.worker.background import BackgroundRunner
 

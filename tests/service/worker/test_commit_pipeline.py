@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
+from itertools import chain, count
 
 import pytest
 
@@ -52,15 +54,17 @@ class FakeProducer:
     def close(self) -> None:
         self.record("close")
 
-    def successor(self) -> FakeProducer:
-        return FakeProducer(f"{self.name} again", self.steps)
-
 
 class Bench:
     def __init__(self) -> None:
         self.steps: list[str] = []
         self.one, self.two = FakeProducer("one", self.steps), FakeProducer("two", self.steps)
-        self.pipeline = CommitPipeline([self.one, self.two])
+        self.pipeline = CommitPipeline([self.made(self.one), self.made(self.two)])
+
+    def made(self, first: FakeProducer) -> Callable[[], FakeProducer]:
+        """Return what makes this producer first, and then others "again"."""
+        further = (FakeProducer(f"{first.name} again", self.steps) for _ in count())
+        return partial(next, chain([first], further))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from consumer import FakeMessage, part, parts
 
 from stream_masker.service.worker.batch import BatchLimits, MessageBatch
-from stream_masker.service.worker.identities import TopicIds
+from stream_masker.service.worker.input_topics import TopicIds
 
 
 class Reader:

@@ -6,8 +6,8 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.configuration.topics.sections import TopicsSection
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.configuration.topics import TopicsSection
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.worker.input_topics import CLIENT_REFRESH_MS, InputTopics
 from stream_masker.service.worker.topic_checks import PartitionCounts, check_partitions
 

@@ -14,8 +14,8 @@ from stream_masker.errors import ServiceError
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.observability.health import Health
 from stream_masker.service.worker import background, loop
+from stream_masker.service.worker.background import Liveness
 from stream_masker.service.worker.commit_pipeline import PendingCommit
-from stream_masker.service.worker.liveness import Liveness
 from stream_masker.service.worker.loop import LONGEST_PAUSE_SECONDS, pause_after
 from stream_masker.service.worker.report import UNREADY_FAILURES
 

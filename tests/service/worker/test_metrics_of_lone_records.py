@@ -18,7 +18,7 @@ from results import PROTECTION
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome
 from stream_masker.service.local.files import FileMasking
 from stream_masker.service.masking import Masking

@@ -7,7 +7,7 @@ from consumer import FakeMessage, offsets, part, parts
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.worker.batch import GroupShortfall, MessageBatch
-from stream_masker.service.worker.micro_windows import MAX_GROWTH, MicroWindowBatcher, MicroWindowLimits
+from stream_masker.service.worker.batcher import MAX_GROWTH, MicroWindowBatcher, MicroWindowLimits
 
 MINIMUM = 4
 

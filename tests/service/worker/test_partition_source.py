@@ -8,7 +8,7 @@ import pytest
 from confluent_kafka import KafkaError
 from consumer import LIMITS, FakeClient, FakeMessage, offsets, part, parts, source_of
 
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.worker.batch import BatchLimits, GroupShortfall, MessageBatch
 from stream_masker.service.worker.batcher import LONGEST_WAIT_SECONDS, LoadBatcher
 from stream_masker.service.worker.partition_source import (

@@ -13,7 +13,7 @@ from results import result_of
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Masked
-from stream_masker.service.kafka.outgoing import DeliveryWatch
+from stream_masker.service.kafka.messages import DeliveryWatch
 from stream_masker.service.worker.refusals import IN_FLIGHT, RefusedRecords
 
 OTHER = KafkaError(KafkaError._INVALID_DIFFERENT_RECORD)

@@ -7,7 +7,7 @@ from confluent_kafka import KafkaError
 from consumer import FakeClient, FakeMessage, offsets, parts
 
 from stream_masker.errors import ServiceError
-from stream_masker.service.kafka.partitions import Partition
+from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.worker.batch import BatchLimits
 from stream_masker.service.worker.batcher import LoadBatcher
 from stream_masker.service.worker.partition_source import MAX_RENEWALS, RENEWAL_SECONDS, SEEK_ATTEMPTS, PartitionSource

@@ -10,7 +10,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.topics.sections import TopicsSection
+from stream_masker.service.configuration.topics import TopicsSection
 from stream_masker.service.kafka.clients import connect_consumer, connect_producer, retry_delay
 from stream_masker.service.kafka.names import consumer_group_id
 from stream_masker.service.worker.client_properties import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.worker.topic_settings import rejection_risks, setting_problems
+from stream_masker.service.worker.topic_checks import rejection_risks, setting_problems
 
 OUTPUTS = {"discharges.masked"}
 

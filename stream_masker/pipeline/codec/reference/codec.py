@@ -12,18 +12,28 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.pipeline.codec.alphas import alpha_column
-from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT, AttributeCodec
-from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.columns import ExtractedColumn, masked_positions
-from stream_masker.pipeline.codec.decoded import DecodedBatch
-from stream_masker.pipeline.codec.numbers import NULL_JSON
+from stream_masker.pipeline.codec.attributes import (
+    LABEL_PLACEHOLDER,
+    PLACEHOLDER_SHIFT,
+    AttributeCodec,
+    ExtractedColumn,
+    masked_positions,
+)
+from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
+from stream_masker.pipeline.codec.numbers import NULL_JSON, alpha_column
 from stream_masker.pipeline.codec.reference.controls import alpha_reader, kind_reader, read_noise_key
-from stream_masker.pipeline.codec.reference.extraction import AttributeExtractor, extractor_for, places_of
+from stream_masker.pipeline.codec.reference.extraction import (
+    AttributeExtractor,
+    NumericCodec,
+    as_matrix,
+    extractor_for,
+    fill_numbers,
+    fill_template,
+    places_of,
+    split_template,
+)
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import matcher
-from stream_masker.pipeline.codec.reference.numbers import NumericCodec, as_matrix, fill_numbers
-from stream_masker.pipeline.codec.reference.template import fill_template, split_template
 from stream_masker.pipeline.codec.roles import (
     ALPHA_ROLE,
     COUNTED_ROLE,

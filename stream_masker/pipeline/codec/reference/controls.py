@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 import orjson
 
-from stream_masker.pipeline.codec.alphas import default_alpha, header_alpha, parse_alpha
+from stream_masker.pipeline.codec.numbers import default_alpha, header_alpha, parse_alpha
 from stream_masker.pipeline.codec.reference.json_decoder import decoder
 from stream_masker.pipeline.codec.reference.matching import Matches, matcher
 from stream_masker.pipeline.path_trie import PathTrie

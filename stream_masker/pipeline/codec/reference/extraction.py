@@ -1,28 +1,150 @@
-"""Extraction of an attribute's codes from decoded records; numbered placeholders take their place."""
+"""Extraction of codes and numbers from decoded records; numbered placeholders take their place.
+
+The JSON to write is split at the placeholders and filled in once the whole batch is masked, so that a decoded record
+exists only while it is read. A placeholder is a string that no record contains: it begins with a random mark of this
+process.
+"""
 
 from __future__ import annotations
 
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Final, NamedTuple, TypeAlias
+from math import nan
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
+import orjson
 
+from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.numeric import LARGEST_NUMBER
 from stream_masker.pipeline.codec.attributes import (
     CODE_PLACEHOLDER,
     LABEL_PLACEHOLDER,
     NO_VALUE,
     PLACEHOLDER_SHIFT,
     AttributeCodec,
+    ExtractedColumn,
+    array_column,
+    scalar_column,
 )
-from stream_masker.pipeline.codec.columns import ExtractedColumn, array_column, scalar_column
+from stream_masker.pipeline.codec.numbers import json_number
 from stream_masker.pipeline.codec.reference.matching import Matches, Slot
-from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS
 from stream_masker.pipeline.codec.roles import LABEL_ROLE, Role
-from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.paths import JsonValue, Path
+from stream_masker.pipeline.plan import NumericPlan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+
+_MARK: Final = secrets.token_hex(12)
+_SEPARATOR: Final = b'"' + _MARK.encode()
+_DIGITS: Final = 9
+_KEPT: Final = 1 << 17
+
+
+class PlaceholderTexts(dict[int, str]):
+    """The text of placeholder number n, from 0 on, created on first use. The first ``_KEPT`` texts are kept."""
+
+    def __missing__(self, number: int) -> str:
+        text = f"{_MARK}{number:0{_DIGITS}d}"
+        if number < _KEPT:
+            self[number] = text
+        return text
+
+
+PLACEHOLDERS: Final = PlaceholderTexts()
+
+
+def split_template(document: dict[str, Any]) -> list[bytes]:
+    """Return a document's JSON, split at its placeholders: the text before the first one, then each with the text after
+    it."""
+    return orjson.dumps(document).split(_SEPARATOR)
+
+
+def fill_template(pieces: Sequence[bytes], texts: Sequence[bytes]) -> bytes:
+    """Return the JSON of a document that was split; ``texts[n]``, also JSON, replaces placeholder number n."""
+    filled = [pieces[0]]
+    for piece in pieces[1:]:
+        filled.append(texts[int(piece[:_DIGITS])])
+        filled.append(piece[_DIGITS + 1 :])
+    return b"".join(filled)
+
+
+class NumericCodec:
+    """One numeric attribute of a plan, ``number`` of the ``total`` attributes of both kinds."""
+
+    def __init__(self, plan: NumericPlan, number: int, total: int, role: int) -> None:
+        """role: the number of the attribute's path in the trie of roles."""
+        self.plan = plan
+        self.number = number
+        self.total = total
+        self._role = role
+        self._lower, self._upper = max(plan.kind.lower, -LARGEST_NUMBER), min(plan.kind.upper, LARGEST_NUMBER)
+
+    def extract(self, matches: Matches, column: list[float], placeholders: list[int]) -> None:
+        """Append a record's number (NaN for none) to ``column``; placeholders replace it in the record.
+
+        Raises RecordRejectedError, and appends nothing, for anything but a number that the attribute admits. A text
+        that holds a number is not a number.
+        """
+        found = matches.slots_of(self._role, self.plan.path)
+        value = self._value([container[key] for container, key in found])
+        placeholder = (len(column) * self.total + self.number) << PLACEHOLDER_SHIFT
+        for container, key in found:
+            if container[key] is not None:
+                container[key] = PLACEHOLDERS[len(placeholders)]
+                placeholders.append(placeholder)
+        column.append(value)
+
+    def _value(self, found: Sequence[JsonValue]) -> float:
+        if not found:
+            return self._absent(Reason.MISSING)
+        if found[0] is None:
+            for further in found:
+                self._require_null(further)
+            return self._absent(Reason.NOT_A_NUMBER)
+        return self._number(found[0])
+
+    def _absent(self, reason: Reason) -> float:
+        if self.plan.missing == "reject":
+            raise self._rejection(reason)
+        return nan
+
+    def _require_null(self, value: JsonValue) -> None:
+        """Reject a further match that is not null. If the first match is null, no other match may contain a number."""
+        if value is not None:
+            raise self._rejection(Reason.NOT_A_NUMBER)
+
+    def _number(self, value: JsonValue) -> float:
+        if type(value) not in (int, float):
+            raise self._rejection(Reason.NOT_A_NUMBER)
+        number = float(value)
+        if not self._lower <= number <= self._upper or (self.plan.kind.integer and not number.is_integer()):
+            raise self._rejection(Reason.NUMBER_OUT_OF_RANGE)
+        return number
+
+    def _rejection(self, reason: Reason) -> RecordRejectedError:
+        return RecordRejectedError(reason, self.plan.path.text)
+
+
+def as_matrix(columns: Sequence[Sequence[float]]) -> Float64Array | None:
+    """Return q columns as (n, q) float64; None if q = 0."""
+    return np.array(columns, dtype=np.float64).T.copy() if columns else None
+
+
+def fill_numbers(
+    texts: list[bytes], placeholders: Sequence[int], attributes: Sequence[NumericCodec], masked: Float64Array | None
+) -> None:
+    """Set the texts of all placeholders of numbers to the masked numbers, as JSON."""
+    if masked is None:
+        return
+    records, owners = np.divmod(np.array(placeholders, dtype=np.int64) >> PLACEHOLDER_SHIFT, attributes[0].total)
+    for attribute, column in zip(attributes, masked.T.tolist(), strict=True):
+        own = np.flatnonzero(owners == attribute.number)
+        for placeholder, record in zip(own.tolist(), records[own].tolist(), strict=True):
+            texts[placeholder] = json_number(column[record], attribute.plan.kind)
+
 
 ElementPosition: TypeAlias = tuple[int, ...]
 """The positions of an element in its list and in the lists around it, the outermost first."""

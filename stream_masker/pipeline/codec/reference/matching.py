@@ -125,7 +125,7 @@ def _compiled_list(node: PathTrie[int]) -> MatchFunction:
     """Return the function of a node for a value that is a list."""
     parts = [*_positions(node), *_filters(node)]
     if node.each is not None:
-        parts.append(_every_element(node.each))
+        parts.append(_lists(node.each, lambda elements: range(len(elements))))
 
     def match(elements: JsonValue, matches: Matches) -> None:
         for part in parts:
@@ -171,10 +171,6 @@ def _where(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchF
                 add(elements, position, matches)
 
     return match
-
-
-def _every_element(child: PathTrie[int]) -> MatchFunction:
-    return _lists(child, lambda elements: range(len(elements)))
 
 
 def _every_matching(selects: Callable[[JsonValue], bool], child: PathTrie[int]) -> MatchFunction:

@@ -1,10 +1,10 @@
 """The scanner codec: compiled kernels that read and write records as bytes.
 
 ``program`` compiles a plan to tables, with the field policy as ``policy_states``. ``scan`` is the pass over the bytes:
-it uses ``tokens`` (JSON tokens), ``filters`` (filters of paths), ``lookups`` (hash tables), and ``extraction`` (codes,
-labels, numbers), and writes into ``buffers``. Texts that occur for the first time are looked up by Python and kept in
-the ``intern_table``; ``transformed`` keeps the texts of transformed values. When the batch is masked, ``render``
-completes the records with texts from the ``render_cache`` and with ``pseudonyms``. ``codec`` calls all of this.
+it uses ``tokens`` (JSON tokens), ``items`` (members, elements, filters), ``lookups`` (hash tables), and ``extraction``
+(codes, labels, numbers), and writes into ``buffers``. Texts that occur for the first time are looked up by Python and
+kept in the ``intern_table``; ``transformed`` keeps the texts of transformed values. When the batch is masked,
+``render`` completes the records with cached texts and with ``pseudonyms``. ``codec`` calls all of this.
 
 A kernel returns an outcome instead of raising an error: a record that it does not cover is left undecided.
 """

@@ -12,16 +12,15 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int8Array, Int32Array, Int64Array, Int64Matrix, UInt8Array
-from stream_masker.pipeline.codec.alphas import alpha_column, default_alpha, header_alpha
-from stream_masker.pipeline.codec.attributes import AttributeCodec
-from stream_masker.pipeline.codec.base import RecordCodec
-from stream_masker.pipeline.codec.columns import (
+from stream_masker.pipeline.codec.attributes import (
+    AttributeCodec,
     ExtractedColumn,
     array_column,
     masked_positions,
     scalar_column,
 )
-from stream_masker.pipeline.codec.decoded import DecodedBatch
+from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
+from stream_masker.pipeline.codec.numbers import alpha_column, default_alpha, header_alpha
 from stream_masker.pipeline.codec.scanner.buffers import (
     DECODED,
     NO_KIND,
@@ -38,8 +37,14 @@ from stream_masker.pipeline.codec.scanner.buffers import (
 )
 from stream_masker.pipeline.codec.scanner.intern_table import InternTable
 from stream_masker.pipeline.codec.scanner.program import Program, compile_plan
-from stream_masker.pipeline.codec.scanner.render import NUMBER_TEXT, measure_all, render_all
-from stream_masker.pipeline.codec.scanner.render_cache import RenderCache, number_texts, rewritten_numbers
+from stream_masker.pipeline.codec.scanner.render import (
+    NUMBER_TEXT,
+    RenderCache,
+    measure_all,
+    number_texts,
+    render_all,
+    rewritten_numbers,
+)
 from stream_masker.pipeline.codec.scanner.scan import scan_all
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 from stream_masker.pipeline.codec.scanner.transformed import TransformedTexts

@@ -11,8 +11,8 @@ import numpy as np
 import orjson
 
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.pipeline.codec.alphas import parse_alpha
 from stream_masker.pipeline.codec.attributes import AttributeCodec
+from stream_masker.pipeline.codec.numbers import parse_alpha
 from stream_masker.pipeline.codec.scanner.buffers import ScanBuffers
 from stream_masker.pipeline.codec.scanner.lookups import (
     DEFERRED,

@@ -11,8 +11,14 @@ from html import escape
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.versions import DataKind
 from stream_masker.service.calibrator.page.charts import Line, bar, heat_map, table, version_chart
-from stream_masker.service.calibrator.page.figures import AttributeRiskFigures, PairNames, VersionFigures
-from stream_masker.service.calibrator.page.verdict import NOT_KNOWN_YET, Answer, verdict
+from stream_masker.service.calibrator.page.figures import (
+    NOT_KNOWN_YET,
+    Answer,
+    AttributeRiskFigures,
+    PairNames,
+    VersionFigures,
+    verdict,
+)
 
 DATA: tuple[DataKind, DataKind] = ("original", "masked")
 PAGE_SECTIONS = {
@@ -241,13 +247,9 @@ def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | Non
         "RMSE, target": target,
         "Guessed with certainty above 0.9": f"{risk.certain:.1%}",
         "Unchanged": f"{risk.unchanged:.1%}",
-        "ε of the channel": _number(risk.epsilon),
+        "ε of the channel": ("∞" if math.isinf(risk.epsilon) else f"{risk.epsilon:.3g}"),
     }
     return {name: (cell,) for name, cell in rows.items()}
-
-
-def _number(value: float) -> str:
-    return "∞" if math.isinf(value) else f"{value:.3g}"
 
 
 def _correlations(versions: Sequence[VersionFigures]) -> str:

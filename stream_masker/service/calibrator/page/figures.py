@@ -1,20 +1,50 @@
-"""The figures of a version that the page shows: only what the metrics and the drift topic show to people as well."""
+"""The figures of a version that the page shows: only what the metrics and the drift topic show to people as well.
+
+The verdict leaves out an attribute that has nearly always the same value: it is guessed and repeated in any case.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
 
 from stream_masker.core.drift import Drift
+from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.publication import LabelledConcept
 from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import DataKind, Publish
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
-from stream_masker.service.calibrator.sentences import sentences_of
+from stream_masker.summary import three_sentences
+
+
+def unchanged_share(publish: Publish) -> float | None:
+    """Return the share of records in which masking changes no value: measured, else expected; None if unknown."""
+    if publish.effect is not None:
+        return publish.effect.unchanged_records
+    risk = None if publish.risk is None else publish.risk.risk
+    return None if risk is None else risk.unchanged_of_record
+
+
+def sentences_of(publish: Publish) -> tuple[str, str, str]:
+    """Return what an attacker learns, what stays as it was, and what is kept.
+
+    The last one is what the mechanism preserves in expectation, unless the means of the window may be shown.
+    """
+    shown = all(set(each) == set(publish.statistics.attributes) for each in publish.means.values())
+    return three_sentences(
+        None if publish.risk is None else publish.risk.risk,
+        unchanged=None if publish.effect is None else publish.effect.unchanged,
+        unchanged_records=unchanged_share(publish),
+        before=publish.statistics if shown else None,
+        after=publish.masked if shown else None,
+        preserves=MECHANISMS[publish.message.mechanism].method_card.preserves,
+    )
+
 
 PairNames: TypeAlias = tuple[str, str]
 
@@ -138,3 +168,55 @@ def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
         )
         for name in risk.vulnerability
     }
+
+
+NOT_KNOWN_YET = "not known yet"
+
+MAX_CERTAIN, MAX_UNCHANGED, MAX_CORRELATION_ERROR = 0.05, 0.6, 0.1
+"""Shares of the values that are guessed with a probability above ``CERTAIN``, and that masking leaves as they are; and
+the difference of a correlation. The alerts have the same limits by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a question: None if it is neither yes nor no, with a word for it; and the reasons."""
+
+    question: str
+    yes: bool | None
+    reasons: tuple[str, ...] = ()
+    word: str = NOT_KNOWN_YET
+
+
+def verdict(latest: VersionFigures) -> tuple[Answer, Answer]:
+    """Return whether a version protects values, and whether it keeps their meaning."""
+    risks, changes = tuple(_risks(latest)), tuple(_changes(latest))
+    kept = not changes if "masked" in latest.windows else None
+    return _protected(latest, risks), Answer("Meaning kept", kept, changes)
+
+
+def _protected(latest: VersionFigures, risks: tuple[str, ...]) -> Answer:
+    """Return whether values are protected: in every record if the mechanism promises it, or on average only."""
+    if risks or not latest.risk:
+        return Answer("Protected", False if risks else None, risks)
+    if any(risk.certainty is None for risk in latest.risk.values()):
+        return Answer("Protected", None, ("nothing is promised about single records",), "on average only")
+    return Answer("Protected", True)
+
+
+def _risks(latest: VersionFigures) -> Iterator[str]:
+    yield from latest.crossed
+    for name, risk in latest.risk.items():
+        if risk.certainty is not None and risk.certainty > CERTAIN and risk.prior <= CERTAIN:
+            yield f"in some record, the value of {name} is known with a probability of {risk.certainty:.2f}"
+        if risk.certain > MAX_CERTAIN and risk.prior <= CERTAIN:
+            yield f"{risk.certain:.0%} of the values of {name} are guessed with a probability above {CERTAIN:g}"
+        if risk.unchanged > MAX_UNCHANGED and risk.prior <= MAX_UNCHANGED:
+            yield f"{risk.unchanged:.0%} of the values of {name} stay as they are"
+
+
+def _changes(latest: VersionFigures) -> Iterator[str]:
+    masked = latest.windows.get("masked")
+    for pair, original in latest.windows["original"].correlation.items():
+        after = original if masked is None else masked.correlation.get(pair, original)
+        if abs(after - original) > MAX_CORRELATION_ERROR:
+            yield f"sdCor of {' and '.join(pair)} is {after:.2f} instead of {original:.2f}"

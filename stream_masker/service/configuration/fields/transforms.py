@@ -7,23 +7,23 @@ from functools import partial
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.pipeline.dates import date_pattern_problem
-from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.fhir.references import ReferencePseudonym
 from stream_masker.pipeline.hl7v2.paths import CONTROL_ID
 from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.plan import FieldPolicy
 from stream_masker.pipeline.rollups import NAMED_LEVELS, LevelAncestor, SharedAncestor
 from stream_masker.pipeline.transforms import (
     Constant,
     DateShift,
     DateUnit,
     Encrypted,
+    FieldCipher,
     FieldTransform,
     FormattedPseudonym,
     LeadingCharacters,
     NumberBands,
 )
-from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem
-from stream_masker.service.configuration.fields.reading import field_path, key_path
+from stream_masker.service.configuration.field_paths import POSITION, LocatedProblem, field_path, key_path, type_paths
 from stream_masker.service.configuration.fields.sections import (
     BandSection,
     DateUnitSection,
@@ -126,3 +126,19 @@ def transform_problems(configuration: Configuration) -> Iterator[LocatedProblem]
                 yield ("fields", "shift", path), _NO_KEY
     if configuration.fields.encrypt and configuration.encryption_secret is None:
         yield ("fields", "encrypt"), "needs encryption_secret: use a mapping with file, env or exec"
+
+
+def field_policy(configuration: Configuration) -> FieldPolicy:
+    """Return the treatment of fields that are not attributes."""
+    fields = configuration.fields
+    return FieldPolicy(
+        unlisted=fields.unlisted,
+        keep=(*type_paths(configuration), *_paths(configuration, fields.keep, whole=True)),
+        drop=_paths(configuration, fields.drop, whole=True),
+        pseudonymize=_paths(configuration, fields.pseudonymize),
+        transforms=build_transforms(configuration),
+    )
+
+
+def _paths(configuration: Configuration, texts: tuple[str, ...], *, whole: bool = False) -> tuple[Path, ...]:
+    return tuple(field_path(configuration, text, whole=whole) for text in texts)

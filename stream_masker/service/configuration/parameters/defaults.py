@@ -29,8 +29,8 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
     if "name" not in section:
         chosen = default_mechanism(
             section,
-            numeric=_numeric(attributes),
-            record_alpha=_record_alpha(attributes),
+            numeric=[name for name, attribute in attributes.items() if "numeric" in attribute],
+            record_alpha=any(isinstance(attribute.get("alpha"), Mapping) for attribute in attributes.values()),
         )
         section, reason = {"name": chosen.name, **section}, chosen.reason
     return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
@@ -80,14 +80,6 @@ def _mappings(section: object) -> dict[str, Mapping[str, Any]]:
 
 def _arrays(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
     return [name for name, attribute in attributes.items() if "[*]" in str(attribute.get("path"))]
-
-
-def _numeric(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    return [name for name, attribute in attributes.items() if "numeric" in attribute]
-
-
-def _record_alpha(attributes: Mapping[str, Mapping[str, Any]]) -> bool:
-    return any(isinstance(attribute.get("alpha"), Mapping) for attribute in attributes.values())
 
 
 def mechanism_line(configuration: Configuration) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +57,9 @@ def _from_table(path: Path, delimiter: str) -> TransitionMatrix:
     if not columns:
         raise ConfigurationError(f"{path}: the first line must name the values of the columns, after an empty cell")
     matrix: TransitionMatrix = {}
-    for number, line in _numbered(lines):
+    for number, line in enumerate(lines, start=2):
+        if not line:
+            continue
         if len(line) != len(head):
             raise ConfigurationError(f"{path}: line {number} has {len(line)} cells, but the first has {len(head)}")
         if line[0] in matrix:
@@ -65,11 +67,6 @@ def _from_table(path: Path, delimiter: str) -> TransitionMatrix:
         cells = zip(columns, line[1:], strict=True)
         matrix[line[0]] = {to: _probability(cell or "0", f"{path}: line {number}") for to, cell in cells}
     return matrix
-
-
-def _numbered(lines: list[list[str]]) -> Iterator[tuple[int, list[str]]]:
-    """Return the non-empty lines with their line numbers."""
-    return ((number, line) for number, line in enumerate(lines, start=2) if line)
 
 
 def _probability(given: Any, where: str) -> float:

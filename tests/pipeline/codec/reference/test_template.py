@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.pipeline.codec.reference.template import PLACEHOLDERS, fill_template, split_template
+from stream_masker.pipeline.codec.reference.extraction import PLACEHOLDERS, fill_template, split_template
 
 
 @given(

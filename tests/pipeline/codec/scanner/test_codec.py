@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from support.codecs import CodecPair
 from support.documents import CODES, JUNK, NUMBERS, ODD_CODES, ODD_TEXTS, TEXTS, edited, encoded
 
-from stream_masker.pipeline.encryption import FieldCipher
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.records import Masked, Rejected
 from stream_masker.pipeline.transforms import (
@@ -23,6 +22,7 @@ from stream_masker.pipeline.transforms import (
     DateShift,
     DateUnit,
     Encrypted,
+    FieldCipher,
     FormattedPseudonym,
     LeadingCharacters,
     NumberBands,

@@ -213,6 +213,6 @@ def test_pseudonyms_of_many_values_are_those_of_single_ones():
 def test_inputs_are_sliced_and_selected():
     records = [InputRecord(i, b"%d" % i, None, [("h", b"%d" % i)], i) for i in range(5)]
     columns = Inputs.of(records)
-    assert [columns.chosen([3, 1]).record(k) for k in range(2)] == [records[3], records[1]]
+    assert [columns.at([3, 1]).record(k) for k in range(2)] == [records[3], records[1]]
     assert [columns.part(2, 4).record(k) for k in range(2)] == records[2:4]
     assert np.array_equal(columns.offsets, range(5))

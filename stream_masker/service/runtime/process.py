@@ -1,16 +1,20 @@
-"""A thread that runs tasks one after the other."""
+"""Process-level helpers: a serial executor, garbage collection, protected memory, and a watchdog for the exit."""
 
 from __future__ import annotations
 
+import ctypes
+import faulthandler
+import gc
 import os
+import resource
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 T = TypeVar("T")
 
@@ -60,3 +64,47 @@ def _lower_priority(niceness: int) -> None:
         thread = threading.get_native_id()
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
+
+
+PR_SET_DUMPABLE: Final = 4
+
+
+def protect_process() -> None:
+    """Forbid core dumps of this process, and on Linux the access of other processes to its memory."""
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+COLLECTION_BATCHES: Final = 20
+"""The number of batches whose objects may accumulate before a collection; greater than the number in flight."""
+
+MIN_ALLOCATIONS: Final = 100_000
+"""The minimum allocation threshold, for small batches."""
+
+
+@contextmanager
+def infrequent_collections(records: int) -> Iterator[None]:
+    """Raise the process-wide allocation threshold inside the block, according to the number of records in a batch."""
+    usual = gc.get_threshold()
+    gc.set_threshold(max(MIN_ALLOCATIONS, COLLECTION_BATCHES * records), *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
+STOP_LIMIT_SECONDS = 25.0
+"""The time limit for a stop; pods have 30 seconds. The limits of its steps add up to less."""
+
+LATE_EXIT_CODE = 1
+"""The exit code of a process that the watchdog ended."""
+
+
+def exit_within(seconds: float = STOP_LIMIT_SECONDS) -> None:
+    """End the process with ``LATE_EXIT_CODE`` if it is still running after this number of seconds.
+
+    This is as safe as a crash: the brokers abort what is not committed. The stack of each thread is written to standard
+    error. The watchdog is not a Python thread, because the interpreter's shutdown itself may hang.
+    """
+    faulthandler.dump_traceback_later(seconds, exit=True)

@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
-from stream_masker.service.configuration.topics.checks import input_problems, literal_prefix
+from stream_masker.service.configuration.topics import input_problems, literal_prefix
 from stream_masker.service.kafka.names import consumer_group_id
 
 

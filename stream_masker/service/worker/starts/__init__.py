@@ -1,1 +1,0 @@
-"""Workers that end at the same committed offset of a partition, one after another."""

@@ -369,12 +369,13 @@ class PartitionSource:
         """Continue to read from an offset. A client that refuses, as a fenced one does, is replaced."""
         for attempt in range(1, SEEK_ATTEMPTS + 1):
             try:
-                return self._client.seek(to)
+                self._client.seek(to)
             except KafkaException as failure:
                 refusal = failure.args[0].str()
                 time.sleep(READ_SECONDS * attempt)
+            else:
+                return
         self._failure = f"partition {to.partition} of {to.topic} cannot be read again: {refusal}"
-        return None
 
     def _find_progress(self) -> None:
         """Request the committed offsets of partitions with none since their assignment; 0 where none is committed."""
@@ -391,9 +392,11 @@ class PartitionSource:
     def _watermarks(self, partition: Partition, seconds: float) -> tuple[int, int] | None:
         """Return the first and the next offset of a partition; None if the brokers do not answer in time."""
         where = TopicPartition(*partition)
-        cached = self._client.get_watermark_offsets(where, timeout=seconds, cached=True)
+        cached: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=True)
+        if not self._held and cached is not None and cached[1] >= 0:
+            return cached
         try:
-            fresh = self._held or cached is None or cached[1] < 0
-            return self._client.get_watermark_offsets(where, timeout=seconds, cached=False) if fresh else cached
+            fresh: tuple[int, int] | None = self._client.get_watermark_offsets(where, timeout=seconds, cached=False)
         except KafkaException:
             return None
+        return fresh

@@ -30,8 +30,7 @@ IDLE_SECONDS = 0.2
 """Seconds to wait for a batch's first record."""
 
 READ_AHEAD_SECONDS = 0.001
-"""Timeout of one read while a background task runs, in seconds: the end of the task is noticed after at most this time.
-"""
+"""Timeout of one read while a background task runs, in seconds: the task's end is noticed after at most this time."""
 
 READ_RECORDS = 50
 """Messages of one read, at most: as many of the topic's greatest size take memory at once, whatever the timeout."""
@@ -210,8 +209,8 @@ class PartitionSource:
         """Return the group metadata that fences a commit of the last gathered batch (KIP-447).
 
         None if that batch must not be committed: a partition of it has been revoked since, or this client is no longer
-        the member that the partitions were assigned to. The second check is needed because librdkafka renews the
-        metadata in the background: once the member has been removed, they no longer fence its commits.
+        the member that the partitions were assigned to. librdkafka renews the metadata in the background: once the
+        member has been removed, they no longer fence its commits.
         """
         metadata = self._client.consumer_group_metadata()
         same = self._member is not None and self._client.memberid() == self._member
@@ -321,8 +320,7 @@ class PartitionSource:
 
     def _on_revoke(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._unassign(client, partitions)
-        gone = partitions_text(partitions_of(partitions))
-        log.info("revoked partitions %s, now %s", gone, partitions_text(self._assigned))
+        log.info("revoked partitions %s, now %s", *map(partitions_text, (partitions_of(partitions), self._assigned)))
 
     def _on_lost(self, client: Consumer, partitions: list[TopicPartition]) -> None:
         self._member = None
@@ -370,12 +368,12 @@ class PartitionSource:
         for attempt in range(1, SEEK_ATTEMPTS + 1):
             try:
                 self._client.seek(to)
+                break
             except KafkaException as failure:
                 refusal = failure.args[0].str()
                 time.sleep(READ_SECONDS * attempt)
-            else:
-                return
-        self._failure = f"partition {to.partition} of {to.topic} cannot be read again: {refusal}"
+        else:
+            self._failure = f"partition {to.partition} of {to.topic} cannot be read again: {refusal}"
 
     def _find_progress(self) -> None:
         """Request the committed offsets of partitions with none since their assignment; 0 where none is committed."""

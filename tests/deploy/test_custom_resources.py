@@ -7,19 +7,15 @@ that ``KUBECONFIG`` names gets them for the test. Its API server validates every
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from kubernetes_cluster import Installation, output, ran, restricted_namespace
+from kubernetes_cluster import Installation, ran, restricted_namespace
+from operators import DEFINITIONS, defined, published_definitions
 from rendered_chart import NEEDS_HELM, rendered
 
 pytestmark = NEEDS_HELM
-
-FOLDER = os.environ.get("STREAM_MASKER_TEST_CRDS", "")
 
 WATCHED = {"podMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}, "interval": "30s"}
 KAFKA = {"cluster": "kafka", "topics": True, "users": True, "partitions": 12}
@@ -43,35 +39,22 @@ CASES: Mapping[str, Mapping[str, Any]] = {
 KINDS = {"ScaledObject", "PodMonitor", "PrometheusRule", "KafkaTopic", "KafkaUser"}
 
 
-def definitions() -> list[dict[str, Any]]:
-    """The definitions of the folder whose kinds the chart has."""
-    found = [one for file in sorted(Path(FOLDER).glob("*.yaml")) for one in yaml.safe_load_all(file.read_text()) if one]
-    return [one for one in found if one["spec"]["names"]["kind"] in KINDS]
-
-
 @pytest.fixture(scope="module")
-def defined() -> Iterator[Installation]:
+def cluster() -> Iterator[Installation]:
     """A namespace of a cluster that has the definitions."""
-    if not FOLDER:
+    if not DEFINITIONS:
         pytest.skip("STREAM_MASKER_TEST_CRDS names no folder with CustomResourceDefinitions")
-    with restricted_namespace(b"0123456789abcdef") as one:
-        found = definitions()
-        names = [f"crd/{each['metadata']['name']}" for each in found]
-        try:
-            for each in found:
-                output("kubectl", "create", "-f", "-", given=each)
-            output("kubectl", "wait", "--for=condition=Established", *names, "--timeout=60s")
-            yield one
-        finally:
-            output("kubectl", "delete", "--ignore-not-found", *names)
+    found = published_definitions(lambda spec: spec["names"]["kind"] in KINDS)
+    with restricted_namespace(b"0123456789abcdef") as one, defined(found):
+        yield one
 
 
-def validated(defined: Installation, one: Mapping[str, Any]) -> str:
+def validated(cluster: Installation, one: Mapping[str, Any]) -> str:
     """Return why the API server refuses an object; empty if it does not."""
     command = (
         "kubectl",
         "--namespace",
-        defined.namespace,
+        cluster.namespace,
         "create",
         "--dry-run=server",
         "--validate=strict",
@@ -83,10 +66,10 @@ def validated(defined: Installation, one: Mapping[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_api_server_accepts_every_custom_resource(defined: Installation, case: str) -> None:
+def test_the_api_server_accepts_every_custom_resource(cluster: Installation, case: str) -> None:
     objects = [one for (kind, _), one in rendered(CASES[case]).items() if kind in KINDS]
     assert objects
-    assert [refused for one in objects if (refused := validated(defined, one))] == []
+    assert [refused for one in objects if (refused := validated(cluster, one))] == []
 
 
 def test_the_cases_have_every_kind() -> None:
@@ -94,8 +77,8 @@ def test_the_cases_have_every_kind() -> None:
     assert found >= KINDS
 
 
-def test_the_api_server_refuses_a_field_that_is_not_defined(defined: Installation) -> None:
+def test_the_api_server_refuses_a_field_that_is_not_defined(cluster: Installation) -> None:
     objects = rendered(CASES["lag"])
     scaled = json.loads(json.dumps(objects["ScaledObject", "release-stream-masker-worker"]))
     scaled["spec"]["maxReplicas"] = 4
-    assert "maxReplicas" in validated(defined, scaled)
+    assert "maxReplicas" in validated(cluster, scaled)

@@ -13,9 +13,7 @@ import gzip
 import os
 import re
 import subprocess
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,8 +21,9 @@ from typing import Any
 import prometheus
 import pytest
 import yaml
-from kafka_broker import LOOPBACK, die_with_parent, free_ports
+from kafka_broker import LOOPBACK, free_ports
 from kubernetes_cluster import Installation, output, restricted_namespace
+from operators import defined, running_program, waited
 from rendered_chart import NEEDS_HELM, Objects, rendered
 
 from stream_masker.service.observability.health import Health, HttpServer
@@ -36,7 +35,6 @@ PROGRAM = os.environ.get("STREAM_MASKER_TEST_PROMETHEUS_OPERATOR", "")
 NAME = "release-stream-masker"
 LABELS = {"release": "prometheus"}
 VALUES = {"monitoring": {"podMonitor": True, "prometheusRule": True, "labels": LABELS, "interval": "1s"}}
-WAIT_SECONDS = 120
 
 
 def prometheus_object() -> dict[str, Any]:
@@ -52,15 +50,6 @@ def prometheus_object() -> dict[str, Any]:
     }
     metadata = {"name": "watch"}
     return {"apiVersion": "monitoring.coreos.com/v1", "kind": "Prometheus", "metadata": metadata, "spec": spec}
-
-
-def waited(found: Callable[[], Any], what: str) -> Any:
-    """Wait until a function returns something true; return that."""
-    deadline = time.monotonic() + WAIT_SECONDS
-    while not (result := found()):
-        assert time.monotonic() < deadline, f"no {what} after {WAIT_SECONDS} s"
-        time.sleep(0.5)
-    return result
 
 
 @dataclass(frozen=True)
@@ -98,43 +87,26 @@ def watched(tmp_path: Path) -> Iterator[Watched]:
     if not PROGRAM:
         pytest.skip("STREAM_MASKER_TEST_PROMETHEUS_OPERATOR names no program")
     prometheus.required()
-    with restricted_namespace(b"0123456789abcdef") as namespace, definitions(tmp_path), operator(namespace, tmp_path):
+    with (
+        restricted_namespace(b"0123456789abcdef") as namespace,
+        defined(definitions()),
+        running_program(command(namespace), tmp_path / "operator.log"),
+    ):
         objects = rendered(VALUES, arguments=("--namespace", namespace.namespace))
         for one in (prometheus_object(), objects["PodMonitor", NAME], objects["PrometheusRule", NAME]):
             namespace.kubectl("create", "-f", "-", given=one)
         yield Watched(namespace, objects)
 
 
-@contextmanager
-def definitions(folder: Path) -> Iterator[None]:
-    """The definitions that the operator's program has are in the cluster while the block runs."""
-    file = folder / "definitions.yaml"
-    file.write_text(output(PROGRAM, "crds"))
-    try:
-        output("kubectl", "create", "-f", str(file))
-        output("kubectl", "wait", "--for=condition=Established", "-f", str(file), "--timeout=60s")
-        yield
-    finally:
-        output("kubectl", "delete", "--ignore-not-found", "-f", str(file))
+def definitions() -> list[dict[str, Any]]:
+    """The definitions that the operator's program has."""
+    return [one for one in yaml.safe_load_all(output(PROGRAM, "crds")) if one]
 
 
-@contextmanager
-def operator(namespace: Installation, folder: Path) -> Iterator[None]:
-    """Run the operator for one namespace while the block runs."""
+def command(namespace: Installation) -> list[str]:
+    """The command of the operator for one namespace."""
     (port,) = free_ports(1)
-    command = [PROGRAM, f"--namespaces={namespace.namespace}", f"--web.listen-address={LOOPBACK}:{port}"]
-    with (folder / "operator.log").open("wb") as log:
-        process = subprocess.Popen(
-            command,
-            stdout=log,
-            stderr=log,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
-        )
-    try:
-        yield
-    finally:
-        process.terminate()
-        process.wait(60)
+    return [PROGRAM, f"--namespaces={namespace.namespace}", f"--web.listen-address={LOOPBACK}:{port}"]
 
 
 def discovered(watched: Watched, port: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,8 @@ from fault_stream import Stream, check_log, read_metric, stream_setting
 from kafka_broker import Cluster
 from kafka_records import QUIET
 from kubernetes_api import Api, api
-from kubernetes_cluster import CALIBRATOR, WORKER, Installation, output, restricted_namespace
+from kubernetes_cluster import CALIBRATOR, WORKER, Installation, restricted_namespace
+from operators import defined
 from process_kubelet import PLACEMENT, Kubelet, process_nodes
 from workers import SECRET, Setting, get, wait
 
@@ -29,7 +30,6 @@ NODES = 3
 LAG = 500
 """Uncommitted records that one worker should have at most."""
 
-CUSTOM_RESOURCES = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 VOLUMES = "/api/v1/persistentvolumes"
 
 
@@ -154,25 +154,14 @@ def read_pod_metric(port: int, metric: str) -> float:
         return 0.0
 
 
-@contextmanager
-def scaled_objects(server: Api) -> Iterator[None]:
-    """Define the kind ScaledObject of KEDA, with any content, unless the cluster has it."""
-    path = f"{CUSTOM_RESOURCES}/scaledobjects.keda.sh"
-    mine = server.find(path) is None
-    if mine:
-        content = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-        version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": content}}
-        names = {"kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject"}
-        spec = {"group": "keda.sh", "names": names, "scope": "Namespaced", "versions": [version]}
-        metadata = {"name": "scaledobjects.keda.sh"}
-        body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
-        server.request("POST", CUSTOM_RESOURCES, {**body, "metadata": metadata, "spec": spec})
-        output("kubectl", "wait", "--for=condition=Established", "crd/scaledobjects.keda.sh", "--timeout=60s")
-    try:
-        yield
-    finally:
-        if mine:
-            server.request("DELETE", path)
+def scaled_objects() -> AbstractContextManager[None]:
+    """The cluster has the kind ScaledObject of KEDA, with any content, while the block runs."""
+    content = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": content}}
+    names = {"kind": "ScaledObject", "plural": "scaledobjects", "singular": "scaledobject"}
+    spec = {"group": "keda.sh", "names": names, "scope": "Namespaced", "versions": [version]}
+    body = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition"}
+    return defined([{**body, "metadata": {"name": "scaledobjects.keda.sh"}, "spec": spec}])
 
 
 @contextmanager
@@ -229,7 +218,7 @@ def running_release(cluster: Cluster, folder: Path) -> Iterator[tuple[Release, S
         configuration = here.configuration()
         prepare_topics(configuration, partitions=PARTITIONS)
         here.publish(1)
-        stack.enter_context(scaled_objects(server))
+        stack.enter_context(scaled_objects())
         kubelet = stack.enter_context(process_nodes(server, installed.namespace, folder / "pods", NODES))
         claim = stack.enter_context(ontology_volume(server, installed, folder / "ontologies"))
         installed.values = release_values(here, claim)

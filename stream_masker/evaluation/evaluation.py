@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from typing import Any, TypeAlias
 
 from stream_masker.errors import ParameterError, StatisticsError
@@ -143,7 +145,16 @@ _WORKER: dict[str, DataSet] = {}
 
 
 def _start_worker(data: DataSet) -> None:
+    threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     _WORKER["data"] = data
+
+
+def _end_with_parent() -> None:
+    """End this process when the one that started it has ended, which may have been killed."""
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 def _run_task(task: Task) -> Any:

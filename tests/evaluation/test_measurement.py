@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import asdict, replace
 
 import numpy as np
@@ -148,3 +150,20 @@ def test_ancestors_at_a_depth():
     found = ancestors_at(TAU, 2)
     assert [TAU.ids[found[TAU.position(one)]] for one in ("C1", "C12", "C120")] == ["C1"] * 3
     assert found[TAU.position("root")] == -1
+
+
+STARTED = """
+import os, time
+from stream_masker.evaluation.evaluation import _pool
+with _pool(None, 1) as pool:
+    print(pool.submit(os.getpid).result(), flush=True)
+    time.sleep(600)
+"""
+
+
+def test_the_processes_of_an_evaluation_end_when_it_is_killed():
+    """They write to the same pipe, which ends with the last of them."""
+    with subprocess.Popen([sys.executable, "-P", "-c", STARTED], stdout=subprocess.PIPE) as started:
+        assert int(started.stdout.readline()) != started.pid
+        started.kill()
+        assert started.stdout.read() == b""

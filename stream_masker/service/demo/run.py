@@ -42,6 +42,8 @@ from stream_masker.service.runtime.warmup import warm_up_once
 PACKAGE_PARENT = Path(stream_masker.__file__).parents[1]
 """The folder that contains this package. Children import it from there, even if another copy is installed."""
 
+CHILD = "stream_masker.service.demo.child"
+
 TERMINATE_SECONDS = 0.1
 """The time to stop before a child is killed: nothing of the demonstration outlives it, so nothing is lost."""
 
@@ -49,7 +51,10 @@ SHOWN_LINES = 5
 
 
 class ChildProcesses:
-    """Runs ``stream-masker`` commands, each with its log in ``folder``; terminates them all on exit."""
+    """Runs ``stream-masker`` commands, each with its log in ``folder``; terminates them all on exit.
+
+    They end also if this process is killed (``child``).
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -62,7 +67,8 @@ class ChildProcesses:
         """Start ``stream-masker NAME ARGUMENTS…``."""
         with self._log(name).open("wb") as log:
             self._running[name] = subprocess.Popen(  # noqa: S603 - our own command line
-                [sys.executable, "-P", "-m", "stream_masker", name, *arguments],
+                [sys.executable, "-P", "-m", CHILD, name, *arguments],
+                stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=log,
                 env=_child_environment(),

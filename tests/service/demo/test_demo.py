@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -86,6 +88,33 @@ def test_children_import_this_package_and_may_finish(tmp_path, monkeypatch):
         with pytest.raises(ServiceError, match="ontology stopped with exit code 0"):
             children.check()
     assert "Usage" in (tmp_path / "ontology.log").read_text()
+
+
+STARTED = """
+import sys, time
+from pathlib import Path
+from stream_masker.service.demo.run import ChildProcesses
+with ChildProcesses(Path(sys.argv[1])) as children:
+    children.start("calibrator", ["--config", sys.argv[2]])
+    time.sleep(600)
+"""
+
+
+def test_children_end_when_the_demonstration_is_killed(tmp_path):
+    """The log of the child is a named pipe, which ends with the last process that writes to it."""
+    (tmp_path / "secret").write_bytes(bytes(range(32)))
+    (tmp_path / "secret").chmod(0o600)
+    configuration = demo_configuration("127.0.0.1:1", 100, free_ports(1)[0], "x")
+    (tmp_path / "stream-masker.yaml").write_text(orjson.dumps(configuration).decode())
+    os.mkfifo(tmp_path / "calibrator.log")
+    command = [sys.executable, "-P", "-c", STARTED, str(tmp_path), str(tmp_path / "stream-masker.yaml")]
+    with subprocess.Popen(command) as started, (tmp_path / "calibrator.log").open("rb") as log:
+        for line in log:
+            if b"serving /metrics" in line:
+                break
+        started.kill()
+        assert started.wait() == -signal.SIGKILL
+        assert b"stopping" not in log.read()
 
 
 def test_port_in_use_is_replaced():

@@ -200,20 +200,22 @@ class ModelBuilder:
         if self._target.limited:
             allowed = np.logical_and.reduce([edge.partnered for edge in edges])
         root = singles[star.root]
+        check_written(self._settings.attributes[star.root], root.problem.written & allowed)
         for _ in range(MAX_REFITS):
             if not (allowed | ~root.problem.written).all():
-                check_written(self._settings.attributes[star.root], root.problem.written & allowed)
                 root = self._single(star.root, allowed)
             law = joint_of(root)
             fitted = [self._moved(edge, law) for edge in edges]
-            fails = np.logical_or.reduce([figures.fails for _, figures in fitted])
-            if not fails.any():
+            failing = [(edge.child, figures.fails) for edge, figures in fitted if figures.fails.any()]
+            if not failing:
                 for edge, figures in fitted:
                     if figures.child.excess.max() > ROUNDING:
                         raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
                 singles[star.root] = root
                 return [edge for edge, _ in fitted]
-            allowed &= ~fails
+            allowed &= ~np.logical_or.reduce([fails for _, fails in failing])
+            if np.count_nonzero(root.problem.written & allowed) < 2:
+                raise StatisticsError(self._too_certain(Star(star.root, tuple(child for child, _ in failing))))
         raise StatisticsError(self._too_certain(star))
 
     def _moved(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:

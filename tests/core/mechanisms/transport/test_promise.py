@@ -14,6 +14,7 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.records import Tuples
 from stream_masker.core.statistics import count_batch
+from stream_masker.errors import StatisticsError
 
 SEED = b"a seed of many bytes"
 CERTAINTY = 0.5
@@ -166,3 +167,13 @@ def test_an_alpha_that_is_too_small_for_the_promise_is_the_least_distance(tau):
     figures = made.disclosure()
     assert figures.certainty["x0"] <= CERTAINTY
     assert figures.rmse["x0"] > 1.2 * np.sqrt(made._prepared_statistics().noise[0])
+
+
+def test_an_attribute_that_is_known_too_well_is_named(tau):
+    """One of two values is nearly even a guess, and given the mask of the root it is a better one than allowed."""
+    rng = np.random.default_rng(1)
+    leaves = np.flatnonzero(tau.leaf)[:400:40].astype(np.int32)
+    columns = [leaves[rng.integers(0, size, 400)] for size in (10, 6, 2)]
+    batch = Batch(400, tuple(Column(column) for column in columns))
+    with pytest.raises(StatisticsError, match=r"^x2: the limits of the target cannot be met"):
+        calibrated(tau, batch)

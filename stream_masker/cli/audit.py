@@ -9,7 +9,6 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command(cls=ReportingCommand)
@@ -37,7 +36,6 @@ def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
     """
     from stream_masker.service.audit import RecordLocation, audit
 
-    configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
     found = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
     lines = (f"{one.location}: {'matches' if one.matches else 'DOES NOT MATCH'}: {one.description}" for one in found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import click
@@ -77,9 +78,8 @@ def run(options: DemoOptions) -> None:
     from rich.console import Console
 
     from stream_masker.service.demo.run import run_demo
-    from stream_masker.service.observability.logs import configure_logs
 
-    configure_logs("error")
+    logging.getLogger().setLevel(logging.ERROR)
     to_standard_output = not (is_given("quiet") or is_given("as_json"))
     summary = run_demo(options, Console(file=None if to_standard_output else information()))
     output(summary.text, summary.figures)

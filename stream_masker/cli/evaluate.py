@@ -21,7 +21,6 @@ from stream_masker.evaluation.report.document import report_csv, report_data, re
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.files import outputs
 from stream_masker.service.files.named import named_files
-from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
 
 
@@ -86,7 +85,6 @@ def command(
       stream-masker evaluate --config discharges.yaml --mechanisms semantic_noise,pram --alpha 0.2,0.4 events.csv
       stream-masker evaluate --config discharges.yaml --records 0 --output report.html events.jsonl.gz
     """
-    configure_logs("warning")
     json_file, csv_file = json_file or str(output.with_suffix(".json")), csv_file or str(output.with_suffix(".csv"))
     configuration = load_configuration(config)
     outputs.refuse_same_file(

@@ -33,7 +33,6 @@ from stream_masker.service.files.outputs import STANDARD_STREAM, CheckedStream, 
 from stream_masker.service.local import files as local
 from stream_masker.service.local.records import open_records
 from stream_masker.service.local.tables import open_writer, written_kind
-from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import shown_activity
 from stream_masker.service.runtime.process import infrequent_collections
 
@@ -107,7 +106,6 @@ def command(
       stream-masker mask --config discharges.yaml discharges.csv masked.csv
       stream-masker mask --config discharges.yaml discharges.parquet masked.parquet
     """
-    configure_logs("warning")
     refuse_same_file(
         {"IN": source, "--statistics": str(snapshot or ""), "--config": str(config)},
         {"OUT": target, "--rejected": rejected},
@@ -215,7 +213,6 @@ def calibrate(config: Path, snapshot: str, topic: str, publish: bool, source: st
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz -o snapshot.json
       stream-masker calibrate --config discharges.yaml last-month.jsonl.gz --publish
     """
-    configure_logs("warning")
     refuse_same_file({"FILE": source, "--config": str(config)}, {"--output": snapshot})
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"--output": snapshot})

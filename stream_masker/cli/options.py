@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -103,6 +104,25 @@ def summarise(text: str, figures: Mapping[str, Any], *, beside: str = "") -> Non
         click.echo(json.dumps(figures, ensure_ascii=False), err=beside == STANDARD_STREAM)
     elif not is_given("quiet"):
         click.echo(text, err=bool(beside))
+
+
+class CommandFormatter(logging.Formatter):
+    """Formats a log record as commands write their messages, on one line: ``warning: MESSAGE``."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = f"{record.levelname.lower()}: {record.getMessage()}"
+        if record.exc_info and record.exc_info[1] is not None:
+            from stream_masker.service.observability.logs import describe
+
+            line += f": {describe(record.exc_info[1])}"
+        return " ".join(line.splitlines())
+
+
+def configure_command_log() -> None:
+    """Send warnings and errors of all modules to standard error in the form of a command's own messages."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(CommandFormatter())
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
 def configure_process_log(level: str) -> None:

@@ -30,11 +30,9 @@ def command(config: Path) -> None:
 def warm_up_with_progress(config: Path) -> None:
     """Import the service, which takes longer than the rest of the start, and warm up."""
     from stream_masker.service.configuration import load_configuration
-    from stream_masker.service.observability.logs import configure_logs
     from stream_masker.service.observability.progress import step_progress
     from stream_masker.service.runtime.warmup import warm_up
 
-    configure_logs("warning")
     start = time.perf_counter()
     with step_progress("compiling", stream=information()) as show:
         ready = warm_up(load_configuration(config), show)

@@ -10,7 +10,6 @@ import click
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, information, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.publishing import produce
-from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command(cls=ReportingCommand)
@@ -35,7 +34,6 @@ def command(
       stream-masker produce --config discharges.yaml discharges.csv.gz
       stream-masker produce --config discharges.yaml --rate 500 events.jsonl
     """
-    configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
     summary = produce(configuration, file, stream=information(), rate=rate, limit=limit, strict=strict)
     summarise(str(summary), asdict(summary))

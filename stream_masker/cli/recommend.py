@@ -35,7 +35,6 @@ from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.files import outputs
 from stream_masker.service.files.named import named_files
 from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
-from stream_masker.service.observability.logs import configure_logs
 from stream_masker.service.observability.progress import task_progress
 
 NOT_MET_EXIT_CODE = 3
@@ -94,7 +93,6 @@ def command(
       stream-masker recommend --config discharges.yaml --max-vulnerability 0.6 --max-rmse 0.35 events.jsonl
       stream-masker recommend --config discharges.yaml --max-rmse 0.2 --min-correlation 0.9 -o best.yaml events.csv
     """
-    configure_logs("warning")
     limits = Limits(max_vulnerability, max_rmse, min_correlation)
     configuration = load_configuration(config)
     outputs.refuse_same_file(

@@ -9,7 +9,6 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, output, tell, topic_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command(cls=ReportingCommand)
@@ -32,7 +31,6 @@ def command(config: Path, records: int, topic: str) -> None:
     """
     from stream_masker.service.show import shown_lines, shown_records
 
-    configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
     found, versions = shown_records(configuration, records)
     figures = {

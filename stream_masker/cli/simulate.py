@@ -12,7 +12,6 @@ from stream_masker.service.configuration import load_configuration
 from stream_masker.service.events.simulate import SimulationOptions, simulate, simulate_to_file
 from stream_masker.service.files.named import named_files
 from stream_masker.service.files.outputs import refuse_same_file
-from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command(cls=ReportingCommand)
@@ -69,7 +68,6 @@ def command(
       stream-masker simulate --config discharges.yaml --records 100000 --rate 2000 --drift-after 50000
       stream-masker simulate --config discharges.yaml --records 1000 --out events.jsonl
     """
-    configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
     simulation = SimulationOptions(
         records=records, rate=rate, correlation=correlation, drift_after=drift_after, seed=seed

@@ -8,7 +8,6 @@ import click
 
 from stream_masker.cli.options import ReportingCommand, config_option, for_topic, summarise, topic_option
 from stream_masker.service.configuration import load_configuration
-from stream_masker.service.observability.logs import configure_logs
 
 
 @click.command(cls=ReportingCommand)
@@ -34,7 +33,6 @@ def command(config: Path, location: str, topic: str) -> None:
     from stream_masker.service.audit import RecordLocation
     from stream_masker.service.skip import skip
 
-    configure_logs("warning")
     configuration = for_topic(load_configuration(config), topic)
     where = RecordLocation.parse(location)
     offsets = skip(configuration, where)

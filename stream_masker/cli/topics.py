@@ -17,7 +17,6 @@ from stream_masker.service.kafka.topics import (
     TopicStatus,
     prepare_topics,
 )
-from stream_masker.service.observability.logs import configure_logs
 
 
 def _parse_principals(
@@ -93,7 +92,6 @@ def command(
       stream-masker topics --config discharges.yaml --partitions 8 --replication-factor 3
       stream-masker topics --config discharges.yaml --acls --principal worker=User:masker | sh
     """
-    configure_logs("warning")
     configuration = load_configuration(config)
     if acls:
         _print_acls(configuration, principals)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from click.testing import CliRunner
 
 from stream_masker import __version__
 from stream_masker.cli import COMMANDS, EXIT_CODES, main
+from stream_masker.cli.options import CommandFormatter
 from stream_masker.errors import ConfigurationError, CycleError, ParameterError, ServiceError, StatisticsError
 
 HEAVY = ("numba", "numpy", "pydantic", "confluent_kafka", "kafka", "faust", "jsonschema", "networkx", "rich")
@@ -148,3 +150,13 @@ def test_a_reader_that_has_enough_ends_the_command_silently(tmp_path):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 141
+
+
+def test_a_log_record_of_a_command_is_a_line_without_the_values_of_an_exception():
+    with pytest.raises(ValueError, match="Ada") as raised:
+        int("Ada Example")
+    error = (raised.type, raised.value, raised.tb)
+    record = logging.LogRecord("a", logging.ERROR, "", 0, "cannot read %s\nof %s", ("a", "b"), error)
+    text = CommandFormatter().format(record)
+    assert text.startswith("error: cannot read a of b: ValueError at test_main.py:")
+    assert "Ada" not in text

@@ -69,10 +69,11 @@ def test_messages_are_written_as_they_stood_in_the_file(tmp_path, proposed, end)
     assert {re.sub(r"[^\r\n]+", "", text).replace(end, "x") for text in masked} <= {"x" * 6, "x" * 7, "x" * 8}
 
 
-def test_the_frames_of_mllp_are_written_again(tmp_path, proposed):
-    (tmp_path / "in.hl7").write_bytes(b"".join(framed(text) for text in MESSAGES))
-    run("mask", "-c", proposed, tmp_path / "in.hl7", tmp_path / "out.hl7")
-    frames = (tmp_path / "out.hl7").read_bytes().split(b"\x1c\r")
+@pytest.mark.parametrize("name", ["out.hl7", "out.mllp"])
+def test_the_frames_of_mllp_are_written_again(tmp_path, proposed, name):
+    (tmp_path / "in.mllp").write_bytes(b"".join(framed(text) for text in MESSAGES))
+    run("mask", "-c", proposed, tmp_path / "in.mllp", tmp_path / name)
+    frames = (tmp_path / name).read_bytes().split(b"\x1c\r")
     assert frames.pop() == b""
     assert all(frame.startswith(b"\x0bMSH|") and frame.endswith(b"\r") for frame in frames)
     assert len(frames) == 60

@@ -133,6 +133,7 @@ def test_dates_in_formats_of_their_own_are_shifted_and_other_values_are_counted(
     events[7]["admitted"] = "Ada"
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     shown = run("config", "check", "-c", config, "--events", source).stdout
+    assert "birth     100.0%  generalized; 60 values removed\n" in shown
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     for text in (shown, done.stderr):
         assert "60 values of birth were removed, because its treatment does not fit them" in text

@@ -7,7 +7,8 @@ from pathlib import Path
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
 
-FOLDER_SUFFIXES = (".json", ".jsonl", ".ndjson", ".hl7")
+HL7_SUFFIXES = (".hl7", ".mllp")
+FOLDER_SUFFIXES = (".json", ".jsonl", ".ndjson", *HL7_SUFFIXES)
 
 
 def input_files(name: str) -> list[str]:

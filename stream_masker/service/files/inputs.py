@@ -61,6 +61,9 @@ _OTHER_KINDS = {
     b"%PDF": "a PDF file",
 }
 
+_DECLARED_DELIMITER = re.compile(rb"(?:\xef\xbb\xbf)?\"?sep=([;,\t|])\"?\r?\n")
+"""The first line by which Excel knows the delimiter of a table."""
+
 
 @dataclass(frozen=True, slots=True)
 class InputFile:
@@ -98,11 +101,16 @@ def open_input(name: str) -> Iterator[InputFile]:
         size = Path(name).stat().st_size if name != STANDARD_STREAM else 0
         stream = _decompressed(raw, shown)
         head = stream.peek(_HEAD_BYTES)[:_HEAD_BYTES]
+        declared = _DECLARED_DELIMITER.match(head)
+        if declared is not None:
+            stream.read(declared.end())
+            head = head[declared.end() :]
         kind = kind_of(head, shown)
         if head.startswith(_BYTE_ORDER_MARK) and kind != "protobuf":
             stream.read(len(_BYTE_ORDER_MARK))
-        delimiter = delimiter_of(_text(head)) if kind == "csv" else ","
-        encoding = encoding_of(raw, head, shown) if kind == "csv" else "utf-8-sig"
+        is_table = kind == "csv"
+        delimiter = declared[1].decode() if declared else delimiter_of(_text(head)) if is_table else ","
+        encoding = encoding_of(raw, head, shown) if is_table else "utf-8-sig"
         yield InputFile(shown, kind, cast(BinaryIO, stream), raw, size, delimiter, encoding, is_framed(head))
 
 

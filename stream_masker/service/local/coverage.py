@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -109,11 +109,16 @@ class Coverage:
         self._met.add(text)
         return words
 
-    def lines(self) -> Iterator[str]:
-        """Yield a line for each path, with the share of events that have it, and one for each absent path."""
+    def lines(self, emptied: Mapping[str, int]) -> Iterator[str]:
+        """Yield a line for each path, with the share of events that have it, and one for each absent path.
+
+        ``emptied``: how many values of a path were removed, because its treatment does not fit them.
+        """
         width = max(map(len, self.fields), default=0)
         for path, found in self.fields.items():
             treatments = "; ".join(text for text, _ in found.treatments.most_common())
+            if count := emptied.get(path):
+                treatments += f"; {count:,} values removed"
             yield f"{path:{width}}  {found.events / self.events:6.1%}  {treatments}"
         for text in self.absent:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
@@ -189,7 +194,7 @@ def coverage_report(
         if isinstance(event, dict) and (opened := _opened(event, plan)) is not None:
             coverage.add(opened)
             treat(opened)
-    yield from coverage.lines()
+    yield from coverage.lines(emptied)
     for path, count in emptied.most_common():
         yield f"Warning: {emptied_text(path, count)}"
     if plan.noise_key is not None:

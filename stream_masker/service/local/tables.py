@@ -21,7 +21,7 @@ from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.events.files import EventFile, FileEvent, MalformedLine, key_getter
-from stream_masker.service.files.folders import input_files
+from stream_masker.service.files.folders import HL7_SUFFIXES, input_files
 from stream_masker.service.files.inputs import PROTOBUF_SUFFIXES, InputFile, open_input
 from stream_masker.service.files.lines import NumberedLine, WriteLine, numbered_lines
 from stream_masker.service.files.outputs import STANDARD_STREAM, open_output, uncompressed_name
@@ -35,7 +35,7 @@ _SUFFIXES = {
     ".parquet": "parquet",
     ".avro": "avro",
     **dict.fromkeys(PROTOBUF_SUFFIXES, "protobuf"),
-    ".hl7": "hl7",
+    **dict.fromkeys(HL7_SUFFIXES, "hl7"),
     **dict.fromkeys(("", ".jsonl", ".ndjson"), ""),
     ".json": "document",
 }

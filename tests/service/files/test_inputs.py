@@ -52,6 +52,13 @@ def test_tables_are_recognised_with_their_delimiter(tmp_path, packed, delimiter,
         assert (file.kind, file.delimiter) == ("csv", delimiter.decode())
 
 
+@pytest.mark.parametrize("start", [b"sep=;\r\n", b"\xef\xbb\xbfsep=;\n", b'"sep=;"\r\n'])
+def test_the_line_in_which_excel_names_the_delimiter_is_no_row(tmp_path, start):
+    (tmp_path / "a.csv").write_bytes(start + TABLE)
+    with open_input(str(tmp_path / "a.csv")) as file:
+        assert (file.kind, file.delimiter, file.stream.read()) == ("csv", ";", TABLE)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

@@ -118,7 +118,7 @@ def proposed_configuration(
     """
     events = [(line, event) for line in lines if (event := _parsed(line)) is not None]
     if not events:
-        raise ServiceError("the sample has no event that is a JSON object")
+        raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
     kind = _kind_of([line for line, _ in events], [event for _, event in events])
     fields = sampled_fields(kind.scalars(event) for _, event in events)
     concepts = {name: _concepts(source) for name, source in ontologies.items()}

@@ -80,6 +80,9 @@ def _dates(field: SampledField, tested: Collection[str]) -> ProposedTreatment | 
     formats = values.date_formats(list(tested))
     if formats is None or ("float" in field.kinds) or names.IDENTIFIER_NAMES.fits(field.name):
         return None
+    if values.are_in_future(tested, formats):
+        why = "of the years with two digits some would be in the future: write them with four to keep a part of them"
+        return ProposedTreatment("drop", None, why, is_flagged=True)
     form: dict[str, Any] = {"date": "year", "formats": list(formats)} if formats else {"date": "year"}
     return ProposedTreatment("generalize", form, "the values are dates")
 

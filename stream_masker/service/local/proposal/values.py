@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -129,6 +130,13 @@ def date_formats(values: Sequence[str]) -> tuple[str, ...] | None:
 def _is_date(value: str, formats: Sequence[str]) -> bool:
     found = find_date(value, formats)
     return found is not None and 1850 <= found.date.year <= 2150
+
+
+def are_in_future(values: Iterable[str], formats: Sequence[str]) -> bool:
+    """Return whether some dates with two digits of the year are in the future, as births before 1969 are (``%y``)."""
+    short = [form for form in formats if "%y" in form]
+    dates = (find_date(value, short) for value in values) if short else ()
+    return any(found is not None and found.date > datetime.date.today() for found in dates)
 
 
 def are_bands(values: Iterable[str]) -> bool:

@@ -90,6 +90,7 @@ def test_bands_of_ages_are_kept_and_years_of_birth_are_generalized():
         (["03/14/2024", "12/31/2023"], ["%m/%d/%Y"]),
         (["31/12/2023 10:15"], ["%d/%m/%Y %H:%M"]),
         (["20240314", "20231231"], ["%Y%m%d"]),
+        (["14.3.19", "31.12.94"], ["%d.%m.%y"]),
         ([20240314, 20231231], ["%Y%m%d"]),
         (["2024-03-14 10:15:00.000"], ["%Y-%m-%d %H:%M:%S.%f"]),
     ],
@@ -99,6 +100,12 @@ def test_dates_are_generalized_whatever_their_name_and_format(name, values, form
     assert treated(name, values).value == (
         {"date": "year"} if formats is None else {"date": "year", "formats": formats}
     )
+
+
+def test_dates_whose_century_is_not_known_are_dropped_and_flagged():
+    found = treated("Geburtsdatum", ["4.3.94", "5.5.48"])
+    assert (found.key, found.is_flagged) == ("drop", True)
+    assert found.why.startswith("of the years with two digits some would be in the future")
 
 
 def test_dates_in_an_unknown_format_are_dropped_and_flagged():

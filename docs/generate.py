@@ -25,6 +25,9 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "stream_masker"
 EXAMPLE = ROOT / "tests" / "service" / "configuration" / "example.yaml"
 MARK = re.compile(r"<!-- generated: ([a-z0-9-]+) -->")
+INLINE_CODE = re.compile(r"<code>[^<]*</code>")
+HYPHENATED = re.compile(r"(?<![^\s>])[^\s<>]{0,39}-[^\s<>]{0,39}(?![^\s<])")
+"""Words with a hyphen that fit the width of a telephone."""
 
 Schema = Mapping[str, Any]
 
@@ -32,6 +35,11 @@ Schema = Mapping[str, Any]
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """Called by MkDocs for every page."""
     return filled(markdown)
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Called by MkDocs for the content of every page: browsers would break code after a hyphen, such as ``--``."""
+    return INLINE_CODE.sub(lambda code: HYPHENATED.sub(r'<span class="word">\g<0></span>', code[0]), html)
 
 
 def filled(text: str) -> str:

@@ -47,6 +47,13 @@ def test_every_link_leads_somewhere(page):
         assert page.is_relative_to(DOCS) <= there.is_relative_to(DOCS), target
 
 
+def test_a_line_of_code_does_not_break_after_a_hyphen():
+    content = "<p>-x <code>-c</code> <code>demo --json a_b</code></p><pre><code><a></a>--json</code></pre>"
+    marked = generator().on_page_content(content)
+    assert re.findall(r'<span class="word">(.*?)</span>', marked) == ["-c", "--json"]
+    assert re.sub(r"</?span.*?>", "", marked) == content
+
+
 def test_every_metric_that_is_named_exists():
     named = {name for page in pages() for name in re.findall(r"stream_masker_\w+", page.read_text())}
     assert len(named) > 10

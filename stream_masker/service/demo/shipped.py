@@ -42,7 +42,7 @@ def rehearse_service() -> None:
 
 
 def rehearse_library() -> None:
-    """Calibrate and mask once with semantic noise, as the first example of the Python API does."""
+    """Calibrate and mask once with semantic noise, as the first example of records in Python does."""
     taxonomy = Ontology.load("icd10cm").taxonomy()
     noise = SemanticNoise({"principal": taxonomy, "secondary": taxonomy}, alpha=0.3, seed=b"sixteen bytes or more")
     for principal, secondary in EXAMPLE_CODES * EXAMPLE_REPEATS:

@@ -17,7 +17,7 @@ from stream_masker.pipeline.style import Style
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan, noise_levels
-from stream_masker.service.configuration.mutable_settings import check_not_looser, with_settings
+from stream_masker.service.configuration.mutable_settings import check_not_looser, mutable_settings, with_settings
 from stream_masker.service.configuration.secret import masking_secret, read_secret
 
 
@@ -129,7 +129,7 @@ class Masking:
         Raises ConfigurationError for settings that cannot be applied, and unless ``allow_looser`` for those that let
         more fields, keys or headers through than the configuration of this process.
         """
-        if settings is None:
+        if settings is None or settings == mutable_settings(self.configuration):
             return self
         configuration = with_settings(self.configuration, settings)
         if not allow_looser:

@@ -6,7 +6,7 @@ from stream_masker.core.mechanisms.exponential.mechanism import Exponential
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
-from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
 from stream_masker.core.mechanisms.transition.pram import Pram

@@ -16,7 +16,7 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms.swapping.base import Swapping
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
-from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import (

@@ -18,7 +18,7 @@ from support.group_attack import masked_group, undone_share
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import DistributionalRankSwapping, Microaggregation, RankSwapping
 from stream_masker.core.mechanisms.swapping import base, interval
-from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, STAY_BIT
+from stream_masker.core.mechanisms.swapping.base import PARTNER_WORD, STAY_BIT
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import compute_statistics, count_batch
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms.swapping.kernels import swap_in_range
+from stream_masker.core.mechanisms.swapping.base import SwapValues
+from stream_masker.core.mechanisms.swapping.interval import swap_in_ranks
 from stream_masker.core.mechanisms.swapping.rank import UnitColumn, swap_units
 from stream_masker.core.ontology import Ontology
 
@@ -59,7 +60,7 @@ def check_turns(records, between, k, swaps, owners):
     """Assert for every turn what the algorithm requires."""
     partner = partners_by_element(records, swaps)
     unswapped = set(partner)
-    turns = swaps.references.tolist()
+    turns = swaps.references
     assert between[turns[0]].sum() == pytest.approx(between.sum(axis=1).max(), abs=CLOSE)
     for last, turn in pairwise([None, *turns]):
         candidates_for_reference = sorted({i for i, _, _ in unswapped})
@@ -221,8 +222,8 @@ def test_outcomes_of_algorithm_1(tau, k):
     ranks = between[between.sum(axis=1).argmax()]
     for _ in range(RUNS):
         words = rng.integers(0, 1 << 64, (codes.size, 4), np.uint64)
-        order = np.lexsort((words[:, 2], ranks))
-        ours[tuple(swap_in_range(order, codes, np.arange(codes.size), k, words).tolist())] += 1
+        values = SwapValues(codes, np.arange(codes.size), np.arange(codes.size), words)
+        ours[tuple(swap_in_ranks(ranks, values, k).tolist())] += 1
         literal[algorithm_1(codes, between, k, random)] += 1
     assert_similar(ours, literal)
 
@@ -233,7 +234,7 @@ def test_the_second_reference_is_independent_of_the_first_one():
     records = [[[tau.position(f"v{i}")]] for i in range(8)]
     after_the_first = Counter()
     for seed in range(3000):
-        turns = swap(records, [tau], WuPalmer, 3, seed).references.tolist()
+        turns = swap(records, [tau], WuPalmer, 3, seed).references
         if turns[0] == 0:
             after_the_first[turns[1]] += 1
     assert set(after_the_first) == set(range(1, 8))

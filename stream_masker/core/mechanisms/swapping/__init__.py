@@ -2,9 +2,8 @@
 
 Each attribute keeps its values exactly.
 
-* ``base``: the common parts: the values of a group, and the partners that they are exchanged with.
-* ``interval``: mechanisms that swap within an interval of k values, or of p percent of them.
-* ``kernels``: the compiled loops of the algorithms.
-* ``rank``: semantic rank swapping, the paper's method.
-* ``data`` and ``frequency``: the paper's baselines, data swapping and distributional rank swapping.
+* ``base``: the values of a group, forced swaps, and the exchange itself.
+* ``data``: data swapping, the paper's first baseline.
+* ``interval``: swaps within an interval of ranks (Algorithm 1), and distributional rank swapping, the second baseline.
+* ``rank``: semantic rank swapping, the paper's method (Algorithms 1 to 3).
 """

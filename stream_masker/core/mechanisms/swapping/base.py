@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
-from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.distortion import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
-from stream_masker.core.mechanisms.swapping.kernels import TIE_WORD, swap_in_range
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
 from stream_masker.core.statistics.summary import Statistics
@@ -22,6 +19,15 @@ from stream_masker.errors import ParameterError
 
 MIN_SWAP_RECORDS = 2
 """The number of records that a swap involves."""
+
+PARTNER_WORD = 0
+TIED_PARTNER_WORD = 1
+TIE_WORD = 2
+REFERENCE_WORD = 3
+"""The four random words of a value: two draw its partner, one breaks ties in ranks, one draws the next reference."""
+
+STAY_BIT = np.uint64(1)
+"""The bit of ``PARTNER_WORD``, which ``draw_below`` does not use, that keeps a value whose swap is forced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +43,10 @@ class SwapValues:
     codes: Int32Array
     indices: Int64Array
     owners: Int64Array
-    words: UInt64Array
+    words: UInt64Matrix
 
     @classmethod
-    def of(cls, column: Column, words: UInt64Array) -> SwapValues:
+    def of(cls, column: Column, words: UInt64Matrix) -> SwapValues:
         """Return the present values of a column; ``words``: (all of its values, 4) uint64."""
         indices = np.flatnonzero(column.codes >= 0)
         owners = indices if column.offsets is None else np.searchsorted(column.offsets, indices, side="right") - 1
@@ -49,38 +55,14 @@ class SwapValues:
     def __len__(self) -> int:
         return self.codes.size
 
-    def select(self, mask: NDArray[np.bool_]) -> SwapValues:
-        """Return the values for which ``mask``, (k,) bool, is true."""
-        return SwapValues(self.codes[mask], self.indices[mask], self.owners[mask], self.words[mask])
+    def select(self, among: BoolArray | Int64Array) -> SwapValues:
+        """Return some of the values, by a mask or by their indices."""
+        return SwapValues(self.codes[among], self.indices[among], self.owners[among], self.words[among])
 
     @property
     def records(self) -> int:
         """The number of records that have a value."""
         return int(np.count_nonzero(np.diff(self.owners, prepend=-1)))
-
-
-@dataclass(frozen=True, slots=True)
-class SwappedColumn:
-    """A column's codes after swapping; ``unswapped``: the number of values without a partner."""
-
-    codes: Int32Array
-    unswapped: int
-
-    @classmethod
-    def unchanged(cls, codes: Int32Array) -> SwappedColumn:
-        """Return a column without values."""
-        return cls(codes.copy(), 0)
-
-    @classmethod
-    def from_partners(cls, codes: Int32Array, indices: Int64Array, partners: Int64Array) -> SwappedColumn:
-        """Exchange the values of a column.
-
-        * ``indices``: (k,) int64, the values' indices in the column.
-        * ``partners``: (k,) int64, the value that each value takes; a value without a partner takes its own.
-        """
-        result = codes.copy()
-        result[indices] = codes[indices[partners]]
-        return cls(result, int(np.count_nonzero(partners == np.arange(partners.size))))
 
 
 class Swapping(GroupMechanism[Statistics]):
@@ -112,15 +94,21 @@ class Swapping(GroupMechanism[Statistics]):
         """
         self._prepared_statistics()
         self._check(batch, keys)
-        if not batch.size:
-            return _masked_batch(
-                batch, [SwappedColumn.unchanged(column.codes) for column in batch.columns], self._distances
-            )
-        self._check_size(batch.size)
-        values = [
-            SwapValues.of(*pair) for pair in zip(batch.columns, draw_words(keys, batch, distinct=True), strict=True)
-        ]
-        return _masked_batch(batch, self._swap_columns(batch, values), self._distances)
+        if batch.size:
+            self._check_size(batch.size)
+        words = draw_words(keys, batch, distinct=True)
+        groups = [SwapValues.of(*pair) for pair in zip(batch.columns, words, strict=True)]
+        for j, values in enumerate(groups):
+            self._check_records(j, values)
+        columns, distortions = [], []
+        parts = zip(batch.columns, groups, self._group_partners(groups, batch.size), self._distances, strict=True)
+        for column, values, partners, d in parts:
+            codes = column.codes.copy()
+            codes[values.indices] = values.codes[partners]
+            unswapped = int(np.count_nonzero(partners == np.arange(len(values))))
+            columns.append(Column(codes, column.offsets))
+            distortions.append(distortion_of(column.codes, codes, d, truncated=unswapped))
+        return MaskedBatch(tuple(columns), tuple(distortions))
 
     @abstractmethod
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
@@ -132,18 +120,12 @@ class Swapping(GroupMechanism[Statistics]):
     def _prepare(self, statistics: Statistics) -> Statistics:
         return statistics
 
-    def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
-        """Return every column after swapping."""
-        return [self._swap_column(j, batch.columns[j].codes, values) for j, values in enumerate(groups)]
-
-    def _swap_column(self, j: int, codes: Int32Array, values: SwapValues) -> SwappedColumn:
-        if not len(values):
-            return SwappedColumn.unchanged(codes)
-        self._check_records(j, values)
-        return SwappedColumn.from_partners(codes, values.indices, self._partners(j, values))
+    def _group_partners(self, groups: Sequence[SwapValues], size: int) -> list[Int64Array]:
+        """Return the partners of the values of every attribute in a group of ``size`` records."""
+        return [self._partners(j, values) if len(values) else np.arange(0) for j, values in enumerate(groups)]
 
     def _check_records(self, j: int, values: SwapValues) -> None:
-        if values.records < MIN_SWAP_RECORDS:
+        if values.records == 1:
             raise ParameterError(
                 f"only one record of the group has values of {self._attributes[j]!r}: a swap needs {MIN_SWAP_RECORDS}"
             )
@@ -153,17 +135,31 @@ class Swapping(GroupMechanism[Statistics]):
             raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} records, not of {size}")
 
 
-def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int64Array:
-    """Return (n,) int64 partners: each value swaps with one of the next k in ascending rank (``swap_in_range``).
+def draw_below(word: np.uint64, size: int) -> int:
+    """Return a uniform integer in 0 … size − 1, from the 53 high bits of a random word."""
+    return int(float(word >> np.uint64(11)) * 2.0**-53 * size)
 
-    This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
+
+def draw_partner(
+    reference: int, codes: Int32Array, words: UInt64Matrix, nearest: Int64Array, tied: Int64Array, places: int
+) -> int:
+    """Return one of the values of the swapping interval of the reference, drawn uniformly (2019: section 3.3).
+
+    Return the reference itself if there is none, and with probability 1/2 if the swap is forced.
+
+    * ``nearest``: the unswapped values inside the interval. ``tied``: those at its end, of which ``places`` at most
+      belong to it.
+    * ``codes``: (n,) int32, and ``words``: (n, 4) uint64, of all values.
     """
-    order = np.lexsort((values.words[:, TIE_WORD], ranks))
-    return np.asarray(swap_in_range(order, values.codes, values.owners, k, values.words))
+    candidates = np.concatenate((nearest, tied))
+    word = words[reference, PARTNER_WORD]
+    if not candidates.size or (word & STAY_BIT and _is_forced(codes[reference], codes[candidates])):
+        return reference
+    drawn = draw_below(word, nearest.size + min(places, tied.size))
+    if drawn >= nearest.size:
+        drawn = nearest.size + draw_below(words[reference, TIED_PARTNER_WORD], tied.size)
+    return int(candidates[drawn])
 
 
-def _masked_batch(batch: Batch, swapped: Sequence[SwappedColumn], distances: Sequence[Distance]) -> MaskedBatch:
-    columns = tuple(Column(after.codes, before.offsets) for after, before in zip(swapped, batch.columns, strict=True))
-    swaps = zip(batch.columns, swapped, distances, strict=True)
-    distortions = (distortion_of(before.codes, after.codes, d, truncated=after.unswapped) for before, after, d in swaps)
-    return MaskedBatch(columns, tuple(distortions))
+def _is_forced(reference: np.int32, candidates: Int32Array) -> bool:
+    return bool(candidates[0] != reference and (candidates == candidates[0]).all())

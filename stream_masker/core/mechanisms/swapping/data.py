@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from typing import ClassVar
 
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, Swapping, SwapValues
-from stream_masker.core.mechanisms.swapping.kernels import PARTNER_WORD, STAY_BIT, TIE_WORD, swap_in_order
+from stream_masker.core.mechanisms.swapping.base import (
+    MIN_SWAP_RECORDS,
+    PARTNER_WORD,
+    STAY_BIT,
+    TIE_WORD,
+    Swapping,
+    SwapValues,
+)
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
@@ -48,10 +55,17 @@ class DataSwapping(Swapping):
         return MIN_SWAP_RECORDS
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
+        partners = np.arange(len(values))
         if values.records == MIN_SWAP_RECORDS and values.words[0, PARTNER_WORD] & STAY_BIT:
-            return np.arange(len(values))
-        order = np.argsort(values.words[:, TIE_WORD], kind="stable")
-        return np.asarray(swap_in_order(order, values.owners))
+            return partners
+        owners, waiting = values.owners.tolist(), deque[int]()  # of one record: its values do not swap with each other
+        for value in np.argsort(values.words[:, TIE_WORD], kind="stable").tolist():
+            if waiting and owners[waiting[0]] != owners[value]:
+                partner = waiting.popleft()
+                partners[value], partners[partner] = partner, value
+            else:
+                waiting.append(value)
+        return partners
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         """Return the exact transition probabilities in random groups of ``group_size`` records of the window.

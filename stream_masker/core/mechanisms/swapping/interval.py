@@ -1,4 +1,4 @@
-"""Mechanisms that swap within intervals of k values, or of p percent of the values."""
+"""Swaps within intervals of k ranks, or of p percent of the values: the common parts and the baseline of 2019."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor
 from numbers import Real
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from stream_masker.core.distance import DistanceChoice
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
-from stream_masker.core.mechanisms.swapping.base import Swapping
+from stream_masker.core.mechanisms.swapping.base import TIE_WORD, Swapping, SwapValues, draw_partner
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.groups import GROUP_RECORDS
 from stream_masker.errors import ParameterError
@@ -136,3 +141,47 @@ def _checked_p(name: str, p: object) -> float:
     if isinstance(p, bool) or not isinstance(p, Real) or not 0 < float(p) < 100:
         raise ParameterError(f"p={p!r} of {name!r} is not allowed: use a percentage in (0, 100)")
     return float(p)
+
+
+def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int64Array:
+    """Return (n,) int64 partners: each value swaps with one of the next k in ascending rank.
+
+    This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
+    """
+    order = np.lexsort((values.words[:, TIE_WORD], ranks))
+    partners, unswapped = np.arange(order.size), np.ones(order.size, np.bool_)
+    for rank, reference in enumerate(order):
+        if unswapped[reference]:
+            unswapped[reference] = False
+            interval = order[rank + 1 : rank + 1 + k]
+            candidates = interval[unswapped[interval] & (values.owners[interval] != values.owners[reference])]
+            partner = draw_partner(reference, values.codes, values.words, candidates, candidates[:0], 0)
+            unswapped[partner] = False
+            partners[reference], partners[partner] = partner, reference
+    return partners
+
+
+class DistributionalRankSwapping(IntervalSwapping):
+    """Ranks values by their frequency in the group, and swaps each with one of the next k (2019: section 4.2).
+
+    Common values are exchanged with common ones and rare values with rare ones, regardless of their meaning. Values of
+    equal frequency have equal rank; random words of the records order them. Forced swaps take place with probability
+    1/2.
+    """
+
+    name: ClassVar[str] = "distributional_rank_swapping"
+    method_card: ClassVar[MethodCard] = MethodCard(
+        summary="exchanges each value with one of similar frequency in the group",
+        use_when="common values must replace common ones and rare values rare ones, or as a baseline",
+        source="2019: section 4.2, after Rieger 1991",
+        attributes="any number of nominal ones",
+        taxonomies="any; not used for masking",
+        preserves=("mean", "dispersion", "marginals", "granularity"),
+        guarantee="none in a strict sense: a value's frequency rank changes by at most k",
+        latency="that of its group of more than k records",
+        cost="O(k + log n) in a group of n",
+    )
+
+    def _partners(self, j: int, values: SwapValues) -> Int64Array:
+        _, index, counts = np.unique(values.codes, return_inverse=True, return_counts=True)
+        return swap_in_ranks(counts[index], values, self._interval_length(j, len(values)))

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.distance.units import unit_distances
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Int64Matrix, UInt64Matrix
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Int64Matrix, UInt64Matrix
 from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.swapping.base import MIN_SWAP_RECORDS, SwappedColumn, SwapValues, swap_in_ranks
-from stream_masker.core.mechanisms.swapping.interval import IntervalLengths, IntervalShares, IntervalSwapping
-from stream_masker.core.mechanisms.swapping.kernels import (
-    FIRST_REFERENCE_WORD,
-    PARTNER_WORD,
+from stream_masker.core.mechanisms.swapping.base import (
+    MIN_SWAP_RECORDS,
     REFERENCE_WORD,
-    TIED_PARTNER_WORD,
-    SwapUnits,
-    swap_nearest,
-    uniform_below,
+    TIE_WORD,
+    SwapValues,
+    draw_below,
+    draw_partner,
+)
+from stream_masker.core.mechanisms.swapping.interval import (
+    IntervalLengths,
+    IntervalShares,
+    IntervalSwapping,
+    swap_in_ranks,
 )
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.groups import GROUP_RECORDS
@@ -31,6 +32,9 @@ from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError
 
 INTERVALS = ("dynamic", "fixed")
+
+FIRST_REFERENCE_WORD = TIE_WORD
+"""The word that draws the first reference by algorithms 2 and 3, which have no ties in ranks."""
 
 MAX_UNITS = 8192
 """The largest number of values or records that swap together: time and memory are quadratic in it."""
@@ -147,8 +151,10 @@ class RankSwapping(IntervalSwapping):
         """Whether records swap as wholes (Algorithm 3)."""
         return self._multivariate
 
-    def _swap_columns(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
-        return self._swap_records(batch, groups) if self._multivariate else super()._swap_columns(batch, groups)
+    def _group_partners(self, groups: Sequence[SwapValues], size: int) -> list[Int64Array]:
+        if self._multivariate and size:
+            return self._record_partners(groups, size)
+        return super()._group_partners(groups, size)
 
     def _partners(self, j: int, values: SwapValues) -> Int64Array:
         k = self._interval_length(j, len(values))
@@ -158,44 +164,43 @@ class RankSwapping(IntervalSwapping):
 
     def _fixed_interval_partners(self, j: int, values: SwapValues, k: int) -> Int64Array:
         """Return the partners by Algorithm 1."""
-        distinct, index = np.unique(values.codes, return_inverse=True)
-        table = unit_distances(self._distances[j], distinct)
-        reference = _draw_most_distant(_distance_sums(table, index), values.words[0, REFERENCE_WORD])
-        return swap_in_ranks(table[index[reference]][index], values, k)
+        rows = _DistanceRows.of(values.codes, self._distances[j])
+        reference = _draw_greatest(rows.sums(), np.arange(len(values)), values.words[0, REFERENCE_WORD])
+        return swap_in_ranks(rows.row(reference), values, k)
 
-    def _swap_records(self, batch: Batch, groups: Sequence[SwapValues]) -> list[SwappedColumn]:
-        """Swap by Algorithm 3, and by Algorithm 2 the array elements at places that few records have."""
-        k = self._interval_length(0, batch.size)
+    def _record_partners(self, groups: Sequence[SwapValues], size: int) -> list[Int64Array]:
+        """Return the partners by Algorithm 3, and by Algorithm 2 those of array elements that few records have."""
+        k = self._interval_length(0, size)
+        partners, elements = [], []
         for j, values in enumerate(groups):
-            self._check_values(j, values, k)
-        partners = [np.arange(len(values)) for values in groups]
-        with_record = [_swap_with_record(values, k) for values in groups]
-        for j, (values, mask) in enumerate(zip(groups, with_record, strict=True)):
-            alone = np.flatnonzero(~mask)
-            if alone.size:
-                partners[j][alone] = alone[_swap_values(values.select(~mask), k, self._distances[j])]
-        columns = list(_element_columns(groups, with_record, self._distances))
-        for part in _parts(np.arange(columns[0].indices.size if columns else 0), k):
-            swaps = swap_units([column.units(part) for column in columns], part, k)
-            for column, units in zip(columns, swaps.partners, strict=True):
-                present = column.indices[part] >= 0
-                own, other = column.indices[part][present], column.indices[part][units[present]]
-                partners[column.attribute][own] = other
-        return [
-            SwappedColumn.from_partners(column.codes, values.indices, found)
-            for column, values, found in zip(batch.columns, groups, partners, strict=True)
-        ]
-
-    def _check_values(self, j: int, values: SwapValues, k: int) -> None:
-        if len(values):
-            self._check_records(j, values)
-            if len(values) <= k:
+            if 0 < len(values) <= k:
                 raise self._too_few_values(j, len(values), k)
+            numbers = np.arange(len(values)) - np.searchsorted(values.owners, values.owners)
+            limit = _separate_elements(values, numbers, k)
+            partners.append(np.arange(len(values)))
+            alone = np.flatnonzero(numbers >= limit)
+            partners[j][alone] = alone[_swap_values(values.select(alone), k, self._distances[j])]
+            elements += [(j, np.flatnonzero(numbers == number)) for number in range(limit)]
+        indices = np.full((len(elements), size), -1)
+        for row, (j, values) in zip(indices, elements, strict=True):
+            row[groups[j].owners[values]] = values
+        for part in _parts(np.flatnonzero((indices >= 0).any(axis=0)), k):
+            columns = [
+                UnitColumn(
+                    np.where(row >= 0, groups[j].codes[row], np.int32(-1)), groups[j].words[row], self._distances[j]
+                )
+                for (j, _), row in zip(elements, indices[:, part], strict=True)
+            ]
+            for (j, _), row, units in zip(
+                elements, indices[:, part], swap_units(columns, part, k).partners, strict=True
+            ):
+                present = row >= 0
+                partners[j][row[present]] = row[units[present]]
+        return partners
 
 
-@dataclass(frozen=True, slots=True)
-class UnitColumn:
-    """The values of n units in one column.
+class UnitColumn(NamedTuple):
+    """The values of n units, which are records or single values, in one column.
 
     * ``codes``: (n,) int32 positions; −1 if a unit has no value.
     * ``words``: (n, 4) uint64, the random words of each value.
@@ -210,60 +215,77 @@ class UnitSwaps(NamedTuple):
     """The result of swapping.
 
     * ``partners``: (c, n) int64, the unit that each unit exchanges its value with; itself if it has no partner.
-    * ``references``: (t,) int64, the references in their order.
+    * ``references``: the references in their order.
     """
 
     partners: Int64Matrix
-    references: Int64Array
+    references: list[int]
 
 
 def swap_units(columns: Sequence[UnitColumn], owners: Int64Array, k: int) -> UnitSwaps:
-    """Swap units by Algorithm 3 of 2019; for one column, this is Algorithm 2.
+    """Swap units by Algorithm 3 of 2019, lines 5 to 12; for one column, this is Algorithm 2, lines 3 to 8.
 
     * ``columns``: the values of each column. Every unit has at least one value.
     * ``owners``: (n,) int64; units of one owner never swap with each other.
     * ``k``: the length of the interval, less than the number of units.
     """
-    present = np.stack([column.codes >= 0 for column in columns])
-    words = np.stack([column.words for column in columns])
-    first_words = words[present.argmax(axis=0), np.arange(owners.size)]
-    values, tables = zip(*(_indexed(column) for column in columns), strict=True)
-    starts = offsets_from_lengths(np.array([table.size for table in tables]))
-    units = SwapUnits(
-        values=np.stack(values),
-        rows=np.stack([start + len(t) * v for start, t, v in zip(starts[:-1], tables, values, strict=True)]),
-        distances=np.concatenate([table.ravel() for table in tables]),
-        owners=owners,
-        partner_words=np.ascontiguousarray(words[:, :, PARTNER_WORD]),
-        tied_partner_words=np.ascontiguousarray(words[:, :, TIED_PARTNER_WORD]),
-        reference_words=np.ascontiguousarray(first_words[:, REFERENCE_WORD]),
-    )
-    sums = np.sum([_distance_sums(table, v) for table, v in zip(tables, values, strict=True)], axis=0)
-    reference = _draw_most_distant(sums, first_words[0, FIRST_REFERENCE_WORD])
-    partners = np.tile(np.arange(owners.size), (len(columns), 1))
-    references = np.empty(owners.size, np.int64)
-    count = swap_nearest(units, reference, k, present, partners, references)
-    return UnitSwaps(partners, references[:count])
+    unswapped = np.stack([column.codes >= 0 for column in columns])
+    words = np.stack([column.words for column in columns])[unswapped.argmax(axis=0), np.arange(owners.size)]
+    measures = [_DistanceRows.of(column.codes, column.distance) for column in columns]
+    partners, references = np.tile(np.arange(owners.size), (len(columns), 1)), []
+    sums = sum((measure.sums() for measure in measures), start=np.zeros(owners.size))
+    reference = _draw_greatest(sums, np.arange(owners.size), words[0, FIRST_REFERENCE_WORD])
+    while True:
+        references.append(reference)
+        distances = sum((measure.row(reference) for measure in measures), start=np.zeros(owners.size, np.int64))
+        distances[reference] = -1
+        last = np.partition(distances, k)[k]
+        nearer, tied = distances < last, distances == last
+        places = k + 1 - np.count_nonzero(nearer)
+        for j in np.flatnonzero(unswapped[:, reference]):
+            unswapped[j, reference] = False
+            open_units = unswapped[j] & (owners != owners[reference])
+            within, at_end = np.flatnonzero(open_units & nearer), np.flatnonzero(open_units & tied)
+            partner = draw_partner(reference, columns[j].codes, columns[j].words, within, at_end, places)
+            unswapped[j, partner] = False
+            partners[j, reference], partners[j, partner] = partner, reference
+        left = np.flatnonzero(unswapped.any(axis=0))
+        if not left.size:
+            return UnitSwaps(partners, references)
+        reference = _draw_greatest(distances, left, words[reference, REFERENCE_WORD])
 
 
-def _indexed(column: UnitColumn) -> tuple[Int64Array, Int32Array]:
-    """Return the index of each value among the distinct ones, the last one if it is missing, and their distances."""
-    present = column.codes >= 0
-    distinct = np.unique(column.codes[present])
-    index = np.where(present, np.searchsorted(distinct, column.codes), distinct.size)
-    return index, unit_distances(column.distance, distinct)
+class _DistanceRows(NamedTuple):
+    """The distances between the values of n units, in units of 1/``UNIT``.
+
+    * ``table``: (d + 1, d + 1) int32, between the d distinct values; the last one is a missing value.
+    * ``index``: (n,) int64, the index of each value.
+    """
+
+    table: Int32Matrix
+    index: Int64Array
+
+    @classmethod
+    def of(cls, codes: Int32Array, distance: Distance) -> _DistanceRows:
+        """Return the distances between codes; a negative one is a missing value."""
+        distinct = np.unique(codes[codes >= 0])
+        index = np.where(codes >= 0, np.searchsorted(distinct, codes), distinct.size)
+        return cls(unit_distances(distance, distinct), index)
+
+    def sums(self) -> Float64Array:
+        """Return (n,) float64: the sum of each value's distances to all values; exact, because all are integers."""
+        counts = np.bincount(self.index, minlength=len(self.table))
+        return np.asarray((self.table.astype(np.float64) @ counts)[self.index])
+
+    def row(self, reference: int) -> Int32Array:
+        """Return (n,) int32: the distances from the value of one unit."""
+        return self.table[self.index[reference]][self.index]
 
 
-def _distance_sums(table: Int32Array, index: Int64Array) -> Float64Array:
-    """Return (n,) float64: the sum of each value's distances to all values; exact, because all are integers."""
-    counts = np.bincount(index, minlength=len(table))
-    return np.asarray((table.astype(np.float64) @ counts)[index])
-
-
-def _draw_most_distant(sums: Float64Array, word: np.uint64) -> int:
-    """Return the value or record of the largest sum (2019: equations 5 and 10), or one of several."""
-    most_distant = np.flatnonzero(sums == sums.max())
-    return int(most_distant[uniform_below(word, most_distant.size)])
+def _draw_greatest(scores: NDArray[np.number], among: Int64Array, word: np.uint64) -> int:
+    """Return the index of the greatest score among some indices, or one of several (2019: equations 5, 7, 10, 12)."""
+    greatest = among[scores[among] == scores[among].max()]
+    return int(greatest[draw_below(word, greatest.size)])
 
 
 def _swap_values(values: SwapValues, k: int, distance: Distance) -> Int64Array:
@@ -281,58 +303,17 @@ def _parts(order: Int64Array, k: int) -> Iterator[Int64Array]:
     return (np.sort(part) for part in np.array_split(order, count) if part.size)
 
 
-def _element_numbers(values: SwapValues) -> Int64Array:
-    """Return (m,) int64: the index of each value among those of its record."""
-    return np.arange(len(values)) - np.searchsorted(values.owners, values.owners)
+def _separate_elements(values: SwapValues, numbers: Int64Array, k: int) -> int:
+    """Return how many elements, from the first one, are treated as separate attributes.
 
+    These are the elements that more than k records have, at most ``MAX_ELEMENT_ATTRIBUTES``. Later elements swap alone;
+    if they are too few for that, the last of the separate attributes swaps with them.
 
-def _swap_with_record(values: SwapValues, k: int) -> BoolArray:
-    """Return (m,) bool: the values that swap with their record.
-
-    First elements, second elements and so on, up to the 16th, are treated as separate attributes if more than k records
-    have them. Later elements swap alone; if they are too few for that, the last of the separate attributes swaps with
-    them.
+    ``numbers``: (m,) int64, the index of each value among those of its record.
     """
-    numbers = _element_numbers(values)
     limit = min(int(np.count_nonzero(np.bincount(numbers) > k)), MAX_ELEMENT_ATTRIBUTES)
     rest = values.select(numbers >= limit)
-    if len(rest) and (len(rest) <= k or rest.records < MIN_SWAP_RECORDS):
-        limit -= 1
-    return np.asarray(numbers < limit)
-
-
-@dataclass(frozen=True, slots=True)
-class _ElementColumn:
-    """One element of an attribute as a column.
-
-    * ``attribute``: the index of the attribute, with these values.
-    * ``indices``: (n,) int64, the index of the value of each record; −1 if it has none.
-    """
-
-    attribute: int
-    values: SwapValues
-    distance: Distance
-    indices: Int64Array
-
-    def units(self, part: Int64Array) -> UnitColumn:
-        """Return the values of some records."""
-        indices = self.indices[part]
-        codes = np.where(indices >= 0, self.values.codes[indices], np.int32(-1))
-        return UnitColumn(codes, self.values.words[indices], self.distance)
-
-
-def _element_columns(
-    groups: Sequence[SwapValues], with_record: Sequence[BoolArray], distances: Sequence[Distance]
-) -> Iterator[_ElementColumn]:
-    """Yield the columns of the values that swap with their record, over all records that have such values."""
-    owners = np.unique(np.concatenate([values.owners[mask] for values, mask in zip(groups, with_record, strict=True)]))
-    for j, (values, mask) in enumerate(zip(groups, with_record, strict=True)):
-        numbers = np.where(mask, _element_numbers(values), -1)
-        for number in range(numbers.max(initial=-1) + 1):
-            element = np.flatnonzero(numbers == number)
-            indices = np.full(owners.size, -1)
-            indices[np.searchsorted(owners, values.owners[element])] = element
-            yield _ElementColumn(j, values, distances[j], indices)
+    return limit - bool(len(rest) and (len(rest) <= k or rest.records < MIN_SWAP_RECORDS))
 
 
 def _check_multivariate(given: object, attributes: tuple[str, ...], intervals: str) -> None:

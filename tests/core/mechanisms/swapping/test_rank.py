@@ -14,7 +14,7 @@ from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms.swapping import rank
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
-from stream_masker.core.mechanisms.swapping.frequency import DistributionalRankSwapping
+from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys

@@ -15,12 +15,12 @@ from stream_masker.core.marginality import (
     marginality_variance,
 )
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.microaggregation.centroids import least_marginal_value, within_radius
+from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.microaggregation.groups import least_marginal_value, within_radius
 from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
-from stream_masker.core.mechanisms.transition.vicus.base import stay_probability
+from stream_masker.core.mechanisms.transition.vicus.mechanism import stay_probability
 from stream_masker.core.mechanisms.transport.kernel import design
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
@@ -35,7 +35,7 @@ from stream_masker.core.risk.measures import (
 )
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.similarity import ValueGraph
-from stream_masker.core.statistics.psd import nearest_psd
+from stream_masker.core.statistics.covariance import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.co_occurrence import chi_square

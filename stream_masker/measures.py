@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.base import Record
-from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.base import Record, distortion_of
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.table import DataFrame

@@ -8,11 +8,9 @@ from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
-from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
+from stream_masker.core.mechanisms.transition.baselines import NaiveDistortion, ProbabilisticDistortion
 from stream_masker.core.mechanisms.transition.pram import Pram
-from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
-from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.numeric import Numeric
 

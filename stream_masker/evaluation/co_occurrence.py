@@ -12,8 +12,7 @@ import numpy as np
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
-from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
-from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph, most_frequent
 from stream_masker.core.statistics import count_batch

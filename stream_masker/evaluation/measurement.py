@@ -11,7 +11,7 @@ from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_r
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.risk.groups import SAMPLED_RECORDS
 from stream_masker.core.risk.risk import Risk

@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.distinct import Sketch
+from stream_masker.core.random.keys import Sketch
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.pipeline.style import StyleCounts
 

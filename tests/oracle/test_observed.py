@@ -16,9 +16,8 @@ from support.graphs import dags, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.replacement.observed.draw import ATTEMPTS
-from stream_masker.core.replacement.observed.engine import ObservedReplacer
-from stream_masker.core.replacement.observed.frequencies import MAX_FREQUENCY, ConceptFrequencies
+from stream_masker.core.replacement.rows.draw import ATTEMPTS
+from stream_masker.core.replacement.rows.engine import MAX_FREQUENCY, ConceptFrequencies, RowReplacer
 from stream_masker.core.replacement.rule import NO_REFERENCE, ROUNDINGS, SIGN_DROPPED, TRUNCATED, ReplacementTask
 from stream_masker.errors import ParameterError
 
@@ -135,7 +134,7 @@ def test_every_replacement(measure, graphs, rounding, data):
     generator = np.random.default_rng(data.draw(st.integers(0, 1 << 32)))
     few = data.draw(st.sampled_from([0, 1 << 20]))
     calibrated = rounding == "calibrated"
-    replacer = ObservedReplacer(d, frequencies, calibrated=calibrated, rows_bytes=few)
+    replacer = RowReplacer(d, frequencies, calibrated=calibrated, weak=calibrated, rows_bytes=few)
     for _ in range(2):
         check(replacer, d, frequencies, random_task(generator, 60, np.arange(size), sd), sd, rounding)
 
@@ -153,7 +152,7 @@ def test_replacements_of_real_codes(rounding):
     everything = np.unique(np.concatenate([known, positions]))
     matrix = d.matrix(everything.astype(np.int32))
     sd = _Matrix(matrix, {int(c): i for i, c in enumerate(everything)})
-    replacer = ObservedReplacer(d, frequencies, calibrated=rounding == "calibrated")
+    replacer = RowReplacer(d, frequencies, calibrated=rounding == "calibrated", weak=rounding == "calibrated")
     check(replacer, d, frequencies, random_task(generator, 400, known, matrix), sd, rounding)
 
 
@@ -174,7 +173,7 @@ def test_rows_are_bounded_and_results_do_not_depend_on_the_bound():
     positions = np.unique(generator.integers(0, len(tau), 300)).astype(np.int32)
     frequencies = ConceptFrequencies(positions, generator.integers(1, 90, positions.size))
     task = random_task(generator, 3_000, np.arange(len(tau)), d.matrix(positions))
-    small, large = (ObservedReplacer(d, frequencies, calibrated=True, rows_bytes=n) for n in (60_000, 1 << 27))
+    small, large = (RowReplacer(d, frequencies, calibrated=True, weak=True, rows_bytes=n) for n in (60_000, 1 << 27))
     few, many = small.replace(task), large.replace(task)
     tables = (small._rows.order, small._rows.cumulative, small._levels.members, small._levels.beyond)
     assert sum(table.nbytes for table in tables) <= 60_000
@@ -201,4 +200,4 @@ def test_other_frequencies_are_rejected(positions, counts):
 def test_concepts_outside_the_taxonomy_are_rejected():
     d = WuPalmer(icd9cm().taxonomy())
     with pytest.raises(ParameterError, match="outside the taxonomy"):
-        ObservedReplacer(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True)
+        RowReplacer(d, ConceptFrequencies(np.array([1 << 20], np.int32), np.array([1])), calibrated=True, weak=True)

@@ -16,14 +16,15 @@ from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.dag.index import MEMBER_BLOCK
-from stream_masker.core.replacement.generic import GenericReplacer
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
+from stream_masker.core.replacement.rows.engine import RowReplacer, equal_frequencies
 from stream_masker.core.replacement.rule import (
     CANDIDATES,
     NO_REFERENCE,
     ROUNDINGS,
     SIGN_DROPPED,
     TRUNCATED,
+    Candidates,
     ReplacementTask,
 )
 from stream_masker.core.replacement.select import replacer
@@ -129,6 +130,12 @@ def check_pairs(chooser, sd, eligible, noise, rounding, pairs):
         assert flags == low_flags == {expected.flags}
 
 
+def by_rows(distance, *, candidates, calibrated):
+    """The engine for any distance, with equal frequencies."""
+    frequencies = equal_frequencies(Candidates.of(distance.taxonomy, candidates))
+    return RowReplacer(distance, frequencies, calibrated=calibrated, weak=False)
+
+
 def eligible_of(tau, candidates):
     return [c for c in range(len(tau)) if candidates == "all" or tau.leaf[c]]
 
@@ -146,7 +153,7 @@ measures = pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @measures
 @both
 @parameters
-@pytest.mark.parametrize("chooser", [BitsetTreeReplacer, GenericReplacer])
+@pytest.mark.parametrize("chooser", [BitsetTreeReplacer, by_rows])
 @given(data=st.data())
 def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, data):
     d = measure(data.draw(low_trees(14) if chooser is BitsetTreeReplacer else trees(least=2, most=14)))
@@ -162,7 +169,7 @@ def test_every_replacement_in_a_tree(measure, rounding, candidates, chooser, dat
 def test_every_replacement_in_a_dag(measure, rounding, candidates, data):
     d = measure(data.draw(dags(least=2, most=14)))
     sd = d.matrix(d.taxonomy.ids)
-    chosen = GenericReplacer(d, candidates=candidates, calibrated=rounding == "calibrated")
+    chosen = by_rows(d, candidates=candidates, calibrated=rounding == "calibrated")
     check_all_pairs(chosen, sd, eligible_of(d.taxonomy, candidates), data.draw(noises(sd)), rounding)
 
 
@@ -260,7 +267,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
     """Distances and flags equal the literal ones; each value drawn has that distance and is admissible."""
     d = WuPalmer(phenotypes() if name == "hpo" else snomed_shaped(3_000))
     task = many_values(d, 2_000)
-    kinds = (DagReplacer, GenericReplacer)
+    kinds = (DagReplacer, by_rows)
     fast, literally = (
         kind(d, candidates=candidates, calibrated=rounding == "calibrated").replace(task) for kind in kinds
     )
@@ -300,8 +307,7 @@ def test_trees_and_levels_agree_on_a_real_tree(measure, rounding, candidates):
     task = ReplacementTask(codes, references, rng.normal(0, 0.3, n), words[0], words[1])
     calibrated = rounding == "calibrated"
     fast, literally = (
-        kind(d, candidates=candidates, calibrated=calibrated).replace(task)
-        for kind in (BitsetTreeReplacer, GenericReplacer)
+        kind(d, candidates=candidates, calibrated=calibrated).replace(task) for kind in (BitsetTreeReplacer, by_rows)
     )
     np.testing.assert_array_equal(fast.distances, literally.distances)
     np.testing.assert_array_equal(fast.flags, literally.flags)

@@ -1,10 +1,8 @@
 """Masking mechanisms, by their names in the configuration.
 
 * ``base``: the contract that every mechanism meets. ``windowed``: the common implementation over a sliding window.
-* ``method_card``: what each mechanism declares about itself, for the method guide.
 * ``options``: validation of parameters that several mechanisms share.
-* ``encoding``, ``numeric_encoding``: records to columns of positions and numbers, and back.
-* ``distortion``: the distortion of mechanisms without noise.
+* ``encoding``: records to columns of positions and numbers, and back.
 
 The mechanisms:
 
@@ -28,11 +26,9 @@ from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping
-from stream_masker.core.mechanisms.transition.naive import NaiveDistortion
+from stream_masker.core.mechanisms.transition.baselines import NaiveDistortion, ProbabilisticDistortion
 from stream_masker.core.mechanisms.transition.pram import Pram
-from stream_masker.core.mechanisms.transition.probabilistic import ProbabilisticDistortion
-from stream_masker.core.mechanisms.transition.vicus.baseline import RandomTransitions
-from stream_masker.core.mechanisms.transition.vicus.mechanism import Vicus
+from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.errors import ParameterError

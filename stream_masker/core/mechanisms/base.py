@@ -4,17 +4,71 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
-from stream_masker.core.batch import Batch, MaskedBatch
+import numpy as np
+
+from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame
+
+
+def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:
+    """Return the distortion of one attribute's values; its ``squared_noise`` is 0.
+
+    * ``before``, ``after``: (k,) int32 positions.
+    * ``truncated``: the number of values that the mechanism could not mask.
+    """
+    changed = before != after
+    distances = d.pairs(before[changed], after[changed])
+    present = int(np.count_nonzero(before >= 0))
+    return Distortion(
+        values=present,
+        squared_distance=float((distances**2).sum()),
+        truncated=truncated,
+        unchanged=present - int(np.count_nonzero(changed)),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MethodCard:
+    """What a mechanism does, preserves and costs, for readers who choose one.
+
+    Every text is a phrase without a full stop.
+
+    The guide takes the name and ``needs_group`` from the mechanism's class, and its parameters from the configuration.
+
+    * ``summary``: what happens to a value.
+    * ``use_when``: the situation in which to choose the mechanism.
+    * ``source``: the paper and section.
+    * ``attributes``: how many attributes it takes, and of which kind.
+    * ``taxonomies``: what it requires of the taxonomies.
+    * ``preserves``: the properties of the data that it keeps: meaning, mean, dispersion, correlation, marginals, …
+    * ``guarantee``: the protection that is guaranteed, if any.
+    * ``latency``: what a record has to wait for.
+    * ``cost``: of masking one record, in O-notation.
+    * ``numeric``: whether it also masks numeric attributes.
+    """
+
+    summary: str
+    use_when: str
+    source: str
+    attributes: str
+    taxonomies: str
+    preserves: tuple[str, ...]
+    guarantee: str
+    latency: str
+    cost: str
+    numeric: bool = False
+
 
 Value: TypeAlias = str | list[str] | float | None
 Record: TypeAlias = Mapping[str, Value]

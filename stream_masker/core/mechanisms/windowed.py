@@ -18,13 +18,12 @@ import numpy as np
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
 from stream_masker.core.dtypes import Int32Array, UInt64Array
-from stream_masker.core.mechanisms import encoding, numeric_encoding, options
+from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.distinct import KeyHasher
-from stream_masker.core.random.keys import FieldKeys, Keys, checked_secret, checked_seed
+from stream_masker.core.random.keys import FieldKeys, KeyHasher, Keys, checked_secret, checked_seed
 from stream_masker.core.random.layout import SEEDS_PER_BLOCK
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
@@ -35,7 +34,7 @@ from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.observed import unpack_observed
+from stream_masker.core.statistics.rollup import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.statistics.units import key_slots
 from stream_masker.core.table import DataFrame, as_records
@@ -120,7 +119,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         options.check_rollup_depth(rollup_depth)
         self._attributes = options.checked_attributes(taxonomies, numeric)
         self._taxonomies = dict(taxonomies)
-        self._numeric = numeric_encoding.checked_numeric(numeric, self._taxonomies)
+        self._numeric = encoding.checked_numeric(numeric, self._taxonomies)
         self._distances = tuple(distance_on(tau, distance) for tau in self._taxonomies.values())
         sizes = [len(tau) for tau in self._taxonomies.values()]
         self._window = SlidingWindow(sizes, records=window, age=window_age, numeric=len(self._numeric))
@@ -161,16 +160,14 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         """
         records = self._as_records(records)
         batch = encoding.encode(records, self._taxonomies, others=self._numeric)
-        return (
-            replace(batch, numeric=numeric_encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
-        )
+        return replace(batch, numeric=encoding.encode_numbers(records, self._numeric)) if self._numeric else batch
 
     def _as_records(self, records: Iterable[Record] | DataFrame) -> Sequence[Record]:
         return as_records(records, (*self._attributes, *self._numeric), required=self._attributes)
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
-        numeric_encoding.decode_numbers(rows, masked.numeric, self._numeric)
+        encoding.decode_numbers(rows, masked.numeric, self._numeric)
         return rows
 
     def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:

@@ -1,10 +1,9 @@
 """Ontologies, the taxonomies of semantic domains, and the mapping of values to concepts.
 
 * ``sources`` resolves a name, a file or a folder. A reader in ``formats`` parses it into a ``draft``.
-* ``data`` checks a draft with ``links`` and ``graph``, and orders it: the result is a ``taxonomy`` and ``names``.
+* ``data`` checks a draft with ``graph``, and orders it: the result is a ``taxonomy`` and ``names``.
 * ``storage`` writes that result to a file of arrays, and maps it again.
 * ``ontology`` is the public class over it. ``mapping`` finds the concepts of data values.
-* ``preorder``: an order in which concepts that are near each other are neighbours.
 * ``text_table`` and ``lookup`` store texts as arrays and find them.
 """
 

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.data import OntologyData
+from stream_masker.core.ontology.data import OntologyData, build_taxonomy
 from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, indexed_draft
-from stream_masker.core.ontology.links import build_taxonomy
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.sources import load_data
 from stream_masker.core.ontology.taxonomy import Taxonomy

@@ -13,7 +13,7 @@ The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is r
 * If a is the only candidate, a stays; the value counts as truncated, to 0.
 * Of the admissible candidates on the level one is drawn uniformly. The papers leave this open.
 
-``core.replacement.observed``, whose candidates are the concepts of a window, differs in two points:
+``core.replacement.rows``, whose candidates are the concepts of a window, differs in two points:
 
 * A candidate is drawn by its frequency.
 * ``calibrated`` also admits the candidates that are as far from r as a is, for both signs of ε. They are drawn where no
@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
-from stream_masker.core.kernels.jit import int64, kernel
+from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.validation import require_one_of
@@ -66,9 +67,8 @@ class ReplacementTask(NamedTuple):
         only."""
         return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
 
-    def part(self, first: int, end: int) -> ReplacementTask:
+    def part(self, some: slice | Int64Array) -> ReplacementTask:
         """Return the task of some of the values."""
-        some = slice(first, end)
         return ReplacementTask(
             self.codes[some], self.references[some], self.noise[some], self.rounding[some], self.ties[some]
         )
@@ -169,3 +169,87 @@ def choose_level(
     lo = max(below, 0.0)
     chance = (target * target - lo * lo) / (above * above - lo * lo)
     return (above if uniform(word) < chance else lo), 0
+
+
+NONE_ADMISSIBLE = -1
+"""Flags of a choice where there is no admissible candidate."""
+
+
+class LevelRule(NamedTuple):
+    """How the level of one value is chosen.
+
+    target: |ε| > 0. calibrated: True for the rounding ``calibrated``, False for ``ceil`` (``rule``); the engines' own
+    parameter of this name means the same. It does not say whether a mechanism has statistics. keeps_value: whether the
+    value is itself a candidate.
+    """
+
+    target: float
+    calibrated: bool
+    keeps_value: bool
+
+
+class RandomWords(NamedTuple):
+    """The random words of one value: for the rounding of its level, and for the draw from the level."""
+
+    rounding: np.uint64
+    tie: np.uint64
+
+
+class Choice(NamedTuple):
+    """A replacement.
+
+    candidate: in a graph its position, in a tree its rank among the candidates; -1 to keep the value. distance: from
+    the value. flags: of ``rule``, or ``NONE_ADMISSIBLE``.
+    """
+
+    candidate: int
+    distance: float
+    flags: int
+
+
+class Separation(NamedTuple):
+    """The depth of the least common subsumer of two concepts, and the links from both up to it, in sum.
+
+    In a tree, and with the Wu-Palmer distance in a directed acyclic graph, it determines the distance. At one depth,
+    more links are always farther.
+    """
+
+    depth: int
+    links: int
+
+
+@inlined
+def wu_palmer_level(depth: int, links: int) -> float:
+    """Return the Wu-Palmer distance of two concepts (2017: equations 11, 12), by their ``Separation``."""
+    return wu_palmer(int64(depth), int64(links))
+
+
+@inlined
+def level_of(kind: int, depth: int, links: int) -> float:
+    """Return the distance of two concepts of a tree, by their ``Separation``. kind: of ``core.distance.kernels``."""
+    return wu_palmer(depth, links) if kind == WU_PALMER else log_taxonomic(links + depth, depth)
+
+
+@inlined
+def is_beyond(sign: int, distance: float, own_distance: float) -> bool:
+    """Return whether a candidate at a distance from the reference meets the sign condition; sign is not 0.
+
+    own_distance: the distance of the value from the reference.
+    """
+    return distance > own_distance if sign > 0 else distance < own_distance
+
+
+@inlined
+def meets_sign(sign: int, separation: Separation, own_distance: Separation) -> bool:
+    """Return ``is_beyond`` for the Wu-Palmer distance, in integers: distances are compared by links / depth."""
+    candidate, own = separation.links * own_distance.depth, own_distance.links * separation.depth
+    return candidate > own if sign > 0 else candidate < own
+
+
+@inlined
+def takes_upper(chance: float, lo: float, hi: float, target: float) -> bool:
+    """Return whether the calibrated rounding takes the upper of the levels lo < target ≤ hi.
+
+    chance: uniform in [0, 1). The result is true with probability p of ``core.replacement.rule``; false if hi is inf.
+    """
+    return chance * (hi * hi - lo * lo) < target * target - lo * lo

@@ -11,9 +11,9 @@ from stream_masker.core.distance import DISTANCES, Distance, WuPalmer
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.dag.index import is_in_range
-from stream_masker.core.replacement.generic import GenericReplacer
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
-from stream_masker.core.replacement.rule import ROUNDINGS, Replacer
+from stream_masker.core.replacement.rows.engine import RowReplacer, equal_frequencies
+from stream_masker.core.replacement.rule import ROUNDINGS, Candidates, Replacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.core.validation import require_one_of
 
@@ -21,10 +21,19 @@ from stream_masker.core.validation import require_one_of
 def replacer(distance: Distance, *, rounding: str = "calibrated", candidates: str = "all") -> Replacer:
     """Return the fastest ``Replacer`` for the distance and its taxonomy.
 
+    ``RowReplacer`` is left for unknown distances, for the logarithmic distance in graphs and in high trees, and for
+    graphs of millions of concepts or hundreds of levels.
+
     ``rounding``: calibrated or ceil; ``candidates``: all or leaves. Raises ParameterError.
     """
     require_one_of("rounding", rounding, ROUNDINGS)
-    return _kind(distance)(distance, candidates=candidates, calibrated=rounding == "calibrated")
+    calibrated = rounding == "calibrated"
+    if _is_low_tree(distance):
+        return BitsetTreeReplacer(distance, candidates=candidates, calibrated=calibrated)
+    if type(distance) is WuPalmer and is_in_range(distance.taxonomy):
+        return DagReplacer(distance, candidates=candidates, calibrated=calibrated)
+    frequencies = equal_frequencies(Candidates.of(distance.taxonomy, candidates))
+    return RowReplacer(distance, frequencies, calibrated=calibrated, weak=False)
 
 
 def replacers(distances: Sequence[Distance], *, rounding: str, candidates: str) -> tuple[Replacer, ...]:
@@ -41,11 +50,3 @@ def _is_low_tree(distance: Distance) -> bool:
     """Return whether the engines for low trees can be used, which need a distance that depends on depths alone."""
     tau = distance.taxonomy
     return type(distance) in DISTANCES.values() and tau.is_tree and bool(tau.depth.max() <= MAX_HEIGHT)
-
-
-def _kind(distance: Distance) -> type[BitsetTreeReplacer | DagReplacer | GenericReplacer]:
-    """``GenericReplacer`` is left for unknown distances, for the logarithmic distance in graphs and in high trees, and
-    for graphs of millions of concepts or hundreds of levels."""
-    if _is_low_tree(distance):
-        return BitsetTreeReplacer
-    return DagReplacer if type(distance) is WuPalmer and is_in_range(distance.taxonomy) else GenericReplacer

@@ -2,7 +2,7 @@
 
 Which regions of a value contain candidates is one word of bits; which of them a sign condition admits is another
 (``level_bitsets``). The levels next to |ε| are the nearest bits on either side. The candidates of a region are a few
-ranges of ranks (``tree_table``), so the engine never visits them one by one.
+ranges of ranks, so the engine never visits them one by one.
 
 Only for the regions of the least common subsumer of value and reference, if the reference is below it, the words do not
 tell whether there are admissible candidates. These regions are divided along the path down to the reference.
@@ -19,30 +19,38 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt
 from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
-from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
 from stream_masker.core.replacement.level_bitsets import (
-    DOWN,
-    FARTHER,
-    LEVEL_BUCKETS,
-    NEARER,
-    LevelBitsets,
-    level_bitsets,
-)
-from stream_masker.core.replacement.levels import is_beyond, takes_upper
-from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
-from stream_masker.core.replacement.tree_table import (
     BITSET_ROW,
     DEPTH,
+    DOWN,
+    FARTHER,
     IS_CANDIDATE,
+    LEVEL_BUCKETS,
+    NEARER,
     NO_REGION,
     PATH,
+    LevelBitsets,
     LevelTable,
     RankRange,
     TreeValue,
+    level_bitsets,
     level_table,
     region_ranks,
     skip_ranges,
     table_span,
+)
+from stream_masker.core.replacement.rule import (
+    NONE_ADMISSIBLE,
+    SIGN_DROPPED,
+    TRUNCATED,
+    Candidates,
+    Choice,
+    LevelRule,
+    RandomWords,
+    Replacement,
+    ReplacementTask,
+    is_beyond,
+    takes_upper,
 )
 
 PREFETCH_VALUES = 8

@@ -5,10 +5,8 @@
 * ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
 * ``mean``: sMean and sVar (equations 13 and 14).
 * ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
-* ``products``: the sums of products of distances that sdCov needs, from blocks of the distance matrix.
-* ``psd``: the nearest positive semidefinite matrix (equation 22 needs it).
-* ``observed``: the set of concepts that have occurred, as packed bits. ``rollup``: values aggregated at one depth.
-  Drift is measured on both.
+  It has the nearest positive semidefinite matrix, too, which equation 22 needs.
+* ``rollup``: values aggregated at one depth, and the set of concepts that have occurred. Drift is measured on both.
 """
 
 from stream_masker.core.statistics.compute import compute_statistics
@@ -20,6 +18,7 @@ from stream_masker.core.statistics.covariance import (
     distance_covariance,
     distance_variance,
     distance_variance_from_counts,
+    nearest_psd,
 )
 from stream_masker.core.statistics.mean import (
     mean_from_counts,
@@ -27,7 +26,6 @@ from stream_masker.core.statistics.mean import (
     semantic_variance,
     variance_from_counts,
 )
-from stream_masker.core.statistics.psd import nearest_psd
 from stream_masker.core.statistics.summary import Statistics
 
 __all__ = [

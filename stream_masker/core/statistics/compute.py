@@ -14,12 +14,10 @@ from stream_masker.core.dtypes import BoolArray, Float64Array
 from stream_masker.core.numeric import Moments, NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.covariance import PairTable
+from stream_masker.core.statistics.covariance import PairTable, nearest_psd
 from stream_masker.core.statistics.marginal import Marginal
 from stream_masker.core.statistics.mean import mean_from_counts, variance_from_counts
-from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
-from stream_masker.core.statistics.psd import nearest_psd
-from stream_masker.core.statistics.rollup import roll_up
+from stream_masker.core.statistics.rollup import novel_share, observed_concepts, pack_observed, roll_up, unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -18,8 +18,8 @@ from stream_masker.evaluation.co_occurrence import CoOccurrence, EntropyRow, co_
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.papers import printed, samples
 from stream_masker.evaluation.papers.printed import compared
+from stream_masker.evaluation.report.groups import association_figure, knowledge_figure
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
-from stream_masker.evaluation.report.transitions import association_figure, knowledge_figure
 
 CONFIDENTIAL = "spore-print-color"
 """The confidential attribute of the mushroom data set, which the paper does not state."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from stream_masker.evaluation.co_occurrence import CoOccurrence
 from stream_masker.evaluation.evaluation import Evaluation
-from stream_masker.evaluation.report.groups import aggregation_section, swapping_section
+from stream_masker.evaluation.report.groups import aggregation_section, swapping_section, transition_section
 from stream_masker.evaluation.report.noise import noise_section
 from stream_masker.evaluation.report.overview import (
     data_section,
@@ -23,7 +23,6 @@ from stream_masker.evaluation.report.overview import (
     verdict_section,
 )
 from stream_masker.evaluation.report.page import html_page
-from stream_masker.evaluation.report.transitions import transition_section
 
 SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
 """The mechanisms of the methods of 2019 that are not rank swapping."""

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.distinct import KeyHasher, merged, sketch
-from stream_masker.core.random.sampling import PositionSampler
+from stream_masker.core.random.draws import PositionSampler
+from stream_masker.core.random.keys import KeyHasher, merged, sketch
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.statistics.units import key_slots
 from stream_masker.pipeline.calibration.blocks import (

@@ -16,7 +16,7 @@ import numpy as np
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.random.distinct import Sketch, distinct, merged
+from stream_masker.core.random.keys import Sketch, distinct, merged
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, BlockStore, Entry, SampledQueue

@@ -20,7 +20,7 @@ from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.distinct import SKETCH_SIZE, Sketch
+from stream_masker.core.random.keys import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.units import bits_of_slots, slot_list
 from stream_masker.errors import UnknownConceptError

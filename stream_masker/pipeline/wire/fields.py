@@ -11,7 +11,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from stream_masker.core.random.sampling import MAX_LEVEL
+from stream_masker.core.random.draws import MAX_LEVEL
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.records import Stratum

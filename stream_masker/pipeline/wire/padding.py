@@ -17,7 +17,7 @@ from typing import Final
 
 import orjson
 
-from stream_masker.core.random.distinct import SKETCH_SIZE
+from stream_masker.core.random.keys import SKETCH_SIZE
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import SIDES, Taxonomies
 

@@ -51,7 +51,7 @@ def shown_activity(
     A line has the current activity, the kernel that is compiled for it, and the seconds that it has taken. A stream
     that is None or cannot be written gets none.
     """
-    from stream_masker.core.kernels.compilations import compilations_reported
+    from stream_masker.core.kernels.disk_cache import compilations_reported
 
     activity, ended = Activity(), threading.Event()
 

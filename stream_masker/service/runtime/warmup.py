@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 import orjson
 
-from stream_masker.core.kernels.compilations import compilations_reported
-from stream_masker.core.kernels.disk_cache import kernels_folder, readable_file
+from stream_masker.core.kernels.disk_cache import compilations_reported, kernels_folder, readable_file
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric

@@ -7,7 +7,7 @@ from hypothesis import given
 from support.graphs import taxonomies
 
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.distance.units import UNIT, unit_distances
+from stream_masker.core.distance.measures import UNIT, unit_distances
 
 
 @given(taxonomies(most=20))

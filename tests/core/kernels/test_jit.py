@@ -117,7 +117,7 @@ os.open = lambda path, flags, *rest: (refuse if flags & os.O_CREAT else created)
 REPORTED = """
 import atexit
 from pathlib import Path
-from stream_masker.core.kernels.compilations import compilations_reported
+from stream_masker.core.kernels.disk_cache import compilations_reported
 
 names = []
 reported = compilations_reported(names.append)

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import edges
 
-from stream_masker.core.ontology import Ontology, links
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.ontology import data as links
 from stream_masker.errors import CycleError, SeveralRootsError
 
 

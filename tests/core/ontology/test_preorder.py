@@ -7,7 +7,7 @@ import pytest
 from support.large import snomed_shaped
 
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
+from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 
 
 @pytest.mark.parametrize("tau", [Ontology.load("icd10cm").taxonomy(), snomed_shaped(5_000)], ids=["tree", "dag"])

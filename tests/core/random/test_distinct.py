@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.distinct import HASH_BITS, SKETCH_SIZE, KeyHasher, distinct, merged, sketch
+from stream_masker.core.random.keys import HASH_BITS, SKETCH_SIZE, KeyHasher, distinct, merged, sketch
 from stream_masker.errors import ParameterError
 
 HASHER = KeyHasher(b"secret")

@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.sampling import MAX_LEVEL, PositionSampler
+from stream_masker.core.random.draws import MAX_LEVEL, PositionSampler
 from stream_masker.errors import ParameterError
 
 SECRET = b"a secret of the tests"

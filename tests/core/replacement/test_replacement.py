@@ -1,4 +1,4 @@
-"""Replacements: uniform ties, E[sd²] = ε², boundary cases, and the cache of levels."""
+"""Replacements: uniform ties, E[sd²] = ε², boundary cases."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from support.graphs import FIGURE_1
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement.dag.engine import DagReplacer
-from stream_masker.core.replacement.generic import ArrayCache, GenericReplacer, groups
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
-from stream_masker.core.replacement.rule import NO_REFERENCE, SIGN_DROPPED, TRUNCATED, ReplacementTask
+from stream_masker.core.replacement.rows.engine import RowReplacer, equal_frequencies
+from stream_masker.core.replacement.rule import NO_REFERENCE, SIGN_DROPPED, TRUNCATED, Candidates, ReplacementTask
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.errors import ParameterError
@@ -21,7 +21,15 @@ WIDE = Ontology.from_edges(
 ).taxonomy()
 TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
 ALONE = Ontology.from_parents({"only": []}).taxonomy()
-KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, DagReplacer, GenericReplacer])
+
+
+def by_rows(distance, *, candidates, calibrated):
+    """The engine for any distance, with equal frequencies."""
+    frequencies = equal_frequencies(Candidates.of(distance.taxonomy, candidates))
+    return RowReplacer(distance, frequencies, calibrated=calibrated, weak=False)
+
+
+KINDS = pytest.mark.parametrize("kind", [BitsetTreeReplacer, DagReplacer, by_rows])
 
 
 def chain(height):
@@ -55,7 +63,7 @@ def test_ties_are_drawn_uniformly(kind):
 
 @pytest.mark.parametrize(
     ("kind", "measure"),
-    [(kind, measure) for kind in (BitsetTreeReplacer, GenericReplacer) for measure in (WuPalmer, LogTaxonomic)]
+    [(kind, measure) for kind in (BitsetTreeReplacer, by_rows) for measure in (WuPalmer, LogTaxonomic)]
     + [(DagReplacer, WuPalmer)],
 )
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
@@ -190,10 +198,10 @@ class Halved(WuPalmer):
         (WuPalmer(WIDE), BitsetTreeReplacer),
         (LogTaxonomic(chain(MAX_HEIGHT)), BitsetTreeReplacer),
         (WuPalmer(chain(MAX_HEIGHT + 1)), DagReplacer),
-        (LogTaxonomic(chain(MAX_HEIGHT + 1)), GenericReplacer),
+        (LogTaxonomic(chain(MAX_HEIGHT + 1)), RowReplacer),
         (WuPalmer(TWO_PARENTS), DagReplacer),
-        (LogTaxonomic(TWO_PARENTS), GenericReplacer),
-        (Halved(WIDE), GenericReplacer),
+        (LogTaxonomic(TWO_PARENTS), RowReplacer),
+        (Halved(WIDE), RowReplacer),
     ],
     ids=["tree", "levels enough", "high tree", "high tree, logarithmic", "dag", "logarithmic", "own"],
 )
@@ -205,61 +213,3 @@ def test_the_replacer_suits_the_distance(distance: Distance, expected):
 def test_errors_of_unknown_options_name_the_allowed_ones(name, given):
     with pytest.raises(ParameterError, match=rf"{name}='{given}'.*use .* or"):
         replacer(WuPalmer(WIDE), **{name: given})
-
-
-@pytest.mark.parametrize("limit", [0, 500, 1 << 20])
-def test_the_cache_of_levels_is_bounded_and_changes_nothing(limit):
-    rng = np.random.default_rng(4)
-    size = 200
-    codes, references = rng.integers(0, len(WIDE), (2, size)).astype(np.int32)
-    words = rng.integers(0, 1 << 64, (2, size), dtype=np.uint64)
-    some = ReplacementTask(codes, references, rng.normal(0, 0.4, size), words[0], words[1])
-    chosen = GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True, cache_bytes=limit)
-    expected = GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True).replace(some)
-    for _ in range(2):
-        np.testing.assert_array_equal(chosen.replace(some).codes, expected.codes)
-    for cache in (chosen._levels, chosen._distances):
-        assert cache.bytes <= limit // 2
-
-
-def test_a_negative_cache_is_refused():
-    with pytest.raises(ParameterError, match="cache_bytes"):
-        GenericReplacer(WuPalmer(WIDE), candidates="all", calibrated=True, cache_bytes=-1)
-
-
-def test_the_cache_keeps_the_most_recently_used_levels():
-    made = []
-    cache = ArrayCache(lambda k: (made.append(k) or np.zeros(10),), 240)
-    for k in (1, 2, 3, 1, 4, 1, 2):
-        cache(k)
-    assert made == [1, 2, 3, 4, 2]
-    assert cache.bytes == 240
-
-
-def test_levels_are_computed_once_per_value_and_batch(monkeypatch):
-    """This also holds if the cache can keep nothing."""
-    rows = []
-    d = WuPalmer(TWO_PARENTS)
-    monkeypatch.setattr(
-        WuPalmer, "to_all", lambda self, p: rows.append(p) or self.between([self.taxonomy.ids[p]], self.taxonomy.ids)[0]
-    )
-    chosen = GenericReplacer(d, candidates="all", calibrated=True, cache_bytes=0)
-    given = task(TWO_PARENTS, "c", None, [0.3] * 40)
-    given.codes[::2] = TWO_PARENTS.position("d")
-    chosen.replace(given)
-    assert sorted(rows) == sorted([TWO_PARENTS.position("c"), TWO_PARENTS.position("d")])
-
-
-def test_groups_hold_every_value_to_replace_once():
-    given = ReplacementTask(
-        np.array([2, 1, 2, -1, 2, 1, 2], np.int32),
-        np.array([0, 3, 0, 0, 2, 3, NO_REFERENCE], np.int32),
-        np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.0, 0.1]),
-        np.zeros(7, np.uint64),
-        np.zeros(7, np.uint64),
-    )
-    assert [(g.a, g.r, g.rows.tolist()) for g in groups(given)] == [
-        (1, 3, [1]),
-        (2, NO_REFERENCE, [4, 6]),
-        (2, 0, [0, 2]),
-    ]

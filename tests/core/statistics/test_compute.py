@@ -16,7 +16,7 @@ from stream_masker.core.statistics import (
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.observed import unpack_observed
+from stream_masker.core.statistics.rollup import unpack_observed
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1")]

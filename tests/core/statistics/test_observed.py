@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.observed import novel_share, observed_concepts, pack_observed, unpack_observed
+from stream_masker.core.statistics.rollup import novel_share, observed_concepts, pack_observed, unpack_observed
 from stream_masker.errors import StatisticsError
 
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from support.codecs import texts_counted
 
-from stream_masker.core.random.distinct import distinct
-from stream_masker.core.random.sampling import PositionSampler
+from stream_masker.core.random.draws import PositionSampler
+from stream_masker.core.random.keys import distinct
 from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.calibration import blocks
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights

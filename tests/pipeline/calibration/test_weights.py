@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random.distinct import KeyHasher
+from stream_masker.core.random.keys import KeyHasher
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 
 HASHES = KeyHasher(b"a secret of the tests")

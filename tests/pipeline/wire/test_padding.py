@@ -16,8 +16,7 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unc
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.distinct import SKETCH_SIZE
-from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.random.keys import SKETCH_SIZE, PositionKeys
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.units import KEY_SLOTS
 from stream_masker.pipeline.records import Block, Stratum

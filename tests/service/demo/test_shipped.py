@@ -25,7 +25,7 @@ from stream_masker.service.demo.shipped import REHEARSALS, run_rehearsals
 
 COUNT = """
 import sys
-from stream_masker.core.kernels.compilations import compilations_reported
+from stream_masker.core.kernels.disk_cache import compilations_reported
 from stream_masker.service.demo.shipped import REHEARSALS
 
 with compilations_reported(print):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from stream_masker.core.kernels import compilations
+from stream_masker.core.kernels import disk_cache
 from stream_masker.service.observability.progress import Activity, shown_activity
 
 
@@ -45,7 +45,7 @@ def test_lines_are_written_while_the_block_runs_and_name_the_compiled_kernel(mon
         report("core.kernel")
         yield
 
-    monkeypatch.setattr(compilations, "compilations_reported", reported)
+    monkeypatch.setattr(disk_cache, "compilations_reported", reported)
     stream = Lines()
     with shown_activity(stream, first=0.001, every=0.001) as show:
         assert stream.written.wait(30)
@@ -67,7 +67,7 @@ def test_the_compilation_of_kernels_belongs_to_the_activity(monkeypatch):
         reports.append(report)
         yield
 
-    monkeypatch.setattr(compilations, "compilations_reported", reported)
+    monkeypatch.setattr(disk_cache, "compilations_reported", reported)
     stream = Lines()
     with shown_activity(stream, first=0.001, every=0.001) as show:
         show("calibrating")

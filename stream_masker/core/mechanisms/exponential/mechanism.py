@@ -11,8 +11,8 @@ import numpy as np
 
 from stream_masker.core.distance import DISTANCES, Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.exponential.tree import TreeExponential
-from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.transition.base import DrawingMechanism, TransitionDrawer
 from stream_masker.core.ontology import Taxonomy

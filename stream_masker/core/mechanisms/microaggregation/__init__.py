@@ -2,7 +2,7 @@
 
 * ``mechanism``: the mechanism. It masks the scalars and numbers of a record together, array elements separately, and
   verifies k-anonymity.
-* ``groups``: records with the same attributes, their distances, and their groups, also of units of several records.
+* ``groups``: records with the same attributes, their distances and groups, also of units of several records; and the
+  masked values of a group: its mean, or values within its radius.
 * ``mdav``: the compiled partition of records into groups.
-* ``centroids``: the masked values of a group: its mean, or values within its radius.
 """

@@ -14,10 +14,9 @@ from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
-from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
-from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.microaggregation import centroids
+from stream_masker.core.mechanisms.microaggregation import groups as group_values
 from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
@@ -206,7 +205,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
     def _masked_values(
         self, records: ComparableRecords, i: int, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Int32Array:
-        choose = centroids.within_radius if self._hybrid else centroids.least_marginal_value
+        choose = group_values.within_radius if self._hybrid else group_values.least_marginal_value
         chosen = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.table(i))
         return np.asarray(records.values[i].distinct[chosen])
 
@@ -214,8 +213,8 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         self, attribute: Numeric, numbers: Float64Array, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Float64Array:
         if self._hybrid:
-            return centroids.numbers_within_radius(numbers, *groups, uniforms(words), attribute)
-        return centroids.mean_numbers(numbers, *groups, words, attribute)
+            return group_values.numbers_within_radius(numbers, *groups, uniforms(words), attribute)
+        return group_values.mean_numbers(numbers, *groups, words, attribute)
 
     def _verify(self, draft: _DraftBatch) -> None:
         """Raise AnonymityError unless every masked record equals at least k − 1 others or is uninformative."""

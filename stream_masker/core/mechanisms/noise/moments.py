@@ -14,7 +14,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Float64Array4D
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.noise.law import NoiseLaw
+from stream_masker.core.mechanisms.noise.sampling import NoiseLaw
 
 MAX_CORRELATION = 1.0 - 1e-6
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""

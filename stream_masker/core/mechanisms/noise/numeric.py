@@ -9,8 +9,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, UInt64Array
-from stream_masker.core.mechanisms.noise.law import Distribution
-from stream_masker.core.mechanisms.noise.sampling import record_alpha, triangular_factor
+from stream_masker.core.mechanisms.noise.sampling import Distribution, record_alpha, triangular_factor
 from stream_masker.core.numeric import Numeric, NumericStatistics
 from stream_masker.core.random.draws import normals, uniforms
 from stream_masker.core.random.keys import Keys

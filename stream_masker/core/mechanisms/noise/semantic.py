@@ -12,27 +12,35 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
-from stream_masker.core.mechanisms.base import Record, Value
+from stream_masker.core.mechanisms.base import MethodCard, Record, Value
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.floor_check import FloorCheck
-from stream_masker.core.mechanisms.method_card import MethodCard
-from stream_masker.core.mechanisms.noise.channel import NoiseChannel, NoiseRows, References, paired_references
+from stream_masker.core.mechanisms.noise.channel import (
+    NoiseChannel,
+    NoiseRows,
+    PairMasks,
+    References,
+    paired_references,
+)
 from stream_masker.core.mechanisms.noise.defaults import noise_defaults
-from stream_masker.core.mechanisms.noise.frequencies import read_frequencies, with_frequencies
-from stream_masker.core.mechanisms.noise.held import held_moments, noise_statistics
-from stream_masker.core.mechanisms.noise.law import DISTRIBUTIONS, Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise, noise_variant
-from stream_masker.core.mechanisms.noise.pair import PairMasks
-from stream_masker.core.mechanisms.noise.prepared import PreparedNoise
-from stream_masker.core.mechanisms.noise.record_alphas import check_record_alphas, record_alphas
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise
+from stream_masker.core.mechanisms.noise.prepared import (
+    PreparedNoise,
+    check_record_alphas,
+    held_moments,
+    noise_statistics,
+    read_frequencies,
+    record_alphas,
+    with_frequencies,
+)
+from stream_masker.core.mechanisms.noise.sampling import DISTRIBUTIONS, Distribution, NoiseLaw, NominalNoise
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
-from stream_masker.core.replacement.observed.engine import ObservedReplacer
+from stream_masker.core.replacement.rows.engine import RowReplacer
 from stream_masker.core.replacement.rule import (
     CANDIDATES,
     ROUNDINGS,
@@ -43,7 +51,7 @@ from stream_masker.core.replacement.select import replacers
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.psd import is_positive_semidefinite
+from stream_masker.core.statistics.covariance import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DataFrame
 from stream_masker.core.validation import require_one_of, require_type
@@ -305,7 +313,7 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
         if self._candidates != OBSERVED:
             return self._replacers
         found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
-        return tuple(ObservedReplacer(d, law, calibrated=self._calibrated) for d, law in found)
+        return tuple(RowReplacer(d, law, calibrated=self._calibrated, weak=self._calibrated) for d, law in found)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         previous = self._held_candidate(statistics)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Matrix
-from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array, Int64Array
-from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.swapping.base import (
     MIN_SWAP_RECORDS,
     PARTNER_WORD,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.swapping.base import TIE_WORD, Swapping, SwapValues, draw_partner
 from stream_masker.core.ontology import Taxonomy

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import Distance, DistanceChoice
-from stream_masker.core.distance.units import unit_distances
+from stream_masker.core.distance.measures import unit_distances
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Int64Matrix, UInt64Matrix
-from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.swapping.base import (
     MIN_SWAP_RECORDS,
     REFERENCE_WORD,

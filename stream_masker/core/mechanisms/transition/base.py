@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
-from stream_masker.core.mechanisms.distortion import distortion_of
+from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.transition.transitions import Transition
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.random.keys import Keys

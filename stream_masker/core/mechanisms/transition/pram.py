@@ -14,9 +14,8 @@ from stream_masker.core.arrays import located
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
 from stream_masker.core.kernels.jit import kernel
-from stream_masker.core.mechanisms.method_card import MethodCard
+from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
-from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.serialization import (
     pack_array,
     pack_counts,
@@ -25,6 +24,7 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_counts,
 )
 from stream_masker.core.mechanisms.transition.transitions import RowTransition, ShareTransition, Transition
+from stream_masker.core.mechanisms.transition.trie import Domain
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics

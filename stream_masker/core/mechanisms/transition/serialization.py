@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.mechanisms.transition.domain import Domain
+from stream_masker.core.mechanisms.transition.trie import Domain
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.errors import StatisticsError
 

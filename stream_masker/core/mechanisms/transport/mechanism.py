@@ -13,9 +13,8 @@ from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array, UInt64Array
-from stream_masker.core.mechanisms.base import Record
+from stream_masker.core.mechanisms.base import MethodCard, Record
 from stream_masker.core.mechanisms.encoding import RecordCodes
-from stream_masker.core.mechanisms.method_card import MethodCard
 from stream_masker.core.mechanisms.transport.disclosure import Disclosure, TransportedPairs
 from stream_masker.core.mechanisms.transport.model import ModelBuilder, TransportSettings, read_transport
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport

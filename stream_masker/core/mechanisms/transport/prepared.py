@@ -26,7 +26,7 @@ from stream_masker.core.mechanisms.transport.star.couplings import ConditionalCh
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
+from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes

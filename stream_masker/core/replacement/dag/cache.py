@@ -18,7 +18,7 @@ import numpy as np
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, RecordArray
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, GraphArrays, MemberLists
-from stream_masker.core.replacement.levels import Separation, wu_palmer_level
+from stream_masker.core.replacement.rule import Separation, wu_palmer_level
 
 VALUES, LEVELS, GROUPS, QUERIES, STATUSES, LISTED_PLACES = range(6)
 """Indices of ``CandidateCache.used``: how much of each array is filled."""

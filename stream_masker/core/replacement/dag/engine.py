@@ -15,8 +15,6 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import uniform
-from stream_masker.core.replacement.choice import NONE_ADMISSIBLE, Choice, LevelRule, RandomWords
-from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     NONEMPTY,
@@ -38,6 +36,7 @@ from stream_masker.core.replacement.dag.query import Query, ReplacementArrays, T
 from stream_masker.core.replacement.dag.sampling import draw_from_level
 from stream_masker.core.replacement.dag.scratch import (
     VALUE,
+    DagArrays,
     clean_query,
     common_subsumer,
     hold_value,
@@ -46,8 +45,19 @@ from stream_masker.core.replacement.dag.scratch import (
     new_ancestor_scratch,
     release_value,
 )
-from stream_masker.core.replacement.levels import takes_upper, wu_palmer_level
-from stream_masker.core.replacement.rule import SIGN_DROPPED, TRUNCATED, Candidates, Replacement, ReplacementTask
+from stream_masker.core.replacement.rule import (
+    NONE_ADMISSIBLE,
+    SIGN_DROPPED,
+    TRUNCATED,
+    Candidates,
+    Choice,
+    LevelRule,
+    RandomWords,
+    Replacement,
+    ReplacementTask,
+    takes_upper,
+    wu_palmer_level,
+)
 from stream_masker.errors import ParameterError
 
 CACHED_LEVELS = 1 << 20

@@ -8,10 +8,8 @@
 
 from __future__ import annotations
 
-from stream_masker.core.kernels.cache_lines import SIGNATURE_WORDS
-from stream_masker.core.kernels.intrinsics import prefetch
+from stream_masker.core.kernels.intrinsics import SIGNATURE_WORDS, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, part
-from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     LISTED,
@@ -46,6 +44,7 @@ from stream_masker.core.replacement.dag.scratch import (
     MAX_SMALL_LEVEL,
     STAGE,
     AncestorScratch,
+    DagArrays,
     is_admissible_over,
 )
 

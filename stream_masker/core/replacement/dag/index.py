@@ -17,11 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int32Matrix, Int64Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS
-from stream_masker.core.kernels.intrinsics import on_lines, prefetch
+from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, on_lines, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, kernel
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.preorder import first_parents_of, preorder_of
+from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.replacement.rule import Candidates
 
 MEMBER_BLOCK = 32

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.kernels.jit import inlined, int64, part
-from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     LISTED,
@@ -29,10 +28,11 @@ from stream_masker.core.replacement.dag.scratch import (
     REFERENCE,
     VALUE,
     AncestorScratch,
+    DagArrays,
     common_subsumer,
     mark_query,
 )
-from stream_masker.core.replacement.levels import Separation, meets_sign, wu_palmer_level
+from stream_masker.core.replacement.rule import Separation, meets_sign, wu_palmer_level
 
 
 @inlined

@@ -25,9 +25,8 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import UInt64Array
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, SIGNATURE_WORDS, has_common_bit
+from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, SIGNATURE_WORDS, has_common_bit
 from stream_masker.core.kernels.jit import inlined, int64, part
-from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.index import COVER, DEEPEST, GraphArrays, MemberLists, next_ancestor
 from stream_masker.core.replacement.dag.query import Query
 from stream_masker.core.replacement.dag.scratch import (
@@ -39,10 +38,11 @@ from stream_masker.core.replacement.dag.scratch import (
     STAGE,
     VALUE,
     AncestorScratch,
+    DagArrays,
     common_subsumer,
     mark_query,
 )
-from stream_masker.core.replacement.levels import Separation, meets_sign
+from stream_masker.core.replacement.rule import Separation, meets_sign
 
 UNBOUNDED = int64(1 << 60)
 

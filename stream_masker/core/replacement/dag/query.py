@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
-from stream_masker.core.replacement.levels import Separation
+from stream_masker.core.replacement.rule import Separation
 
 
 class Query(NamedTuple):

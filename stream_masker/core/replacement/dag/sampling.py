@@ -12,11 +12,9 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.kernels.cache_lines import SIGNATURE_WORDS
-from stream_masker.core.kernels.intrinsics import prefetch
+from stream_masker.core.kernels.intrinsics import SIGNATURE_WORDS, prefetch
 from stream_masker.core.kernels.jit import inlined, int64, part
 from stream_masker.core.random.draws import index_below
-from stream_masker.core.replacement.dag.arrays import DagArrays
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
     LISTED,
@@ -36,7 +34,7 @@ from stream_masker.core.replacement.dag.index import HASH_MULTIPLIER, prefetch_c
 from stream_masker.core.replacement.dag.near_set import enumerate_near_set, sort_listed
 from stream_masker.core.replacement.dag.pruning import compute_bounds, is_level_prunable, is_list_prunable
 from stream_masker.core.replacement.dag.query import Query
-from stream_masker.core.replacement.dag.scratch import BOUNDED, STAGE, mark_query
+from stream_masker.core.replacement.dag.scratch import BOUNDED, STAGE, DagArrays, mark_query
 
 MAX_UNTRIED = 8
 """A level of at most this number of members is enumerated at once."""

@@ -11,12 +11,19 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Int16Array, Int64Array, RecordArray, UInt8Array, UInt64Array
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, marked_on_line
-from stream_masker.core.kernels.intrinsics import lowest_bit
+from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE, PATH_BITS, SIGNATURE_WORDS, lowest_bit, marked_on_line
 from stream_masker.core.kernels.jit import inlined, int64, part
-from stream_masker.core.replacement.dag.index import MEMBER_BLOCK, PATH_MASK, GraphArrays, next_ancestor, next_line
+from stream_masker.core.replacement.dag.cache import CandidateCache
+from stream_masker.core.replacement.dag.index import (
+    MEMBER_BLOCK,
+    PATH_MASK,
+    GraphArrays,
+    MemberLists,
+    next_ancestor,
+    next_line,
+)
 from stream_masker.core.replacement.dag.query import Query
-from stream_masker.core.replacement.levels import Separation, meets_sign
+from stream_masker.core.replacement.rule import Separation, meets_sign
 
 STEP = np.dtype(
     [
@@ -251,3 +258,12 @@ def meets_query_sign(graph: GraphArrays, scratch: AncestorScratch, query: Query,
     if query.sign == 0:
         return True
     return meets_sign(query.sign, common_subsumer(graph, scratch, c, REFERENCE)[1], query.own_distance)
+
+
+class DagArrays(NamedTuple):
+    """The index of the taxonomy (``graph``, ``lists``), the cache and the scratch memory of one ``DagReplacer``."""
+
+    graph: GraphArrays
+    lists: MemberLists
+    cache: CandidateCache
+    scratch: AncestorScratch

@@ -14,8 +14,8 @@ from support.real_codes import real_pairs
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.mechanisms.noise.channel import NoiseChannel, References
-from stream_masker.core.mechanisms.noise.law import Distribution, NoiseLaw
 from stream_masker.core.mechanisms.noise.moments import NoisePair
+from stream_masker.core.mechanisms.noise.sampling import Distribution, NoiseLaw
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.records import Tuples, value_law
 

@@ -9,7 +9,7 @@ import pytest
 
 from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms.noise.held import HELD, TOLERANCE, noise_statistics
+from stream_masker.core.mechanisms.noise.prepared import HELD, TOLERANCE, noise_statistics
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.core.statistics import count_batch

@@ -7,7 +7,7 @@ import pytest
 from support.data import discharges
 
 from stream_masker import Ontology, SemanticNoise
-from stream_masker.core.mechanisms.numeric_encoding import encode_numbers
+from stream_masker.core.mechanisms.encoding import encode_numbers
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.errors import ParameterError, StatisticsError

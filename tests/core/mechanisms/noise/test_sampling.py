@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.mechanisms.noise.law import Distribution
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise, triangular_factor
+from stream_masker.core.mechanisms.noise.sampling import Distribution, NominalNoise, triangular_factor
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.random.layout import draw_words
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_masker.core.mechanisms.transition.domain import Domain
 from stream_masker.core.mechanisms.transition.transitions import (
     OtherTransition,
     PartTransition,
     RowTransition,
     ShareTransition,
 )
+from stream_masker.core.mechanisms.transition.trie import Domain
 
 SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
 

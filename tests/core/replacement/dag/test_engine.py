@@ -8,7 +8,7 @@ from numba import njit
 from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.kernels.cache_lines import ANCESTOR_LINE
+from stream_masker.core.kernels.intrinsics import ANCESTOR_LINE
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement.dag.cache import GROUPS, LEVELS, LISTED_PLACES, QUERIES, STATUSES, add_value
 from stream_masker.core.replacement.dag.engine import DagReplacer
@@ -28,7 +28,7 @@ from stream_masker.core.replacement.dag.scratch import (
     hold_value,
     new_ancestor_scratch,
 )
-from stream_masker.core.replacement.generic import GenericReplacer
+from stream_masker.core.replacement.rows.engine import RowReplacer
 from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask
 from stream_masker.core.replacement.select import replacer
 from stream_masker.errors import ParameterError
@@ -271,7 +271,7 @@ def test_a_graph_with_too_many_levels_is_left_to_another_replacer(levels, fits):
     distance = WuPalmer(Ontology.from_edges([*chain, ("x", "c1"), ("x", "c2")]).taxonomy())
     assert is_in_range(distance.taxonomy) == fits
     engine = replacer(distance)
-    assert isinstance(engine, DagReplacer if fits else GenericReplacer)
+    assert isinstance(engine, DagReplacer if fits else RowReplacer)
     deepest = distance.taxonomy.encode([f"c{levels - 1}"] * 50)
     words = np.random.default_rng(1).integers(0, TOP, (2, 50), dtype=np.uint64)
     done = engine.replace(ReplacementTask(deepest, np.zeros(50, np.int32), np.full(50, -0.99), *words))

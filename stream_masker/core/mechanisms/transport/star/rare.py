@@ -16,7 +16,7 @@ import numpy as np
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.ontology.preorder import first_parents_of
+from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.random.keys import SecretHash
 
 LEAST_EXCHANGED = 20

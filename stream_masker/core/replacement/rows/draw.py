@@ -10,13 +10,94 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
+from stream_masker.core.dtypes import (
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+    UInt8Array,
+    UInt64Array,
+    UInt64Matrix,
+)
 from stream_masker.core.kernels.intrinsics import lowest_bit
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, mixed_word
-from stream_masker.core.replacement.choice import Choice, RandomWords
-from stream_masker.core.replacement.observed.rows import SET_WORD_BITS, ObservedLevels, ObservedRows
-from stream_masker.core.replacement.rule import SIGN_DROPPED, choose_level
+from stream_masker.core.replacement.rule import SIGN_DROPPED, Choice, RandomWords, choose_level
+
+SET_WORD_BITS = 64
+"""Candidates in one word of a set."""
+
+OWN = -1.0
+"""The distance by which the own concept of a row comes before all others."""
+
+
+class CandidateRows(NamedTuple):
+    """The rows as kernels read them, for m candidates, and w words of 64 bits.
+
+    row_of, index_of: of each position of the taxonomy: its row, and its index among the candidates; or -1.
+    order: (rows, m) the candidates by distance, nearest first; the row's own concept, if it is one, before all others.
+    cumulative: (rows, m + 1) the sums of the weights of the first k candidates in this order.
+    first_level: (rows + 1,) the first level of each row; its levels end where those of the next row begin.
+    """
+
+    row_of: Int32Array
+    index_of: Int32Array
+    positions: Int32Array
+    weights: Int64Array
+    order: Int32Matrix
+    cumulative: Int32Matrix
+    first_level: Int64Array
+
+
+class CandidateLevels(NamedTuple):
+    """The levels of all rows.
+
+    distances: (levels,) ascending within a row. starts: (levels,) the index of the first candidate in ``order``.
+    members: (levels, w) the candidates of a level. beyond: (levels, w) those of the level and of the later ones.
+    """
+
+    distances: Float64Array
+    starts: Int64Array
+    members: UInt64Matrix
+    beyond: UInt64Matrix
+
+
+@kernel
+def make_levels(
+    distances: Float64Matrix, order: Int32Matrix
+) -> tuple[Int64Array, Float64Array, Int64Array, UInt64Matrix, UInt64Matrix]:
+    """Return the levels of k rows: (ends, distances, starts, members, beyond), as in ``CandidateLevels``.
+
+    distances, order: (k, m) the candidates of each row, nearest first. ends: (k,) the levels of the rows up to each.
+    """
+    k, m = distances.shape
+    ends = np.zeros(k, np.int64)
+    total = int64(0)
+    for row in range(k):
+        for i in range(m):
+            if i == 0 or distances[row, i] != distances[row, i - 1]:
+                total += 1
+        ends[row] = total
+    words = (m + SET_WORD_BITS - 1) // SET_WORD_BITS
+    levels, starts = np.empty(total), np.empty(total, np.int64)
+    members, beyond = np.zeros((total, words), np.uint64), np.zeros((total, words), np.uint64)
+    at = int64(-1)
+    for row in range(k):
+        for i in range(m):
+            if i == 0 or distances[row, i] != distances[row, i - 1]:
+                at += 1
+                levels[at] = max(distances[row, i], 0.0)
+                starts[at] = i
+            c = order[row, i]
+            members[at, c // SET_WORD_BITS] |= np.uint64(1) << np.uint64(c % SET_WORD_BITS)
+        for word in range(words):
+            bits = np.uint64(0)
+            for level in range(at, ends[row - 1] - 1 if row > 0 else -1, -1):
+                bits |= members[level, word]
+                beyond[level, word] = bits
+    return ends, levels, starts, members, beyond
+
 
 ATTEMPTS = 2
 """Draws from a whole level before a pass over its admissible candidates."""
@@ -34,7 +115,7 @@ ALL, BEYOND, BEFORE, NONE = range(4)
 
 
 @inlined
-def sign_word(levels: ObservedLevels, signs: SignSet, word: int) -> np.uint64:
+def sign_word(levels: CandidateLevels, signs: SignSet, word: int) -> np.uint64:
     """One word of the bits of the candidates that meet the sign condition."""
     bits = ~np.uint64(0)
     if signs.kind == BEYOND:
@@ -45,7 +126,7 @@ def sign_word(levels: ObservedLevels, signs: SignSet, word: int) -> np.uint64:
 
 
 @part
-def has_admissible(levels: ObservedLevels, signs: SignSet, level: int) -> bool:
+def has_admissible(levels: CandidateLevels, signs: SignSet, level: int) -> bool:
     """Return whether a level has a candidate that meets the sign condition."""
     if signs.kind == NONE:
         return False
@@ -56,7 +137,7 @@ def has_admissible(levels: ObservedLevels, signs: SignSet, level: int) -> bool:
 
 
 @part
-def first_level_from(levels: ObservedLevels, low: int, high: int, target: float, beyond: bool) -> int:
+def first_level_from(levels: CandidateLevels, low: int, high: int, target: float, beyond: bool) -> int:
     """Return the first of the levels low … high - 1 that is at least as far as the target (``beyond``: farther), or
     high."""
     low, high = int64(low), int64(high)
@@ -71,7 +152,7 @@ def first_level_from(levels: ObservedLevels, low: int, high: int, target: float,
 
 @part
 def sign_set(
-    rows: ObservedRows, levels: ObservedLevels, reference: int, sign: int, own_distance: float, weak: bool
+    rows: CandidateRows, levels: CandidateLevels, reference: int, sign: int, own_distance: float, weak: bool
 ) -> SignSet:
     """Return the candidates farther from the reference than the value is (sign 1), nearer (-1), or all (0).
 
@@ -88,7 +169,7 @@ def sign_set(
 
 @part
 def draw_by_frequency(
-    rows: ObservedRows, levels: ObservedLevels, row: int, level: int, signs: SignSet, tie: np.uint64
+    rows: CandidateRows, levels: CandidateLevels, row: int, level: int, signs: SignSet, tie: np.uint64
 ) -> int:
     """Draw one of the admissible candidates of a level by their weights.
 
@@ -114,7 +195,7 @@ def draw_by_frequency(
 
 
 @part
-def draw_in_pass(rows: ObservedRows, levels: ObservedLevels, level: int, signs: SignSet, tie: np.uint64) -> int:
+def draw_in_pass(rows: CandidateRows, levels: CandidateLevels, level: int, signs: SignSet, tie: np.uint64) -> int:
     """Draw like ``draw_by_frequency``, but by a pass over the admissible candidates."""
     total = int64(0)
     for word in range(levels.members.shape[1]):
@@ -136,8 +217,8 @@ def draw_in_pass(rows: ObservedRows, levels: ObservedLevels, level: int, signs: 
 
 @part
 def replace_one(
-    rows: ObservedRows,
-    levels: ObservedLevels,
+    rows: CandidateRows,
+    levels: CandidateLevels,
     a: int,
     signs: SignSet,
     preferred: SignSet,
@@ -175,13 +256,14 @@ def replace_one(
 
 
 @kernel
-def replace_observed(
-    rows: ObservedRows,
-    levels: ObservedLevels,
+def replace_by_rows(
+    rows: CandidateRows,
+    levels: CandidateLevels,
     calibrated: bool,
+    weak: bool,
+    own_distances: Float64Array,
     codes: Int32Array,
     references: Int32Array,
-    own_distances: Float64Array,
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
@@ -200,7 +282,7 @@ def replace_observed(
             sign = int64(0) if r == a else (int64(1) if noise[n] > 0.0 else int64(-1))
             row = int64(rows.row_of[r])
             strict = sign_set(rows, levels, row, sign, own_distances[n], False)
-            signs = sign_set(rows, levels, row, sign, own_distances[n], True) if calibrated else strict
+            signs = sign_set(rows, levels, row, sign, own_distances[n], True) if weak else strict
             words = RandomWords(rounding[n], ties[n])
             choice = replace_one(rows, levels, a, signs, strict, calibrated, abs(noise[n]), words)
             distances[n], flags[n] = choice.distance, choice.flags

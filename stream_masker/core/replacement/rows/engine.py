@@ -1,24 +1,36 @@
-"""The replacement engine for concepts in use: candidates are the concepts of the window, drawn by their frequency.
+"""The replacement engine that keeps a row of candidates for each value and each reference.
 
 It follows ``core.replacement.rule`` for any taxonomy and any distance. Of the admissible candidates on the level one is
-drawn with a probability proportional to its frequency.
+drawn with a probability proportional to its frequency. The candidates are the concepts of a window, or all concepts
+with equal frequencies, for the taxonomies and distances that no other engine supports.
 
-There are some hundreds or thousands of candidates. For each value and each reference the engine keeps a *row*: the
-candidates in the order of their distance, with prefix sums of their frequencies, and the levels of distance as sets of
-bits. The sign condition is a set of bits, too: the candidates of the reference's row from one of its levels on, or all
-others. Rows are made when they are first needed, for all missing values of a batch at once.
+A *row* holds the candidates in the order of their distance, with prefix sums of their frequencies, and the levels of
+distance as sets of bits. The sign condition is a set of bits, too: the candidates of the reference's row from one of
+its levels on, or all others. Rows are made when they are first needed, for all missing values of a batch at once.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.replacement.observed.draw import replace_observed
-from stream_masker.core.replacement.observed.frequencies import ConceptFrequencies
-from stream_masker.core.replacement.observed.rows import OWN, SET_WORD_BITS, ObservedLevels, ObservedRows, make_levels
-from stream_masker.core.replacement.rule import Replacement, ReplacementTask
+from stream_masker.core.dtypes import Int32Array, Int64Array
+from stream_masker.core.replacement.rows.draw import (
+    OWN,
+    SET_WORD_BITS,
+    CandidateLevels,
+    CandidateRows,
+    make_levels,
+    replace_by_rows,
+)
+from stream_masker.core.replacement.rule import Candidates, Replacement, ReplacementTask
+from stream_masker.errors import ParameterError
+
+MAX_FREQUENCY = (1 << 31) - 1
+"""The largest sum of frequencies; larger ones are scaled."""
+
 
 ROWS_BYTES = 128 << 20
 """The default size of the rows of a replacer."""
@@ -33,8 +45,47 @@ FIRST_LEVELS = 64
 """The number of levels of a row that is assumed before there are rows."""
 
 
-class ObservedReplacer:
-    """The ``Replacer`` whose candidates are the concepts of a window."""
+@dataclass(frozen=True, slots=True, eq=False)
+class ConceptFrequencies:
+    """The concepts of a window and their frequencies. Immutable.
+
+    positions: (m,) int32 ascending, distinct. counts: (m,) int64, positive.
+    """
+
+    positions: Int32Array
+    counts: Int64Array
+
+    def __post_init__(self) -> None:
+        """Raises ParameterError if there is no concept, or if the arrays are not as described."""
+        steps = np.diff(self.positions)
+        if not self.positions.size or self.positions.shape != self.counts.shape:
+            raise ParameterError("there must be as many frequencies as concepts, and at least one")
+        if self.positions[0] < 0 or (steps <= 0).any() or self.counts.min() <= 0:
+            raise ParameterError("the concepts must be distinct and ascending, and their frequencies positive")
+
+    def require_within(self, size: int) -> None:
+        """Raise ParameterError if a concept lies outside a taxonomy of ``size`` concepts."""
+        if self.positions[-1] >= size:
+            raise ParameterError("a concept with a frequency lies outside the taxonomy")
+
+    @property
+    def weights(self) -> Int64Array:
+        """(m,) int64, positive: the frequencies, scaled to a sum of at most ``MAX_FREQUENCY``."""
+        total = int(self.counts.sum())
+        if total <= MAX_FREQUENCY:
+            return self.counts
+        share = (MAX_FREQUENCY - self.counts.size) / total
+        scaled: Int64Array = np.maximum(self.counts * share, 1).astype(np.int64)
+        return scaled
+
+
+def equal_frequencies(candidates: Candidates) -> ConceptFrequencies:
+    """Return candidates of which each is drawn as often as any other."""
+    return ConceptFrequencies(candidates.positions, np.ones(candidates.positions.size, np.int64))
+
+
+class RowReplacer:
+    """The ``Replacer`` whose candidates are concepts with frequencies."""
 
     def __init__(
         self,
@@ -42,16 +93,18 @@ class ObservedReplacer:
         frequencies: ConceptFrequencies,
         *,
         calibrated: bool,
+        weak: bool,
         rows_bytes: int = ROWS_BYTES,
     ) -> None:
-        """``calibrated``: the rounding; ``rows_bytes``: the memory of the rows, at least that of two.
+        """``calibrated``: the rounding; ``weak``: whether candidates as far from the reference as the value are
+        admissible, and drawn where no other one is; ``rows_bytes``: the memory of the rows, at least that of two.
 
         Raises ParameterError for a concept outside the taxonomy.
         """
         size, m = len(distance.taxonomy), frequencies.positions.size
         frequencies.require_within(size)
         self._distance = distance
-        self._calibrated = calibrated
+        self._rule = calibrated, weak
         self._rows_bytes = rows_bytes
         self._levels_of_a_row = float(FIRST_LEVELS)
         self._used = 0
@@ -59,7 +112,7 @@ class ObservedReplacer:
         index_of[frequencies.positions] = np.arange(m, dtype=np.int32)
         words = -(-m // SET_WORD_BITS)
         capacity = min(FIRST_ROWS, self._limit_of(m, words))
-        self._rows = ObservedRows(
+        self._rows = CandidateRows(
             np.full(size, -1, np.int32),
             index_of,
             frequencies.positions.astype(np.int32),
@@ -68,7 +121,7 @@ class ObservedReplacer:
             np.empty((capacity, m + 1), np.int32),
             np.zeros(capacity + 1, np.int64),
         )
-        self._levels = ObservedLevels(
+        self._levels = CandidateLevels(
             np.empty(0), np.empty(0, np.int64), np.empty((0, words), np.uint64), np.empty((0, words), np.uint64)
         )
 
@@ -83,26 +136,23 @@ class ObservedReplacer:
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
-        needed = _concepts(task, slice(None))
+        needed = _concepts(task)
         if needed.size <= self._limit:
-            return self._replace_part(task, slice(None), needed)
-        step = self._limit // 2
-        parts = [slice(start, start + step) for start in range(0, task.codes.size, step)]
-        results = [self._replace_part(task, part, _concepts(task, part)) for part in parts]
-        columns = zip(*((r.codes, r.distances, r.flags) for r in results), strict=True)
-        return Replacement(*map(np.concatenate, columns))
+            return self._replace_part(task, needed)
+        order, size = np.argsort(task.codes, kind="stable"), task.codes.size
+        whole = Replacement(np.empty(size, np.int32), np.empty(size), np.empty(size, np.uint8))
+        for rows in np.array_split(order, -(-size // (self._limit // 2))):
+            part = task.part(rows)
+            for column, values in zip(whole, self._replace_part(part, _concepts(part)), strict=True):
+                column[rows] = values
+        return whole
 
-    def _replace_part(self, task: ReplacementTask, part: slice, needed: Int32Array) -> Replacement:
+    def _replace_part(self, task: ReplacementTask, needed: Int32Array) -> Replacement:
         self._make_rows(needed)
-        codes, references = task.codes[part], task.references[part]
-        own = np.zeros(codes.size)
-        signed = (codes >= 0) & (references >= 0)
-        if signed.all():
-            own = self._distance.pairs(codes, references)
-        else:
-            own[signed] = self._distance.pairs(codes[signed], references[signed])
-        rows = (codes, references, own, task.noise[part], task.rounding[part], task.ties[part])
-        return Replacement(*replace_observed(self._rows, self._levels, self._calibrated, *rows))
+        own = np.zeros(task.codes.size)
+        signed = (task.codes >= 0) & (task.references >= 0)
+        own[signed] = self._distance.pairs(task.codes[signed], task.references[signed])
+        return Replacement(*replace_by_rows(self._rows, self._levels, *self._rule, own, *task))
 
     def _make_rows(self, needed: Int32Array) -> None:
         """Make the missing rows. If there is no room for them, drop all rows first."""
@@ -142,14 +192,14 @@ class ObservedReplacer:
         start = rows.first_level[first]
         rows.first_level[first + 1 : first + concepts.size + 1] = start + made[0]
         self._levels_of_a_row = int(rows.first_level[first + concepts.size]) / (first + concepts.size)
-        self._levels = ObservedLevels(
+        self._levels = CandidateLevels(
             *(np.concatenate((old[:start], new)) for old, new in zip(self._levels, made[1:], strict=True))
         )
 
 
-def _concepts(task: ReplacementTask, part: slice) -> Int32Array:
-    """Return the values and references of a part of the task, each once."""
+def _concepts(task: ReplacementTask) -> Int32Array:
+    """Return the values and references of a task, each once."""
     used = np.zeros(max(task.codes.max(initial=0), task.references.max(initial=0)) + 2, np.bool_)
-    used[task.codes[part]] = used[task.references[part]] = True
+    used[task.codes] = used[task.references] = True
     used[-1] = False
     return np.flatnonzero(used).astype(np.int32)

@@ -1,7 +1,7 @@
 """Unchecked concepts and is-a links, as the format readers produce them.
 
-A reader of a small format fills an ``OntologyDraft``, which holds ids and names by concept. ``OntologyDraft.indexed``
-converts it to an ``IndexedDraft``, which holds the same as arrays; the SNOMED CT reader produces that form directly.
+A reader fills an ``OntologyDraft``, which holds ids and names by concept. ``OntologyDraft.indexed``
+converts it to an ``IndexedDraft``, which holds the same as arrays.
 ``OntologyData.from_draft`` checks the hierarchy and orders it.
 """
 

@@ -25,7 +25,7 @@ from stream_masker.core.ontology.formats.obo import read_obo
 from stream_masker.core.ontology.formats.obo_graph import read_graph
 from stream_masker.core.ontology.formats.owl import read_owl
 from stream_masker.core.ontology.formats.rf2.files import find_snapshots, is_snapshot, open_archive, open_release
-from stream_masker.core.ontology.formats.rf2.release import Release, read_release
+from stream_masker.core.ontology.formats.rf2.release import Release, file_names, read_release
 from stream_masker.core.ontology.storage import cache, compiled
 from stream_masker.errors import OntologyError, SourceFormatError, error_location
 
@@ -115,8 +115,8 @@ def _joint_key(files: Iterable[Path]) -> str:
 
 def _parse_release(release: Release) -> OntologyData:
     draft = read_release(release)
-    with error_location(", ".join(file.name for file in release.relationships)):
-        return OntologyData.from_draft(draft)
+    with error_location(file_names(release.relationships)):
+        return OntologyData.from_draft(draft.indexed())
 
 
 def _parse_file(path: Path, reader: Callable[[BinaryIO], OntologyDraft]) -> OntologyData:

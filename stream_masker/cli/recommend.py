@@ -21,7 +21,7 @@ from stream_masker.cli.options import ReportingCommand, config_option, informati
 from stream_masker.errors import ConfigurationError
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.dataset import DataSet
-from stream_masker.evaluation.evaluation import Evaluation, Task, run_tasks
+from stream_masker.evaluation.evaluation import Evaluation, candidate_tasks, run_tasks
 from stream_masker.evaluation.recommendation import (
     Limits,
     Recommendation,
@@ -123,7 +123,7 @@ def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Confi
 
 
 def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processes: int) -> Evaluation:
-    tasks = [Task("candidate", (candidate, repeats)) for candidate in chosen]
+    tasks = candidate_tasks(chosen, repeats)
     with task_progress("measured", total=len(tasks), stream=information()) as done:
         return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
 

@@ -6,19 +6,25 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from multiprocessing import get_context, parent_process
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.attack import REPEATS
-from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
+from stream_masker.evaluation.candidates import (
+    NOISE_METHODS,
+    SWAPPING_INTERVALS,
+    Candidate,
+    candidates,
+    noise_candidate,
+)
 from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import Measurement, measure
 from stream_masker.evaluation.sse import SSE_KS, SseRow, sse_rows
-from stream_masker.evaluation.swapping import BASELINES, METHODS, SWAPPING_KS, SwappingRow, swapping_rows
+from stream_masker.evaluation.swapping import BASELINES, METHODS, NO_INTERVAL, SwappingRow, swapping_rows
 
 ALPHAS_2016 = (0.2, 0.4)
 """The noise levels of 2016's Table 1."""
@@ -65,12 +71,8 @@ class Evaluation:
         return [one for one in self.measurements if one.candidate.mechanism == mechanism]
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """A part of an evaluation: a function of this module's ``_TASKS``, and its arguments."""
-
-    kind: str
-    arguments: tuple[Any, ...]
+Task: TypeAlias = Callable[[DataSet], object]
+"""A part of an evaluation, whose result ``Evaluation.add`` takes. It can be pickled."""
 
 
 def evaluation_tasks(
@@ -87,19 +89,19 @@ def evaluation_tasks(
     ``configured``: further candidates, which come first. ``confidential``: the attribute of 2012's entropies.
     ``repeats``: how often the attacker masks the data.
     """
-    chosen = [*configured, *candidates(mechanisms, alphas)]
+    compared = [*configured, *candidates(mechanisms, alphas)]
     if "semantic_noise" in mechanisms:
-        known = {candidate.label for candidate in chosen}
-        chosen += [one for one in _candidates_of_2016() if one.label not in known]
-    tasks = [Task("candidate", (candidate, repeats)) for candidate in chosen]
-    ks = [k for k in SWAPPING_KS if k < data.whole.size]
+        known = {candidate.label for candidate in compared}
+        compared += [candidate for candidate in _candidates_of_2016() if candidate.label not in known]
+    tasks = candidate_tasks(compared, repeats)
+    ks = [k for k in SWAPPING_INTERVALS if k < data.whole.size]
     if "rank_swapping" in mechanisms:
-        tasks += [Task("swapping", (method, k)) for method in METHODS for k in ks]
-        tasks += [Task("swapping", (method, 0)) for method in BASELINES]
+        tasks += [partial(_swapped, method=method, k=k) for method in METHODS for k in ks]
+        tasks += [partial(_swapped, method=method, k=NO_INTERVAL) for method in BASELINES]
     if "microaggregation" in mechanisms:
-        tasks += [Task("errors", (k,)) for k in SSE_KS if k <= data.whole.size]
+        tasks += [partial(_aggregated, k=k) for k in SSE_KS if k <= data.whole.size]
     if "vicus" in mechanisms:
-        tasks.append(Task("co_occurrence", (confidential,)))
+        tasks.append(partial(co_occurrence, confidential=confidential))
     return tasks
 
 
@@ -109,44 +111,43 @@ def _candidates_of_2016() -> Iterator[Candidate]:
             yield noise_candidate(method, NOISE_METHODS[method], "ceil", alpha)
 
 
+def candidate_tasks(compared: Sequence[Candidate], repeats: int) -> list[Task]:
+    """Return the tasks that measure candidates."""
+    return [partial(_measured, candidate=candidate, repeats=repeats) for candidate in compared]
+
+
 def run_tasks(data: DataSet, tasks: Sequence[Task], *, processes: int, done: TaskDone = lambda: None) -> Evaluation:
     """Run tasks, in this process or in several; ``done`` is called after each."""
-    result = Evaluation(data)
-    for found in _in_process(data, tasks, done) if processes == 1 else _in_pool(data, tasks, processes, done):
-        result.add(found)
-    return result
+    evaluation = Evaluation(data)
+    for result in _in_process(data, tasks, done) if processes == 1 else _in_pool(data, tasks, processes, done):
+        evaluation.add(result)
+    return evaluation
 
 
-def _in_process(data: DataSet, tasks: Sequence[Task], done: TaskDone) -> Iterator[Any]:
+def _in_process(data: DataSet, tasks: Sequence[Task], done: TaskDone) -> Iterator[object]:
     for task in tasks:
-        yield _TASKS[task.kind](data, *task.arguments)
+        yield task(data)
         done()
 
 
-def _in_pool(data: DataSet, tasks: Sequence[Task], processes: int, done: TaskDone) -> list[Any]:
-    with _pool(data, processes) as pool:
+def _in_pool(data: DataSet, tasks: Sequence[Task], processes: int, done: TaskDone) -> list[object]:
+    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(data,))
+    try:
         futures = [pool.submit(_run_task, task) for task in tasks]
         for _ in as_completed(futures):
             done()
         return [future.result() for future in futures]
-
-
-@contextmanager
-def _pool(data: DataSet, processes: int) -> Iterator[ProcessPoolExecutor]:
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(data,))
-    try:
-        yield pool
     finally:
         pool.shutdown(cancel_futures=True)
 
 
-_WORKER: dict[str, DataSet] = {}
+_WORKER: list[DataSet] = []
 """The data set of a worker process."""
 
 
 def _start_worker(data: DataSet) -> None:
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
-    _WORKER["data"] = data
+    _WORKER.append(data)
 
 
 def _end_with_parent() -> None:
@@ -157,8 +158,8 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_task(task: Task) -> Any:
-    return _TASKS[task.kind](_WORKER["data"], *task.arguments)
+def _run_task(task: Task) -> object:
+    return task(_WORKER[0])
 
 
 def _measured(data: DataSet, candidate: Candidate, repeats: int) -> Measurement | Rejection:
@@ -170,11 +171,11 @@ def _measured(data: DataSet, candidate: Candidate, repeats: int) -> Measurement 
 
 def _swapped(data: DataSet, method: str, k: int) -> list[SwappingRow] | Rejection:
     methods, baselines = ({method: METHODS[method]}, {}) if k else ({}, BASELINES)
-    found = swapping_rows(
-        data.nominal, data.taxonomies, secrets=[data.secret], ks=(k,), methods=methods, baselines=baselines
-    )
+    secrets = [data.secret]
     try:
-        return list(found)
+        return list(
+            swapping_rows(data.nominal, data.taxonomies, secrets=secrets, ks=(k,), methods=methods, baselines=baselines)
+        )
     except (ParameterError, StatisticsError) as error:
         return Rejection(f"2019: {method}, k = {k}", str(error))
 
@@ -184,15 +185,3 @@ def _aggregated(data: DataSet, k: int) -> list[SseRow] | Rejection:
         return list(sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=(k,)))
     except (ParameterError, StatisticsError) as error:
         return Rejection(f"2013: k = {k}", str(error))
-
-
-def _co_occurring(data: DataSet, confidential: str) -> CoOccurrence:
-    return co_occurrence(data, confidential=confidential)
-
-
-_TASKS: dict[str, Callable[..., Any]] = {
-    "candidate": _measured,
-    "swapping": _swapped,
-    "errors": _aggregated,
-    "co_occurrence": _co_occurring,
-}

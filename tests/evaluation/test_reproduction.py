@@ -137,6 +137,6 @@ def test_other_papers_and_other_data_are_errors(tmp_path):
 
 
 def test_printed_figures_have_a_value_for_each_column():
-    assert {len(v) for _, _, table in printed.NOISE_TABLES.values() for v in table.values()} == {4}
-    assert {len(v) for _, _, table in printed.SWAPPING_TABLES.values() for v in table.values()} == {6}
-    assert {len(v) for _, table in printed.SSE_TABLES.values() for v in table.values()} == {10}
+    assert {len(v) for table in printed.NOISE_TABLES.values() for v in table.figures.values()} == {4}
+    assert {len(v) for table in printed.SWAPPING_TABLES.values() for v in table.figures.values()} == {6}
+    assert {len(v) for table in printed.SSE_TABLES.values() for v in table.figures.values()} == {10}

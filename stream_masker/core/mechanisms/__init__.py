@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
-from stream_masker.core.mechanisms.exponential.mechanism import Exponential
+from stream_masker.core.mechanisms.exponential import Exponential
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping

@@ -12,15 +12,16 @@ from stream_masker.core.marginality import marginality
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, noise_candidate
+from stream_masker.evaluation.candidates import NOISE_METHODS, SWAPPING_INTERVALS, Candidate, noise_candidate
 from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.evaluation import ALPHAS_2016
 from stream_masker.evaluation.measurement import utility_of
 from stream_masker.evaluation.papers import printed, samples
 from stream_masker.evaluation.papers.paper_2012 import paper_2012
 from stream_masker.evaluation.papers.printed import compared
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
 from stream_masker.evaluation.sse import SSE_KS, sse_rows
-from stream_masker.evaluation.swapping import METHODS, SWAPPING_KS, swapping_rows
+from stream_masker.evaluation.swapping import METHODS, swapping_rows
 
 AT_ALPHA_1 = ("Table 2", "Table 3", "Table 4")
 """The tables of 2017 that mask Dataset1, by method."""
@@ -77,8 +78,8 @@ def paper_2017(_: Path | None) -> list[ReportSection]:
         _features("Table 1: Dataset1", sets["Dataset1"], printed.TABLE_1_OF_2017),
         _features("Table 6: Dataset2", sets["Dataset2"], printed.TABLE_6_OF_2017),
         *(
-            _noise_table(f"{name}, {chosen}", sets[chosen], method, printed.NOISE_ALPHAS, theirs)
-            for name, (chosen, method, theirs) in printed.NOISE_TABLES.items()
+            _noise_table(f"{name}, {sample}", sets[sample], method, printed.NOISE_ALPHAS, theirs)
+            for name, ((sample, method), theirs) in printed.NOISE_TABLES.items()
         ),
         _means_table(sets["Dataset1"]),
         _distance_table(),
@@ -130,7 +131,7 @@ def _distance_table() -> ReportTable:
         "in different chapters": samples.dataset_1_of_2017(apart=True),
         "in different chapters, a class for each value": samples.dataset_1_of_2017(apart=True, classes=17),
     }
-    methods = [f"sdCor: {printed.NOISE_TABLES[name][1]}" for name in AT_ALPHA_1]
+    methods = [f"sdCor: {printed.NOISE_TABLES[name].of[1]}" for name in AT_ALPHA_1]
     header = ("diagnoses of a record", "mean sd(a, b)", "beyond reach", "RMSE a", "target a", *methods)
     rows = tuple((name, *_distance_row(data)) for name, data in sets.items())
     note = (
@@ -145,19 +146,20 @@ def _distance_row(data: DataSet) -> Iterator[str]:
     yield f"{data.distances[0].pairs(a.codes, b.codes).mean():.2f}"
     measured = {}
     for name in AT_ALPHA_1:
-        utility, masked = _masked(data, printed.NOISE_TABLES[name][1], 1.0)
+        utility, masked = _masked(data, printed.NOISE_TABLES[name].of[1], 1.0)
         measured[name] = _noise_metrics(utility)
     distortion = masked.distortions[0]
     yield f"{distortion.truncated / distortion.values:.2f}"
     for name, metric in (("Table 4", "RMSE a"), ("Table 4", "target a"), *((name, "sdCor") for name in AT_ALPHA_1)):
-        yield compared(measured[name][metric], printed.NOISE_TABLES[name][2][metric][-1])
+        yield compared(measured[name][metric], printed.NOISE_TABLES[name].figures[metric][-1])
 
 
 def paper_2016(_: Path | None) -> list[ReportSection]:
     """Reproduce Table 1 (correlated noise)."""
     data = samples.dataset_1_of_2017()
     tables = [
-        _noise_table("Table 1", data, method, (0.2, 0.4), theirs) for method, theirs in printed.TABLE_1_OF_2016.items()
+        _noise_table("Table 1", data, method, ALPHAS_2016, table.figures)
+        for method, table in printed.TABLE_1_OF_2016.items()
     ]
     reasons = (
         "The data set is that of 2017, generated as `stream-masker reproduce 2017` describes. The method of 2016 is "
@@ -177,8 +179,8 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
         "Dataset3": samples.dataset_3_of_2019(),
     }
     tables = [_features("Table 1: Dataset1", sets["Dataset1"], printed.TABLE_1_OF_2019, 4)]
-    for name, (chosen, method, theirs) in printed.SWAPPING_TABLES.items():
-        tables.append(_swapping_table(f"{name}, {chosen}: {method}", sets[chosen], method, theirs))
+    for name, ((sample, method), theirs) in printed.SWAPPING_TABLES.items():
+        tables.append(_swapping_table(f"{name}, {sample}: {method}", sets[sample], method, theirs))
     reasons = (
         "The paper swaps hospital records of California that are mapped to SNOMED CT. These are generated records of "
         "the same number, with as many values: diagnoses of ICD-10-CM, and procedures of a made-up taxonomy.",
@@ -213,7 +215,7 @@ def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.Prin
         (metric, *(compared(ours, value, 4) for ours, value in zip(measures[metric], values, strict=True)))
         for metric, values in theirs.items()
     )
-    return ReportTable(title, ("metric", *(f"k = {k}" for k in SWAPPING_KS)), lines)
+    return ReportTable(title, ("metric", *(f"k = {k}" for k in SWAPPING_INTERVALS)), lines)
 
 
 DISCHARGES_2013: Mapping[str, tuple[str, int, int, bool]] = {
@@ -267,7 +269,7 @@ def _sse_table(name: str) -> ReportTable:
     data = samples.discharges_of_2013(root, categories, records, numeric=numeric)
     found = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=SSE_KS)
     ours = {(row.k, row.variant): row.sse["diagnosis"] for row in found}
-    title, theirs = printed.SSE_TABLES[name]
+    (title,), theirs = printed.SSE_TABLES[name]
     rows = tuple(
         (
             str(k),

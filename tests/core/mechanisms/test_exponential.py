@@ -8,8 +8,7 @@ import pytest
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.mechanisms import Exponential
-from stream_masker.core.mechanisms.exponential.mechanism import GraphExponential
-from stream_masker.core.mechanisms.exponential.tree import TreeExponential
+from stream_masker.core.mechanisms.exponential import ExponentialDrawer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.errors import ParameterError
@@ -46,12 +45,10 @@ def drawn_shares(drawer, a, size):
 @pytest.mark.parametrize("candidates", ["all", "leaves"])
 @pytest.mark.parametrize("epsilon", [0.1, 2.0, 20.0])
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-@pytest.mark.parametrize(
-    ("tau", "kind"), [(TREE, TreeExponential), (TREE, GraphExponential), (GRAPH, GraphExponential)]
-)
-def test_concepts_are_drawn_by_their_probabilities(tau, kind, measure, epsilon, candidates):
+@pytest.mark.parametrize("tau", [TREE, GRAPH])
+def test_concepts_are_drawn_by_their_probabilities(tau, measure, epsilon, candidates):
     distance = measure(tau)
-    drawer = kind(distance, candidates=candidates, epsilon=epsilon)
+    drawer = ExponentialDrawer(distance, candidates=candidates, epsilon=epsilon)
     for a in (0, 1, len(tau) - 1):
         shares = drawn_shares(drawer, a, len(tau))
         expected = probabilities(distance, a, epsilon, candidates)
@@ -124,8 +121,8 @@ def test_evicted_weights_are_computed_again():
     distance = WuPalmer(GRAPH)
     codes = np.tile(np.arange(len(GRAPH), dtype=np.int32), 20)
     codes[5] = -1
-    small = GraphExponential(distance, candidates="all", epsilon=3.0, cache_bytes=0)
-    large = GraphExponential(distance, candidates="all", epsilon=3.0)
+    small = ExponentialDrawer(distance, candidates="all", epsilon=3.0, cache_bytes=0)
+    large = ExponentialDrawer(distance, candidates="all", epsilon=3.0)
     drawn = small.draw(codes, words(codes.size))
     np.testing.assert_array_equal(drawn, large.draw(codes, words(codes.size)))
     assert drawn[5] == -1
@@ -133,10 +130,8 @@ def test_evicted_weights_are_computed_again():
 
 def test_a_taxonomy_with_a_single_concept():
     tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
-    for kind in (TreeExponential, GraphExponential):
-        assert (
-            kind(WuPalmer(tau), candidates="all", epsilon=1.0).draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
-        )
+    drawer = ExponentialDrawer(WuPalmer(tau), candidates="all", epsilon=1.0)
+    assert drawer.draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
 
 
 @pytest.mark.parametrize(

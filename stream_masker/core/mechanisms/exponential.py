@@ -9,12 +9,11 @@ from typing import ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import DISTANCES, Distance, DistanceChoice
+from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
-from stream_masker.core.mechanisms.exponential.tree import TreeExponential
 from stream_masker.core.mechanisms.options import per_attribute
-from stream_masker.core.mechanisms.transition.base import DrawingMechanism, TransitionDrawer
+from stream_masker.core.mechanisms.transition.base import DrawingMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
 from stream_masker.core.risk.channel import Channel
@@ -35,7 +34,7 @@ MIN_EPSILON = 1e-6
 MAX_EPSILON = 1000.0
 
 
-class Exponential(DrawingMechanism[TransitionDrawer]):
+class Exponential(DrawingMechanism["ExponentialDrawer"]):
     """Replaces each value a by a concept c with a probability proportional to exp(−ε·sd(a, c) / 2).
 
     The utility −sd(a, c) lies in [−1, 0], so replacing a by another value changes it by at most Δ = 1 for every c.
@@ -43,10 +42,9 @@ class Exponential(DrawingMechanism[TransitionDrawer]):
     differential privacy. The ε of a record is the sum of those of its values. The mechanism does not hide whether a
     value is absent, how many elements an array has, or that records have equal keys.
 
-    The probabilities depend only on the taxonomy, never on the window; the statistics serve drift and utility. A tree
-    with d levels has at most d² different distances with known numbers of concepts. Draws from these are exact up to
-    the rounding of float64 and of 53-bit random numbers. In a directed acyclic graph, a value's first draw takes one
-    pass over its taxonomy; the result is cached for thousands of values (``GraphExponential``).
+    The probabilities depend only on the taxonomy, never on the window; the statistics serve drift and utility. Draws
+    are exact up to the rounding of float64 and of 53-bit random numbers. A value's first draw takes one pass over its
+    taxonomy; the result is cached for thousands of values (``ExponentialDrawer``).
 
     Most concepts of a large taxonomy are far from any value, so a small ε gives masked values that are nearly uniform
     over it. Among m concepts, those near a value only dominate the others from about ε = 2·ln(m).
@@ -62,7 +60,7 @@ class Exponential(DrawingMechanism[TransitionDrawer]):
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
         latency="none: each record is masked alone",
-        cost="O(depth²) in a tree; in a DAG some dozens of distances, and a pass over the taxonomy for each new value",
+        cost="some dozens of distances, and a pass over the taxonomy for each new value",
     )
 
     def __init__(
@@ -94,7 +92,7 @@ class Exponential(DrawingMechanism[TransitionDrawer]):
         self._epsilons = tuple(epsilons.values())
         self._candidates = candidates
         self._drawers = tuple(
-            _drawer(d, candidates=candidates, epsilon=value)
+            ExponentialDrawer(d, candidates=candidates, epsilon=value)
             for d, value in zip(self._distances, epsilons.values(), strict=True)
         )
 
@@ -116,12 +114,12 @@ class Exponential(DrawingMechanism[TransitionDrawer]):
         weight = others * float(np.exp(-0.5 * self._epsilons[j]))
         return weight / (1.0 + weight)
 
-    def _prepare(self, statistics: Statistics) -> tuple[TransitionDrawer, ...]:
+    def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
         return self._drawers
 
 
-class GraphExponential:
-    """The drawer for a directed acyclic graph: a block of candidates, then a candidate in it.
+class ExponentialDrawer:
+    """Draws a block of candidates, then a candidate in it.
 
     The cumulative weights of all blocks for one value take one pass over the taxonomy. They are few enough to be cached
     for thousands of values. A draw is then a binary search among them, plus the distances to the candidates of one
@@ -212,12 +210,6 @@ class GraphExponential:
     def _weights(self, distances: Float64Array) -> Float64Array:
         weights: Float64Array = np.exp(-0.5 * self._epsilon * distances)
         return weights
-
-
-def _drawer(distance: Distance, *, candidates: str, epsilon: float) -> TransitionDrawer:
-    depth_based = distance.taxonomy.is_tree and type(distance) in DISTANCES.values()
-    drawer = TreeExponential if depth_based else GraphExponential
-    return drawer(distance, candidates=candidates, epsilon=epsilon)
 
 
 def _checked_epsilon(epsilon: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:

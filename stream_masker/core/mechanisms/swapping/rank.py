@@ -182,8 +182,8 @@ class RankSwapping(IntervalSwapping):
             partners[j][alone] = alone[_swap_values(values.select(alone), k, self._distances[j])]
             elements += [(j, np.flatnonzero(numbers == number)) for number in range(limit)]
         indices = np.full((len(elements), size), -1)
-        for row, (j, values) in zip(indices, elements, strict=True):
-            row[groups[j].owners[values]] = values
+        for row, (j, members) in zip(indices, elements, strict=True):
+            row[groups[j].owners[members]] = members
         for part in _parts(np.flatnonzero((indices >= 0).any(axis=0)), k):
             columns = [
                 UnitColumn(
@@ -241,8 +241,8 @@ def swap_units(columns: Sequence[UnitColumn], owners: Int64Array, k: int) -> Uni
         distances[reference] = -1
         last = np.partition(distances, k)[k]
         nearer, tied = distances < last, distances == last
-        places = k + 1 - np.count_nonzero(nearer)
-        for j in np.flatnonzero(unswapped[:, reference]):
+        places = k + 1 - int(np.count_nonzero(nearer))
+        for j in np.flatnonzero(unswapped[:, reference]).tolist():
             unswapped[j, reference] = False
             open_units = unswapped[j] & (owners != owners[reference])
             within, at_end = np.flatnonzero(open_units & nearer), np.flatnonzero(open_units & tied)
@@ -259,27 +259,27 @@ class _DistanceRows(NamedTuple):
     """The distances between the values of n units, in units of 1/``UNIT``.
 
     * ``table``: (d + 1, d + 1) int32, between the d distinct values; the last one is a missing value.
-    * ``index``: (n,) int64, the index of each value.
+    * ``rows``: (n,) int64, the row of each value in the table.
     """
 
     table: Int32Matrix
-    index: Int64Array
+    rows: Int64Array
 
     @classmethod
     def of(cls, codes: Int32Array, distance: Distance) -> _DistanceRows:
         """Return the distances between codes; a negative one is a missing value."""
         distinct = np.unique(codes[codes >= 0])
-        index = np.where(codes >= 0, np.searchsorted(distinct, codes), distinct.size)
-        return cls(unit_distances(distance, distinct), index)
+        rows = np.where(codes >= 0, np.searchsorted(distinct, codes), distinct.size)
+        return cls(unit_distances(distance, distinct), rows)
 
     def sums(self) -> Float64Array:
         """Return (n,) float64: the sum of each value's distances to all values; exact, because all are integers."""
-        counts = np.bincount(self.index, minlength=len(self.table))
-        return np.asarray((self.table.astype(np.float64) @ counts)[self.index])
+        counts = np.bincount(self.rows, minlength=len(self.table))
+        return np.asarray((self.table.astype(np.float64) @ counts)[self.rows])
 
     def row(self, reference: int) -> Int32Array:
         """Return (n,) int32: the distances from the value of one unit."""
-        return self.table[self.index[reference]][self.index]
+        return np.asarray(self.table[self.rows[reference]][self.rows])
 
 
 def _draw_greatest(scores: NDArray[np.number], among: Int64Array, word: np.uint64) -> int:

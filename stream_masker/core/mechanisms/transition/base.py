@@ -74,10 +74,14 @@ class MarkovMechanism(DrawingMechanism[Transition]):
 
         Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
         """
+        transition = self._prepared_statistics()[self._index(attribute)]
+        return self._taxonomies[attribute].decode(transition.domain.values), transition.matrix()
+
+    def _index(self, attribute: str) -> int:
+        """Return the index of an attribute. Raises ParameterError if there is none of this name."""
         if attribute not in self._attributes:
             raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
-        transition = self._prepared_statistics()[self._attributes.index(attribute)]
-        return self._taxonomies[attribute].decode(transition.domain.values), transition.matrix()
+        return self._attributes.index(attribute)
 
     def _prepare(self, statistics: Statistics) -> tuple[Transition, ...]:
         if set(statistics.model) != set(self._attributes):

@@ -16,7 +16,7 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_array,
     unpack_counts,
 )
-from stream_masker.core.mechanisms.transition.transitions import OtherTransition, ShareTransition
+from stream_masker.core.mechanisms.transition.transitions import PartTransition, ShareTransition
 from stream_masker.core.mechanisms.transition.trie import Domain
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -52,10 +52,10 @@ class NaiveDistortion(MarkovMechanism):
             for name, column in zip(self._attributes, counts.values, strict=True)
         }
 
-    def _transition(self, attribute: str, model: Mapping[str, Any]) -> OtherTransition:
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         values = unpack_array(read_model_field(model, "values"), np.int32)
-        domain = Domain.of(values, np.ones(values.size), self._taxonomy_size(attribute))
-        return OtherTransition(domain, np.full(values.size, 1.0 / values.size if values.size <= 2 else 0.0))
+        domain = Domain.of(np.sort(values), np.ones(values.size), self._taxonomy_size(attribute))
+        return PartTransition.whole(domain, np.full(values.size, 1.0 / values.size if values.size <= 2 else 0.0))
 
 
 class ProbabilisticDistortion(MarkovMechanism):

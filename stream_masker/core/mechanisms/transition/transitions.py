@@ -78,32 +78,6 @@ def draw_in_parts(
 
 
 @kernel
-def draw_others(
-    codes: Int32Array,
-    first: UInt64Array,
-    second: UInt64Array,
-    domain: Domain,
-    keep: Float64Array,
-    equal: Float64Array,
-) -> Int32Array:
-    """Draw one of the other values of the domain with equal probability.
-
-    * ``keep``: (v,) float64, the probability to stay unchanged. ``equal``: (v,) float64, 1 … v.
-    """
-    values = domain.trie.values
-    drawn = codes.copy()
-    for k in range(codes.size):
-        if codes[k] >= 0:
-            i = domain.index_of[codes[k]]
-            if i < 0:
-                drawn[k] = draw_other(domain, second[k])
-            elif uniform(first[k]) >= keep[i]:
-                own = np.searchsorted(values, codes[k])
-                drawn[k] = values[draw_leaf(domain.trie, 0, values.size, equal, own, second[k])]
-    return drawn
-
-
-@kernel
 def draw_by_share(
     codes: Int32Array,
     first: UInt64Array,
@@ -201,6 +175,15 @@ class PartTransition(Transition):
         """Create the transition of a domain whose values are ascending within each part."""
         return cls(domain, keep, within, low, high, Trie.of_ranges(domain.values, high))
 
+    @classmethod
+    def whole(cls, domain: Domain, keep: Float64Array) -> PartTransition:
+        """Create the transition to one of the other values with equal probability: all values are one part.
+
+        ``domain``: with ascending values. ``keep``: 1 for a single value.
+        """
+        v = keep.size
+        return cls.of(domain, keep, np.ones(v), np.zeros(v, np.int64), np.full(v, v))
+
     @property
     def stay(self) -> Float64Array:
         return self.keep
@@ -218,29 +201,6 @@ class PartTransition(Transition):
         each_inside = (self.within - self.keep) / np.maximum(size - 1, 1)
         each_outside = (1.0 - self.within) / np.maximum(v - size, 1)
         result: Float64Array = np.where(inside, each_inside[:, None], each_outside[:, None])
-        np.fill_diagonal(result, self.keep)
-        return result
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class OtherTransition(Transition):
-    """A value stays, or becomes one of the other values with equal probability.
-
-    ``keep``: (v,) float64, the probability to stay unchanged; 1 for a single value.
-    """
-
-    keep: Float64Array
-
-    @property
-    def stay(self) -> Float64Array:
-        return self.keep
-
-    def _draw(self, codes: Int32Array, first: UInt64Array, second: UInt64Array) -> Int32Array:
-        return draw_others(codes, first, second, self.domain, self.keep, np.arange(1.0, self.keep.size + 1.0))
-
-    def matrix(self) -> Float64Array:
-        v = self.keep.size
-        result: Float64Array = np.tile(((1.0 - self.keep) / max(v - 1, 1))[:, None], v)
         np.fill_diagonal(result, self.keep)
         return result
 

@@ -163,6 +163,12 @@ class Domain(NamedTuple):
         ordered = weights[index_of[trie.values]]
         return cls(values.astype(np.int32), index_of, trie, np.cumsum(ordered, dtype=np.float64))
 
+    def ascending(self) -> Domain:
+        """Return the same domain with its values in ascending order."""
+        index_of = self.index_of.copy()
+        index_of[self.trie.values] = np.arange(self.values.size, dtype=np.int32)
+        return Domain(self.trie.values, index_of, self.trie, self.cumulative)
+
     @property
     def shares(self) -> Float64Array:
         """(v,) float64: the probability that a value outside the domain becomes each value."""

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from stream_masker.core.mechanisms.transition.transitions import (
-    OtherTransition,
-    PartTransition,
-    RowTransition,
-    ShareTransition,
-)
+from stream_masker.core.mechanisms.transition.transitions import PartTransition, RowTransition, ShareTransition
 from stream_masker.core.mechanisms.transition.trie import Domain
 
 SMALLEST, LARGEST = np.uint64(0), np.uint64(2**64 - 1)
@@ -21,12 +16,12 @@ def transitions():
     rows = np.array([[0.0, 1.0, 0.0], [0.3, 0.0, 0.7], [0.1, 0.9, 0.0]])
     low, high = np.array([0, 0, 2]), np.array([2, 2, 3])
     yield PartTransition.of(domain, np.array([0.4, 0.4, 0.8]), np.array([0.7, 0.7, 0.8]), low, high)
-    yield OtherTransition(domain, np.array([0.4, 0.0, 0.8]))
+    yield PartTransition.whole(domain.ascending(), np.array([0.8, 0.4, 0.0]))
     yield ShareTransition(domain, 0.25)
     yield RowTransition.of(domain, rows)
 
 
-@pytest.mark.parametrize("transition", list(transitions()), ids=lambda transition: type(transition).__name__)
+@pytest.mark.parametrize("transition", list(transitions()), ids=["parts", "whole", "shares", "rows"])
 @pytest.mark.parametrize("first", [SMALLEST, LARGEST])
 @pytest.mark.parametrize("second", [SMALLEST, LARGEST])
 def test_extreme_random_words_draw_only_possible_values(transition, first, second):

@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms.transition.serialization import (
     unpack_array,
     unpack_counts,
 )
-from stream_masker.core.mechanisms.transition.transitions import OtherTransition, PartTransition
+from stream_masker.core.mechanisms.transition.transitions import PartTransition
 from stream_masker.core.mechanisms.transition.trie import Domain
 from stream_masker.core.mechanisms.transition.vicus.partition import PartitionSearch, partition_values
 from stream_masker.core.ontology import Taxonomy
@@ -104,10 +104,10 @@ class PartitionMechanism(MarkovMechanism):
 
         Raises StatisticsError before the first statistics, and ParameterError for an unknown attribute.
         """
-        ids, _ = self.transition_matrix(attribute)
-        sizes = unpack_array(read_model_field(self.statistics.model[attribute], "parts"), np.int32)
-        ends = np.cumsum(sizes).tolist()
-        return [ids[end - size : end] for size, end in zip(sizes.tolist(), ends, strict=True)]
+        self._index(attribute)
+        domain, low, high = self._part_ranges(attribute, self.statistics.model[attribute])
+        ids = self._taxonomies[attribute].decode(domain.values)
+        return [ids[first:end] for first, end in dict.fromkeys(zip(low.tolist(), high.tolist(), strict=True))]
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         sizes = tuple(len(tau) for tau in self._taxonomies.values())
@@ -217,7 +217,8 @@ class RandomTransitions(PartitionMechanism):
         cost="O(log v); a calibration takes O(v²) for v values of the window",
     )
 
-    def _transition(self, attribute: str, model: Mapping[str, Any]) -> OtherTransition:
+    def _transition(self, attribute: str, model: Mapping[str, Any]) -> PartTransition:
         domain, low, high = self._part_ranges(attribute, model)
         part = (high - low).astype(np.float64)
-        return OtherTransition(domain, stay_probability(self._k1, self._k2, part, domain.values.size - part))
+        keep = stay_probability(self._k1, self._k2, part, domain.values.size - part)
+        return PartTransition.whole(domain.ascending(), keep[np.argsort(domain.values)])

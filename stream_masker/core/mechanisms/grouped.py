@@ -9,7 +9,7 @@ groups show, with confidence 0.95, that masking changes less than is required. E
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, Prepared, WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.risk.assessment import ChannelSource
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import required_change
 from stream_masker.core.risk.groups import (
@@ -45,35 +44,6 @@ If it is reached, no more groups are drawn. Otherwise the upper bound of the mea
 """
 
 
-class GroupSource(ChannelSource, Protocol):
-    """A mechanism that masks groups, with statistics in force."""
-
-    def group_size(self, counts: Counts) -> int:
-        """Return the number of records of a group; ``counts``: those of the window."""
-
-
-def check_changed_in_groups(source: GroupSource, counts: Counts) -> None:
-    """Raise StatisticsError if masking groups of the window's records surely changes too few values of an attribute.
-
-    An attribute with a single value is not checked: an attacker knows it without masks.
-    """
-    size = source.group_size(counts)
-    required = np.array([required_change(value_law(c)[1]) if c.keys.size > 1 else 0.0 for c in counts.values])
-    shares = np.empty((0, required.size))
-    for number, group in enumerate(sampled_groups(source, counts, size), start=1):
-        shares = np.vstack((shares, _changed_shares(group)))
-        if number in COMPARED_GROUPS and all(map(_reaches, shares.T, required)):
-            return
-    for name, column, least in zip(source.attributes, shares.T, required, strict=True):
-        found = column[~np.isnan(column)]
-        if found.size and upper_bound(float(found.mean()), found.size) < least:
-            raise StatisticsError(
-                f"{name}: in groups of {size} records, masking would change {found.mean():.2%} of the "
-                f"values of the window, and must change at least {least:.2%}: use smaller groups, a larger k or p, or "
-                "another mechanism"
-            )
-
-
 def _changed_shares(group: MaskedGroup) -> Float64Array:
     """Return (p,): the share of each attribute's values that changed; NaN without values."""
     present = group.before >= 0
@@ -85,8 +55,8 @@ def _changed_shares(group: MaskedGroup) -> Float64Array:
 
 def _reaches(shares: Float64Array, least: float) -> bool:
     """Return whether the mean share reaches the required one; True if no group has values."""
-    found = shares[~np.isnan(shares)]
-    return not found.size or float(found.mean()) >= least
+    known = shares[~np.isnan(shares)]
+    return not known.size or float(known.mean()) >= least
 
 
 MAX_GROUP_RECORDS = 1_000_000
@@ -177,4 +147,26 @@ class GroupMechanism(WindowedMechanism[Prepared]):
         With numeric attributes nothing is checked: the counts do not hold the numbers, on which groups depend.
         """
         if self._attributes and not self._numeric:
-            check_changed_in_groups(self, counts)
+            self._check_changed(counts)
+
+    def _check_changed(self, counts: Counts) -> None:
+        """Raise StatisticsError if masking groups of the window's records surely changes too few values of an
+        attribute.
+
+        An attribute with a single value is not checked: an attacker knows it without masks.
+        """
+        size = self.group_size(counts)
+        required = np.array([required_change(value_law(c)[1]) if c.keys.size > 1 else 0.0 for c in counts.values])
+        shares = np.empty((0, required.size))
+        for number, group in enumerate(sampled_groups(self, counts, size), start=1):
+            shares = np.vstack((shares, _changed_shares(group)))
+            if number in COMPARED_GROUPS and all(map(_reaches, shares.T, required)):
+                return
+        for name, column, least in zip(self.attributes, shares.T, required, strict=True):
+            known = column[~np.isnan(column)]
+            if known.size and upper_bound(float(known.mean()), known.size) < least:
+                raise StatisticsError(
+                    f"{name}: in groups of {size} records, masking would change {known.mean():.2%} of the "
+                    f"values of the window, and must change at least {least:.2%}: use smaller groups, a larger k or p, "
+                    "or another mechanism"
+                )

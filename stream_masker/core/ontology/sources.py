@@ -116,13 +116,13 @@ def _joint_key(files: Iterable[Path]) -> str:
 def _parse_release(release: Release) -> OntologyData:
     draft = read_release(release)
     with error_location(file_names(release.relationships)):
-        return OntologyData.from_draft(draft.indexed())
+        return OntologyData.from_draft(draft)
 
 
 def _parse_file(path: Path, reader: Callable[[BinaryIO], OntologyDraft]) -> OntologyData:
     try:
         with error_location(str(path)), _open(path) as file:
-            return OntologyData.from_draft(reader(file).indexed())
+            return OntologyData.from_draft(reader(file))
     except UnicodeDecodeError:
         raise SourceFormatError(f"{path} is not UTF-8 text") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
@@ -154,7 +154,7 @@ def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], On
 def _icd10cm() -> ResolvedSource:
     package = cache.package_key(icd10cm.ICD10CM_PACKAGE)
     key = f"{package}-{_joint_key(icd10cm.data_files())}"
-    return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
+    return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm()))
 
 
 NAMED: dict[str, Callable[[], ResolvedSource]] = {"icd10cm": _icd10cm}

@@ -40,11 +40,6 @@ def marginality_mean(values: ConceptsLike, d: Distance) -> str:
     return d.taxonomy.ids[marginality_mean_from_counts(value_counts(values, d), d)]
 
 
-def numeric_marginality_mean(values: ConceptsLike, d: Distance) -> float:
-    """Return the least marginality in the sample (2013: equation 4). Raises like ``marginality``."""
-    return float(marginality(values, d).min())
-
-
 def marginality_variance(values: ConceptsLike, d: Distance) -> float:
     """Return Σ m(xⱼ) / n over n values (2013: equation 5); it grows with n like marginalities.
 
@@ -62,18 +57,6 @@ def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b:
     if first.shape != second.shape:
         raise ParameterError(f"a covariance needs pairs of values, not {first.size} and {second.size}")
     return marginality_covariance_from_counts(pair_counts(first, second, len(d_b.taxonomy)), d_a, d_b)
-
-
-def marginality_matrix(columns: Sequence[ConceptsLike], distances: Sequence[Distance]) -> Float64Array:
-    """Return (p, p): the covariance matrix of p columns of n values, variances on the diagonal (2013: section
-    2.3.2)."""
-    p = len(columns)
-    matrix = np.diag([marginality_variance(a, d) for a, d in zip(columns, distances, strict=True)])
-    for i in range(p):
-        for j in range(i):
-            covariance = marginality_covariance(columns[i], distances[i], columns[j], distances[j])
-            matrix[i, j] = matrix[j, i] = covariance
-    return matrix
 
 
 def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Float64Array:

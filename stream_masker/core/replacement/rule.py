@@ -145,15 +145,6 @@ def _eligible(taxonomy: Taxonomy, which: str) -> NDArray[np.bool_]:
 
 
 @kernel
-def is_admissible(sign: int, distance: float, own: float) -> bool:
-    """Return whether a candidate at a distance from the reference meets the sign condition. own: the distance of the
-    value."""
-    if sign == 0:
-        return True
-    return distance > own if sign > 0 else distance < own
-
-
-@kernel
 def choose_level(
     target: float, below: float, above: float, stays: bool, calibrated: bool, word: np.uint64
 ) -> tuple[float, int]:

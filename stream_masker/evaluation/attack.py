@@ -77,12 +77,12 @@ def measured_risk(
 
 def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
     """√(Σ sd(a, a*)² / n) of each nominal attribute; 0 without values."""
-    found = {}
+    errors = {}
     for name, d, before, after in zip(data.attributes, data.distances, data.whole.columns, masked.columns, strict=True):
         present = (before.codes >= 0) & (after.codes >= 0)
         squares = d.pairs(before.codes[present], after.codes[present]) ** 2
-        found[name] = float(np.sqrt(squares.mean())) if squares.size else 0.0
-    return found
+        errors[name] = float(np.sqrt(squares.mean())) if squares.size else 0.0
+    return errors
 
 
 def _secret(secret: bytes, number: int) -> bytes:

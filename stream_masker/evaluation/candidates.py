@@ -99,8 +99,8 @@ def _noise(alphas: Sequence[float]) -> Iterator[Candidate]:
 
 def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alpha: float) -> Candidate:
     """Return a method of 2017 with a rounding and a noise level."""
-    chosen = {**options, "rounding": rounding, "alpha": alpha}
-    return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", chosen)
+    parameters = {**options, "rounding": rounding, "alpha": alpha}
+    return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", parameters)
 
 
 def _transport(alphas: Sequence[float]) -> Iterator[Candidate]:

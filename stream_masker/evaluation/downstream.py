@@ -168,11 +168,11 @@ def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
     """Return (m,) int64, read-only: the position of the ancestor of each concept at a depth, by first parents; -1 if
     there is none."""
     first = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
-    found = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
+    ancestors = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
     for level in range(depth + 1, int(taxonomy.depth.max()) + 1):
         rows = np.flatnonzero(taxonomy.depth == level)
-        found[rows] = found[first[rows]]
-    return frozen_array(found)
+        ancestors[rows] = ancestors[first[rows]]
+    return frozen_array(ancestors)
 
 
 def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:

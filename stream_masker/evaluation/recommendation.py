@@ -122,10 +122,10 @@ def _aims(one: Measurement, limits: Limits) -> tuple[float, ...]:
     return (*aims, one.correlation_error)
 
 
-def recommendation_html(found: Recommendation, data: DataSet) -> str:
+def recommendation_html(recommendation: Recommendation, data: DataSet) -> str:
     """Return the recommendation as an HTML page: the paragraph, the picture with the limits, and the best
     candidates."""
-    figure = risk_figure(found.ranked, (found.limits.rmse, found.limits.vulnerability))
+    figure = risk_figure(recommendation.ranked, (recommendation.limits.rmse, recommendation.limits.vulnerability))
     header = ("method", "RMSE", "vulnerability", "correlation kept", "beyond the limits")
     rows = tuple(
         (
@@ -133,9 +133,9 @@ def recommendation_html(found: Recommendation, data: DataSet) -> str:
             f"{one.rmse:.3f}",
             f"{one.vulnerability:.3f}",
             f"{kept_correlation(one, data):.3f}",
-            f"{found.limits.excess(one, data):.3f}",
+            f"{recommendation.limits.excess(one, data):.3f}",
         )
-        for one in found.ranked[:SHOWN_CANDIDATES]
+        for one in recommendation.ranked[:SHOWN_CANDIDATES]
     )
     table = ReportTable("The best settings", header, rows)
-    return html_page("Recommendation", (found.text(data),), [ReportSection("Settings", (), (figure, table))])
+    return html_page("Recommendation", (recommendation.text(data),), [ReportSection("Settings", (), (figure, table))])

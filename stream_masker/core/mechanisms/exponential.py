@@ -163,9 +163,9 @@ class ExponentialDrawer:
         for start, stop in zip(starts, [*starts[1:], codes.size], strict=True):
             totals = self._block_totals(int(codes[start]))
             targets = shares[start:stop] * totals[-1]
-            found = np.minimum(np.searchsorted(totals, targets, side="right"), totals.size - 1)
-            blocks[start:stop] = found
-            remainders[start:stop] = targets - np.where(found > 0, totals[found - 1], 0.0)
+            block = np.minimum(np.searchsorted(totals, targets, side="right"), totals.size - 1)
+            blocks[start:stop] = block
+            remainders[start:stop] = targets - np.where(block > 0, totals[block - 1], 0.0)
         return self._positions[self._choose_in_block(codes, blocks, remainders)]
 
     def _choose_in_block(self, codes: Int32Array, blocks: Int64Array, remainders: Float64Array) -> Int64Array:
@@ -196,8 +196,8 @@ class ExponentialDrawer:
     def _block_totals(self, a: int) -> Float64Array:
         """Return the cumulative weights of all blocks for value a, from the cache if possible."""
         with self._lock:
-            found = self._cache.pop(a, None)
-            totals = self._compute_block_totals(a) if found is None else found
+            cached = self._cache.pop(a, None)
+            totals = self._compute_block_totals(a) if cached is None else cached
             self._cache[a] = totals
             if len(self._cache) > self._max_cached:
                 self._cache.popitem(last=False)

@@ -23,9 +23,9 @@ def line_parents(taxonomy: Taxonomy) -> Int32Array:
         return taxonomy.tree.parent
     children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))
     above = taxonomy.depth[taxonomy.parents] == taxonomy.depth[children] - 1
-    found, first = np.unique(children[above], return_index=True)
+    linked, first = np.unique(children[above], return_index=True)
     parents = np.full(len(taxonomy), NO_POSITION, np.int32)
-    parents[found] = taxonomy.parents[above][first]
+    parents[linked] = taxonomy.parents[above][first]
     return parents
 
 
@@ -38,12 +38,12 @@ def to_level(taxonomy: Taxonomy, depth: int) -> Int32Array:
 def nearest(taxonomy: Taxonomy, chosen: BoolArray) -> Int32Array:
     """Return (m,) int32: each concept itself, or the nearest of its ancestors, that is chosen; ``NO_POSITION`` if
     there is none. ``chosen``: (m,) bool."""
-    parents, found = line_parents(taxonomy), np.full(len(taxonomy), NO_POSITION, np.int32)
+    parents, ancestors = line_parents(taxonomy), np.full(len(taxonomy), NO_POSITION, np.int32)
     for level in levels(taxonomy):
         above = parents[level]
-        inherited = np.where(above == NO_POSITION, NO_POSITION, found[above])
-        found[level] = np.where(chosen[level], level, inherited)
-    return found
+        inherited = np.where(above == NO_POSITION, NO_POSITION, ancestors[above])
+        ancestors[level] = np.where(chosen[level], level, inherited)
+    return ancestors
 
 
 def levels(taxonomy: Taxonomy) -> list[Int64Array]:

@@ -260,8 +260,8 @@ class _NameSearch:
         return [position for position in positions if position >= 0]
 
 
-def _only(found: Sequence[int]) -> int:
-    return found[0] if len(found) == 1 else UNKNOWN
+def _only(positions: Sequence[int]) -> int:
+    return positions[0] if len(positions) == 1 else UNKNOWN
 
 
 def code_keys(concept: str) -> set[str]:

@@ -37,19 +37,19 @@ class Suggestions:
 
     @cached_property
     def _codes(self) -> dict[str, list[str]]:
-        found = defaultdict(list)
+        codes = defaultdict(list)
         for concept in self._taxonomy.ids:
-            found[fold_code(concept)[:CODE_START]].append(concept)
-        return found
+            codes[fold_code(concept)[:CODE_START]].append(concept)
+        return codes
 
     @cached_property
     def _names(self) -> dict[str, list[tuple[str, str]]]:
-        found = defaultdict(list)
+        names = defaultdict(list)
         for concept, text in self._texts():
             name = text.casefold()
             for start in _starts(name):
-                found[start].append((name, concept))
-        return found
+                names[start].append((name, concept))
+        return names
 
     def _texts(self) -> Iterator[tuple[str, str]]:
         for concept, label in zip(self._taxonomy.ids, self._taxonomy.labels, strict=True):

@@ -186,11 +186,11 @@ class Taxonomy:
 
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
-        found = self._lookup.find(concept)
-        if found < 0:
+        position = self._lookup.find(concept)
+        if position < 0:
             given = f"the concept, a {type(concept).__name__} that is not shown, is not below {self.root!r}"
             raise UnknownConceptError(f"{given}: use one of {len(self):,} ids, such as {self.ids[len(self) - 1]!r}")
-        return found
+        return position
 
     def encode(self, values: Iterable[str]) -> Int32Array:
         """Return (n,) int32: the positions of n concept ids.

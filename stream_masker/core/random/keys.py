@@ -239,11 +239,11 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
     return tuple(sorted({one for found in sketches for one in found})[:SKETCH_SIZE])
 
 
-def distinct(found: Sketch) -> int:
+def distinct(sketch: Sketch) -> int:
     """Return the number of distinct keys.
 
     Below ``SKETCH_SIZE`` it is exact; from there on it is an estimate, rounded down.
     """
-    if len(found) < SKETCH_SIZE:
-        return len(found)
-    return ((SKETCH_SIZE - 1) << HASH_BITS) // max(found[-1], 1)
+    if len(sketch) < SKETCH_SIZE:
+        return len(sketch)
+    return ((SKETCH_SIZE - 1) << HASH_BITS) // max(sketch[-1], 1)

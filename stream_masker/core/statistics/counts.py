@@ -51,10 +51,10 @@ class SparseCounts:
         """
         return units_of(self.counts, self.key_bits)
 
-    def select(self, chosen: BoolArray | Int64Array) -> SparseCounts:
-        """Return the counts of some keys; ``chosen``: (m,) bool, or (k,) ascending indices."""
-        bits = None if self.key_bits is None else self.key_bits[chosen]
-        return SparseCounts(self.keys[chosen], self.counts[chosen], bits)
+    def select(self, some: BoolArray | Int64Array) -> SparseCounts:
+        """Return the counts of some keys; ``some``: (m,) bool, or (k,) ascending indices."""
+        bits = None if self.key_bits is None else self.key_bits[some]
+        return SparseCounts(self.keys[some], self.counts[some], bits)
 
     def regroup(self, groups: Int64Array, size: int) -> SparseCounts:
         """Return the counts of ``size`` groups of keys, 0 for a group without any. The groups' numbers are the keys.

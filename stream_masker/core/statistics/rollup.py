@@ -26,8 +26,8 @@ def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, f
     """
     owner, concept = _subsumers(counts.keys, taxonomy)
     own_depth = taxonomy.depth[counts.keys]
-    chosen = taxonomy.depth[concept] == np.minimum(own_depth, depth)[owner]
-    owner, concept = owner[chosen], concept[chosen]
+    level = taxonomy.depth[concept] == np.minimum(own_depth, depth)[owner]
+    owner, concept = owner[level], concept[level]
     mass = counts.counts / np.bincount(owner, minlength=len(counts.keys)) / max(counts.rows, 1)
     shares = np.bincount(concept, mass[owner], minlength=len(taxonomy))
     return {taxonomy.ids[c]: float(shares[c]) for c in np.flatnonzero(shares)}
@@ -53,9 +53,9 @@ def shared_concepts(counts: SparseCounts, taxonomy: Taxonomy, least: int) -> Boo
         np.add.at(records, parents[few], records[few])
         np.bitwise_or.at(bits, parents[few], bits[few])
         records[few], bits[few] = 0, 0
-    chosen: BoolArray = units_of(records, known) >= least
-    chosen[0] &= taxonomy.root_is_value
-    return chosen
+    shared: BoolArray = units_of(records, known) >= least
+    shared[0] &= taxonomy.root_is_value
+    return shared
 
 
 def _subsumers(positions: NDArray[np.int64], taxonomy: Taxonomy) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

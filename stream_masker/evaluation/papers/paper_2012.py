@@ -45,11 +45,11 @@ def paper_2012(mushroom: Path | None) -> list[ReportSection]:
 
     Raises ServiceError if the file is not that data set.
     """
-    found = _measured(mushroom)
-    tables: list[ReportTable] = [*_similarity_tables(), _entropy_comparison(found), _knowledge_table(found)]
+    measured = _measured(mushroom)
+    tables: list[ReportTable] = [*_similarity_tables(), _entropy_comparison(measured), _knowledge_table(measured)]
     if mushroom is not None:
-        tables.append(_association_table(found))
-    figures = [knowledge_figure(found), association_figure(found)]
+        tables.append(_association_table(measured))
+    figures = [knowledge_figure(measured), association_figure(measured)]
     reasons = (BANK_REASON, *(GENERATED_REASONS if mushroom is None else MUSHROOM_REASONS))
     return [ReportSection("2012: VICUS", reasons, (*tables, *figures))]
 
@@ -86,12 +86,12 @@ def _measured(mushroom: Path | None) -> CoOccurrence:
         return co_occurrence(data, confidential=data.attributes[-1], files=PRINTED_FILES, **PARTITION)
     data = read_mushrooms(mushroom)
     size = data.whole.size
-    found = co_occurrence(
+    measures = co_occurrence(
         data, confidential=CONFIDENTIAL, files=PRINTED_FILES, pair=ASSOCIATED, records=size, **PARTITION
     )
-    if found.reason:
-        raise ServiceError(f"{mushroom} is not the mushroom data set: {found.reason}")
-    return found
+    if measures.reason:
+        raise ServiceError(f"{mushroom} is not the mushroom data set: {measures.reason}")
+    return measures
 
 
 def read_mushrooms(path: Path) -> DataSet:
@@ -129,18 +129,18 @@ def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...
         yield (str(i), *(compared(float(a), float(b), 3) for a, b in zip(own, other, strict=True)))
 
 
-def _entropy_comparison(found: CoOccurrence) -> ReportTable:
+def _entropy_comparison(measured: CoOccurrence) -> ReportTable:
     rows = []
     for (k1, k2), theirs in printed.ENTROPIES.items():
-        figures = _figures([row for row in found.entropies if (row.k1, row.k2) == (k1, k2)])
+        figures = _figures([row for row in measured.entropies if (row.k1, row.k2) == (k1, k2)])
         rows.append((f"k1 = {k1:g}, k2 = {k2:g}", *(compared(a, b, 4) for a, b in zip(figures, theirs, strict=True))))
     return ReportTable("Table 3: average entropy", ("parameters", *ENTROPY_HEADER), tuple(rows))
 
 
-def _knowledge_table(found: CoOccurrence) -> ReportTable:
+def _knowledge_table(measured: CoOccurrence) -> ReportTable:
     rows = []
-    for known in dict.fromkeys(row.known for row in found.by_knowledge):
-        figures = _figures([row for row in found.by_knowledge if row.known == known])
+    for known in dict.fromkeys(row.known for row in measured.by_knowledge):
+        figures = _figures([row for row in measured.by_knowledge if row.known == known])
         rows.append((str(known), *(f"{figure:.4f}" for figure in figures)))
     note = "k1 = 5, k2 = 20. The paper prints these entropies as a picture only."
     title = "Figure 5: average entropy by the number of known attributes"
@@ -154,9 +154,9 @@ def _figures(rows: Sequence[EntropyRow]) -> list[float]:
     return [row.record for row in both] + [row.confidential for row in both]
 
 
-def _association_table(found: CoOccurrence) -> ReportTable:
-    rows = [("original", f"{found.original:.1f} ({printed.ASSOCIATIONS['original']})")]
-    for method, values in found.files:
+def _association_table(measured: CoOccurrence) -> ReportTable:
+    rows = [("original", f"{measured.original:.1f} ({printed.ASSOCIATIONS['original']})")]
+    for method, values in measured.files:
         rows.append((method, f"{min(values):.0f} to {max(values):.0f} ({printed.ASSOCIATIONS[method]})"))
-    title = f"Figure 7: χ² of {' and '.join(found.pair)} in {PRINTED_FILES} masked files"
+    title = f"Figure 7: χ² of {' and '.join(measured.pair)} in {PRINTED_FILES} masked files"
     return ReportTable(title, ("file", "ours (printed)"), tuple(rows), "k1 = 5, k2 = 20.")

@@ -39,13 +39,13 @@ def _noise_utility(data: DataSet, method: str, alpha: float) -> Utility:
 
 def _noise_metrics(utility: Utility) -> dict[str, float]:
     """Return the metrics of a masked data set under the names of ``printed``."""
-    found: dict[str, float] = {}
+    metrics: dict[str, float] = {}
     for name, a in utility.attributes.items():
-        found |= {f"mean moved {name}": a.mean_distance, f"sVar {name}": a.variance, f"RMSE {name}": a.rmse_actual}
-        found |= {f"target {name}": a.rmse_target, f"variance error {name}": a.variance_error}
+        metrics |= {f"mean moved {name}": a.mean_distance, f"sVar {name}": a.variance, f"RMSE {name}": a.rmse_actual}
+        metrics |= {f"target {name}": a.rmse_target, f"variance error {name}": a.variance_error}
     for pair in utility.pairs.values():
-        found |= {"sdCov": pair.covariance, "sdCor": pair.correlation, "covariance error": pair.covariance_error}
-    return found
+        metrics |= {"sdCov": pair.covariance, "sdCor": pair.correlation, "covariance error": pair.covariance_error}
+    return metrics
 
 
 def _noise_table(

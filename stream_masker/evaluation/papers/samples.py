@@ -126,8 +126,8 @@ def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int, *, 
     rank = np.empty(by_size.size, np.int64)
     rank[by_size] = np.arange(by_size.size)
     eligible = large[rank[chapter] >= skipped]
-    chosen = eligible[np.argsort(rank[chapters(eligible, tau)], kind="stable")][:clusters]
-    inside = leaves[np.isin(ancestors_at(tau, depth)[leaves], chosen)]
+    roots_used = eligible[np.argsort(rank[chapters(eligible, tau)], kind="stable")][:clusters]
+    inside = leaves[np.isin(ancestors_at(tau, depth)[leaves], roots_used)]
     return _in_turn(inside, ancestors_at(tau, depth)[inside])[:values]
 
 

@@ -207,12 +207,12 @@ def _group_row(n: int, name: str) -> list[str]:
 def _limit_lines(frame: Frame, x: float | None, y: float | None) -> list[str]:
     style = {"stroke": "#B00020", "stroke_dasharray": "5 4"}
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
-    found = []
+    lines = []
     if x is not None and frame.x.low <= x <= frame.x.high:
-        found.append(line(frame.at(x, frame.y.low)[0], TOP, frame.at(x, frame.y.low)[0], bottom, **style))
+        lines.append(line(frame.at(x, frame.y.low)[0], TOP, frame.at(x, frame.y.low)[0], bottom, **style))
     if y is not None and frame.y.low <= y <= frame.y.high:
-        found.append(line(LEFT, frame.at(frame.x.low, y)[1], right, frame.at(frame.x.low, y)[1], **style))
-    return found
+        lines.append(line(LEFT, frame.at(frame.x.low, y)[1], right, frame.at(frame.x.low, y)[1], **style))
+    return lines
 
 
 def shade(value: float) -> str:

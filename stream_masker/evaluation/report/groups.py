@@ -125,23 +125,23 @@ def _error_figures(rows: Sequence[SseRow]) -> Iterator[Figure]:
 
 def transition_section(evaluation: Evaluation) -> ReportSection:
     """Return the section of VICUS; empty if it was not measured."""
-    found = evaluation.co_occurrence
-    if found is None:
+    measured = evaluation.co_occurrence
+    if measured is None:
         return ReportSection("VICUS (2012)")
-    if found.reason:
-        return ReportSection("VICUS (2012)", (f"Not measured: {found.reason}.",))
+    if measured.reason:
+        return ReportSection("VICUS (2012)", (f"Not measured: {measured.reason}.",))
     return ReportSection(
         "VICUS (2012)",
         (
-            f"Entropies are in bits, on average over all records, for an intruder who wants {found.confidential}. The "
-            "intruder knows the transition probabilities and the masked file, and some original values of one record. "
-            "A greater entropy means a greater uncertainty.",
+            "Entropies are in bits, on average over all records, for an intruder who wants "
+            f"{measured.confidential}. The intruder knows the transition probabilities and the masked file, and some "
+            "original values of one record. A greater entropy means a greater uncertainty.",
         ),
         (
-            *_similarity_tables(found.similarities),
-            entropy_table(found.entropies),
-            knowledge_figure(found),
-            association_figure(found, "The pair with the greatest χ² of the original."),
+            *_similarity_tables(measured.similarities),
+            entropy_table(measured.entropies),
+            knowledge_figure(measured),
+            association_figure(measured, "The pair with the greatest χ² of the original."),
         ),
     )
 
@@ -161,12 +161,12 @@ def entropy_table(rows: Sequence[EntropyRow]) -> ReportTable:
     return ReportTable("Average entropy if one attribute is known (2012: Table 3)", header, lines)
 
 
-def _similarity_tables(found: Similarities | None) -> Iterator[ReportTable]:
-    if found is None:
+def _similarity_tables(similar: Similarities | None) -> Iterator[ReportTable]:
+    if similar is None:
         return
-    for name, matrix in (("S′", found.direct), ("S″", found.transitive), ("S", found.total)):
-        title = f"{name} of the most frequent values of {found.attribute} (2012: Table 2)"
-        yield ReportTable(title, ("value", *found.values), tuple(_matrix_rows(found.values, matrix)))
+    for name, matrix in (("S′", similar.direct), ("S″", similar.transitive), ("S", similar.total)):
+        title = f"{name} of the most frequent values of {similar.attribute} (2012: Table 2)"
+        yield ReportTable(title, ("value", *similar.values), tuple(_matrix_rows(similar.values, matrix)))
 
 
 def _matrix_rows(values: Sequence[str], matrix: Float64Array) -> Iterator[tuple[str, ...]]:
@@ -174,20 +174,20 @@ def _matrix_rows(values: Sequence[str], matrix: Float64Array) -> Iterator[tuple[
         yield (value, *(f"{cell:.3f}" for cell in row))
 
 
-def knowledge_figure(found: CoOccurrence) -> Figure:
+def knowledge_figure(measured: CoOccurrence) -> Figure:
     """Return the entropies by the number of known attributes (Figure 5)."""
     series: dict[str, list[tuple[str, float]]] = {}
-    for row in found.by_knowledge:
+    for row in measured.by_knowledge:
         series.setdefault(f"{row.method}, record", []).append((str(row.known), row.record))
         series.setdefault(f"{row.method}, confidential", []).append((str(row.known), row.confidential))
     title = "Entropy by the number of known attributes (2012: Figure 5)"
     return Figure(title, line_chart(title, "known attributes", "entropy in bits", series), "k1 = 5, k2 = 20.")
 
 
-def association_figure(found: CoOccurrence, note: str = "") -> Figure:
+def association_figure(measured: CoOccurrence, note: str = "") -> Figure:
     """Return χ² of a pair of attributes in the original file and in masked ones (Figure 7). ``note``: for the
     caption."""
-    bars = [(f"{method}, file {i}", value) for method, values in found.files for i, value in enumerate(values, 1)]
-    title = f"χ² of {found.pair[0]} and {found.pair[1]} (2012: Figure 7)"
-    chart = bar_chart(title, "Pearson's χ²", bars, mark=("original", found.original))
+    bars = [(f"{method}, file {i}", value) for method, values in measured.files for i, value in enumerate(values, 1)]
+    title = f"χ² of {measured.pair[0]} and {measured.pair[1]} (2012: Figure 7)"
+    chart = bar_chart(title, "Pearson's χ²", bars, mark=("original", measured.original))
     return Figure(title, chart, f"k1 = 5, k2 = 20. {note}".strip())

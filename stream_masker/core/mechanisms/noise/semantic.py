@@ -134,10 +134,10 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         given = {"correlated": correlated, "reference": reference, "pairs": pairs}
-        chosen = noise_defaults(
+        defaults = noise_defaults(
             taxonomies, (), {name: value for name, value in given.items() if value is not None}, numeric=bool(numeric)
         )
-        correlated, reference = chosen["correlated"], chosen["reference"]
+        correlated, reference = defaults["correlated"], defaults["reference"]
         require_one_of("reference", reference, options.REFERENCES)
         require_one_of("distribution", distribution, DISTRIBUTIONS)
         require_type("correlated", correlated, bool)
@@ -280,8 +280,8 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
         """Return (m,) float64: the weight of each concept among the candidates of a level."""
         weights = np.zeros(len(self._distances[j].taxonomy))
         if self._candidates == OBSERVED:
-            found = read_frequencies(self.statistics.model, self._taxonomies)[j]
-            weights[found.positions] = found.weights
+            frequencies = read_frequencies(self.statistics.model, self._taxonomies)[j]
+            weights[frequencies.positions] = frequencies.weights
             return weights
         weights[Candidates.of(self._distances[j].taxonomy, self._candidates).positions] = 1.0
         return weights
@@ -312,8 +312,8 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
     def _replacers_of(self, statistics: Statistics) -> tuple[Replacer, ...]:
         if self._candidates != OBSERVED:
             return self._replacers
-        found = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
-        return tuple(RowReplacer(d, law, calibrated=self._calibrated, weak=self._calibrated) for d, law in found)
+        laws = zip(self._distances, read_frequencies(statistics.model, self._taxonomies), strict=True)
+        return tuple(RowReplacer(d, law, calibrated=self._calibrated, weak=self._calibrated) for d, law in laws)
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         previous = self._held_candidate(statistics)

@@ -45,49 +45,49 @@ def read_claml(file: BinaryIO) -> OntologyDraft:
         raise SourceFormatError(f"line {error.position[0]} is not well-formed XML") from None
     if root.tag != "ClaML":
         raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
-    found = Classification()
+    document = Classification()
     for element in root:
-        _add(found, element)
-    for concept, parents in found.draft.parents.items():
+        _add(document, element)
+    for concept, parents in document.draft.parents.items():
         if not parents:
-            parents.extend(found.above.get(concept, ()))
-    for concept, modifiers in found.modified.items():
-        _expand(found, [concept], modifiers)
+            parents.extend(document.above.get(concept, ()))
+    for concept, modifiers in document.modified.items():
+        _expand(document, [concept], modifiers)
     title = root.find("Title")
     name = "ClaML" if title is None else title.get("name") or "ClaML"
-    add_common_root(found.draft, name, "" if title is None else _content(title))
-    return found.draft
+    add_common_root(document.draft, name, "" if title is None else _content(title))
+    return document.draft
 
 
-def _add(found: Classification, element: Element) -> None:
+def _add(document: Classification, element: Element) -> None:
     if element.tag == "Class":
-        _add_class(found, element, _required(element, "code"))
+        _add_class(document, element, _required(element, "code"))
     elif element.tag == "ModifierClass":
-        codes = found.modifiers.setdefault(_required(element, "modifier"), {})
+        codes = document.modifiers.setdefault(_required(element, "modifier"), {})
         codes[_required(element, "code")] = _rubric(element, "preferred")
 
 
-def _add_class(found: Classification, element: Element, code: str) -> None:
-    draft = found.draft
+def _add_class(document: Classification, element: Element, code: str) -> None:
+    draft = document.draft
     if code in draft.parents:
         raise DuplicateConceptError("a class is given twice", culprits=[code])
     draft.parents[code] = list(dict.fromkeys(_required(above, "code") for above in element.iter("SuperClass")))
     for below in element.iter("SubClass"):
-        found.above.setdefault(_required(below, "code"), []).append(code)
+        document.above.setdefault(_required(below, "code"), []).append(code)
     draft.labels[code] = _rubric(element, "preferred")
     draft.synonyms[code] = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
     for modifier in element.iter("ModifiedBy"):
         valid = frozenset(_required(one, "code") for one in modifier.iter("ValidModifierClass"))
-        found.modified.setdefault(code, []).append((_required(modifier, "code"), valid))
+        document.modified.setdefault(code, []).append((_required(modifier, "code"), valid))
 
 
-def _expand(found: Classification, concepts: list[str], modifiers: list[tuple[str, frozenset[str]]]) -> None:
+def _expand(document: Classification, concepts: list[str], modifiers: list[tuple[str, frozenset[str]]]) -> None:
     """Add the codes of a class's modifiers, one level for each modifier."""
-    draft = found.draft
+    draft = document.draft
     for modifier, valid in modifiers:
         new = []
         for concept in concepts:
-            for code, label in found.modifiers.get(modifier, {}).items():
+            for code, label in document.modifiers.get(modifier, {}).items():
                 if valid and code not in valid:
                     continue
                 child = concept + code

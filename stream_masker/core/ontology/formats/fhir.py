@@ -73,10 +73,10 @@ def _add_concept(draft: OntologyDraft, concept: FhirResource, code: str, parent:
 
 
 def _objects(resource: FhirResource, name: str) -> list[FhirResource]:
-    found = resource.get(name) or []
-    if not isinstance(found, list) or not all(isinstance(one, Mapping) for one in found):
+    objects = resource.get(name) or []
+    if not isinstance(objects, list) or not all(isinstance(one, Mapping) for one in objects):
         raise SourceFormatError(f"the resource is not valid FHIR: {name} must be a list of objects")
-    return found
+    return objects
 
 
 def _text(value: Any, name: str) -> str:

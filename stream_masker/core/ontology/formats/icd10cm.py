@@ -13,10 +13,10 @@ ICD10CM_ROOT = "ICD10CM"
 
 def data_files() -> list[Path]:
     """Return the files that the package reads, without importing it, because its import parses them."""
-    found = find_spec("simple_icd_10_cm")
-    assert found is not None
-    assert found.origin is not None
-    return [file for file in (Path(found.origin).parent / "data").iterdir() if file.suffix in (".txt", ".xml")]
+    package = find_spec("simple_icd_10_cm")
+    assert package is not None
+    assert package.origin is not None
+    return [file for file in (Path(package.origin).parent / "data").iterdir() if file.suffix in (".txt", ".xml")]
 
 
 def read_icd10cm() -> OntologyDraft:

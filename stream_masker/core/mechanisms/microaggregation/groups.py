@@ -8,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
@@ -181,22 +182,9 @@ class ComparableRecords:
         return len(self.words) if self.units is None else len(np.unique(self.units))
 
     @cached_property
-    def sizes(self) -> Int64Array:
-        """(p,) int64: the number v of distinct values of each nominal attribute."""
-        return np.array([len(value.distinct) for value in self.values], np.int64)
-
-    @cached_property
-    def tables(self) -> Float64Array:
-        """The distance tables of all attributes, concatenated: 8·Σv² bytes, which dominate the memory."""
-        tables = np.empty(int((self.sizes**2).sum()))
-        for value, start, size in zip(self.values, _starts(self.sizes**2)[:-1], self.sizes, strict=True):
-            tables[start : start + size * size] = value.distances().reshape(-1)
-        return tables
-
-    def table(self, i: int) -> Float64Array:
-        """Return (v, v) float64: the distances between the distinct values of attribute i, as a view of ``tables``."""
-        start, size = _starts(self.sizes**2)[i], self.sizes[i]
-        return self.tables[start : start + size * size].reshape(size, size)
+    def tables(self) -> list[Float64Matrix]:
+        """The distances between the distinct values of each attribute: 8·Σv² bytes, which dominate the memory."""
+        return [value.distances() for value in self.values]
 
     def groups(self, k: int) -> tuple[Int64Array, Int64Array]:
         """Return the records by group of at least k units, computed by MDAV, and each group's offset among them.
@@ -218,15 +206,12 @@ class ComparableRecords:
         )
         order = np.lexsort((self.words, which.reshape(-1)))
         return order, mdav.RecordTypes(
-            codes=_stack([value.indices[firsts] for value in self.values], len(firsts)),
-            numbers=np.ascontiguousarray(numbers[firsts]),
-            starts=_starts(counts),
-            words=np.ascontiguousarray(self.words[order]),
+            codes=np.array([value.indices[firsts] for value in self.values], np.int32).reshape(-1, len(firsts)).T,
             tables=self.tables,
-            corners=_starts(self.sizes**2)[:-1],
-            sizes=self.sizes,
-            firsts=_starts(self.sizes)[:-1],
-            weights=np.ascontiguousarray(self.weights),
+            numbers=numbers[firsts],
+            starts=offsets_from_lengths(counts),
+            words=self.words[order],
+            weights=self.weights,
             numeric_weights=self.numeric_weights / 2.0,
         )
 
@@ -253,11 +238,3 @@ def with_exact_sums(numbers: Float64Array) -> Float64Array:
     largest = np.abs(numbers).max(axis=0, initial=0.0)
     exponents = np.frexp(largest)[1] + len(numbers).bit_length() - 53
     return np.asarray(np.ldexp(np.rint(np.ldexp(numbers, -exponents)), exponents))
-
-
-def _stack(columns: Sequence[Int32Array], size: int) -> Int32Array:
-    return np.ascontiguousarray(np.column_stack([np.empty((size, 0), np.int32), *columns]).astype(np.int32))
-
-
-def _starts(sizes: Int64Array) -> Int64Array:
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes, dtype=np.int64)))

@@ -206,7 +206,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         self, records: ComparableRecords, i: int, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Int32Array:
         choose = group_values.within_radius if self._hybrid else group_values.least_marginal_value
-        chosen = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.table(i))
+        chosen = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.tables[i])
         return np.asarray(records.values[i].distinct[chosen])
 
     def _masked_numbers(

@@ -35,7 +35,7 @@ RELATIONSHIP_HEADER: Final = (
 )
 
 NUMBER: Final = re.compile("[0-9]{1,18}"), "a number of at most 18 digits"
-FORMATS: Final = {
+COLUMN_FORMATS: Final = {
     "active": (re.compile("[01]"), "0 or 1"),
     "languageCode": (re.compile("[\0-\x7f]{2,8}"), "a language code of two to eight letters"),
     "term": (re.compile(".*", re.DOTALL), "a text"),
@@ -155,7 +155,7 @@ def _rows(file: ReleaseFile, header: str, wanted: str) -> Iterator[tuple[int, li
     A last line without an end, whose last column is shorter than that of the line before, was cut off.
     """
     columns, last = header.split(), ""
-    checks = [(name, columns.index(name), *FORMATS.get(name, NUMBER)) for name in wanted.split()]
+    checks = [(name, columns.index(name), *COLUMN_FORMATS.get(name, NUMBER)) for name in wanted.split()]
     with file.open() as lines:
         _check_header(file, next(lines, b""), columns)
         for number, line in enumerate(lines, start=2):

@@ -27,8 +27,9 @@ def transitions():
 def test_extreme_random_words_draw_only_possible_values(transition, first, second):
     codes = np.array([4, 7, 2, 0, 8, -1], np.int32)
     drawn = transition.draw(codes, np.array([[first, second]] * 6))
-    chances = np.vstack([transition.matrix(), np.tile(transition.domain.shares, (2, 1))])
+    domain = transition.domain
+    chances = np.vstack([transition.matrix()[domain.index_of[codes[:3]]], np.tile(domain.shares, (2, 1))])
     for row, value in zip(chances, drawn, strict=False):
-        assert row[transition.domain.index_of[value]] > 0
+        assert row[domain.index_of[value]] > 0
     assert drawn[5] == -1
     np.testing.assert_allclose(transition.matrix().sum(axis=1), 1.0)

@@ -13,52 +13,34 @@ inferred. They are written in one way:
 * an alias of ``core.dtypes`` for an array: its element type and its number of dimensions;
 * the class of a named tuple; ``tuple[...]`` for other tuples; ``None``.
 
-A part is a function that only kernels contain. It is translated to LLVM's intermediate code and no further: machine
-code of a part would never run, because each kernel compiles all its parts together with itself.
+A part is a function that only kernels call. Each kernel contains the code of its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Concatenate, NoReturn, ParamSpec, TypeVar, cast
+from typing import Any, ClassVar, Concatenate, NoReturn, ParamSpec, TypeVar, cast
 
 import numpy as np
 from numba import config, extending
-from numba.core.compiler import Compiler, CompileResult
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
 from stream_masker.core.kernels.claims import claimed
-from stream_masker.core.kernels.disk_cache import KernelCache, PartLibrary, readable_file
+from stream_masker.core.kernels.disk_cache import KernelCache, readable_file
 
 OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy", "fastmath": False}
 PART_OPTIONS = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
-class _PartCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, with a library that has no machine code."""
-
-    def compile_extra(self, func: Callable[..., Any]) -> CompileResult:
-        self.state.library = PartLibrary(self.state.targetctx.codegen(), func.__qualname__)
-        return super().compile_extra(func)
-
-
-class _KernelCompiler(Compiler):  # type: ignore[misc]
-    """numba's compiler, which also sets the environments of the parts that a kernel contains."""
-
-    def compile_extra(self, func: Callable[..., Any]) -> CompileResult:
-        compiled = super().compile_extra(func)
-        for environment in compiled._find_referenced_environments():
-            compiled.library.codegen.set_env(environment.env_name, environment)
-        return compiled
-
-
 class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
-    """A kernel that Python and other kernels call."""
+    """A kernel that Python and other kernels call. ``suffix``: of the files of its compiled forms."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], compiler: Any = _KernelCompiler) -> None:
-        super().__init__(function, {}, {**OPTIONS, **options}, compiler)
-        self._cache = KernelCache(self, is_part=compiler is _PartCompiler)
+    suffix: ClassVar[str] = ".kernel"
+
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+        super().__init__(function, {}, {**OPTIONS, **options})
+        self._cache = KernelCache(self)
 
     def compile(self, sig: Any) -> Any:
         """Load or compile the form for these argument types, unless this process has it."""
@@ -69,8 +51,10 @@ class KernelDispatcher(CPUDispatcher):  # type: ignore[misc]
 class PartDispatcher(KernelDispatcher):
     """A part. Python cannot call it."""
 
+    suffix: ClassVar[str] = ".part"
+
     def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
-        super().__init__(function, {**PART_OPTIONS, **options}, _PartCompiler)
+        super().__init__(function, {**PART_OPTIONS, **options})
 
     def __call__(self, *_: object, **__: object) -> NoReturn:
         """Raise TypeError."""

@@ -42,11 +42,11 @@ def tiny_kernels(tmp_path, monkeypatch) -> Any:
     return tiny()
 
 
-def test_a_part_has_no_machine_code_and_its_kernels_contain_it(tiny_kernels):
+def test_a_part_has_no_entry_for_python_and_its_kernels_contain_it(tiny_kernels):
     assert tiny_kernels.roots(np.array([4.0, 9.0])) == 5.0
     for one in (tiny_kernels.root, tiny_kernels.checked_root):
         (compiled,) = one.overloads.values()
-        assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name) == 0
+        assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) == 0
     (compiled,) = tiny_kernels.roots.overloads.values()
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) != 0
 

@@ -92,7 +92,7 @@ def task_of(cases) -> ReplacementTask:
 def ties_of(chooser, size) -> list[int]:
     """Words that select every choice among up to ``size``: a whole range for some choosers, random words for others,
     which miss a choice with probability e^-40."""
-    if isinstance(chooser, DagReplacer):
+    if isinstance(chooser, DagReplacer | RowReplacer):
         return np.random.default_rng(size).integers(0, TOP, 40 * size, dtype=np.uint64).tolist()
     return [k * TOP // (4 * size) for k in range(4 * size)]
 

@@ -11,7 +11,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.level_bitsets import MAX_HEIGHT
 from stream_masker.core.replacement.rows.engine import RowReplacer, equal_frequencies
-from stream_masker.core.replacement.rule import NO_REFERENCE, SIGN_DROPPED, TRUNCATED, Candidates, ReplacementTask
+from stream_masker.core.replacement.rule import NO_REFERENCE, TRUNCATED, Candidates, ReplacementTask
 from stream_masker.core.replacement.select import replacer
 from stream_masker.core.replacement.tree_bitset import BitsetTreeReplacer
 from stream_masker.errors import ParameterError
@@ -20,7 +20,6 @@ WIDE = Ontology.from_edges(
     [(f"b{i}", "root") for i in range(3)] + [(f"l{i}{j}", f"b{i}") for i in range(3) for j in range(4)]
 ).taxonomy()
 TWO_PARENTS = Ontology.from_edges([("a", "root"), ("b", "root"), ("c", "a"), ("c", "b"), ("d", "b")]).taxonomy()
-ALONE = Ontology.from_parents({"only": []}).taxonomy()
 
 
 def by_rows(distance, *, candidates, calibrated):
@@ -82,56 +81,6 @@ def test_calibrated_rounding_matches_the_noise_on_average(kind, measure, candida
 
 
 @KINDS
-def test_ceil_takes_the_papers_level(kind):
-    d = WuPalmer(WIDE)
-    result = kind(d, candidates="all", calibrated=False).replace(task(WIDE, "l00", None, [0.01] * 50))
-    assert named(WIDE, result) == {"b0"}
-    np.testing.assert_array_equal(result.distances, d("l00", "b0"))
-
-
-@KINDS
-def test_a_distance_equal_to_the_noise_is_far_enough(kind):
-    d = WuPalmer(WIDE)
-    for calibrated in (True, False):
-        chosen = kind(d, candidates="all", calibrated=calibrated)
-        result = chosen.replace(task(WIDE, "l00", None, [d("l00", "l01")] * 50))
-        assert named(WIDE, result) == {"l01", "l02", "l03"}
-
-
-@KINDS
-@pytest.mark.parametrize("calibrated", [True, False])
-def test_too_much_noise_is_truncated_to_the_farthest(kind, calibrated):
-    result = kind(WuPalmer(WIDE), candidates="all", calibrated=calibrated).replace(
-        task(WIDE, "l00", None, [0.99] * 200)
-    )
-    assert named(WIDE, result) == {f"l{i}{j}" for i in (1, 2) for j in range(4)}
-    assert set(result.flags.tolist()) == {TRUNCATED}
-
-
-@KINDS
-@pytest.mark.parametrize("calibrated", [True, False])
-def test_without_admissible_candidates_the_sign_is_dropped(kind, calibrated):
-    """Only the root is nearer to the root than b0, and no leaf is."""
-    d = WuPalmer(WIDE)
-    result = kind(d, candidates="leaves", calibrated=calibrated).replace(task(WIDE, "b0", "root", [-0.19] * 100))
-    assert named(WIDE, result) == {"l00", "l01", "l02", "l03"}
-    assert set(result.flags.tolist()) == {SIGN_DROPPED}
-    both = kind(d, candidates="leaves", calibrated=calibrated).replace(task(WIDE, "b0", "root", [-0.9] * 100))
-    assert set(both.flags.tolist()) == {SIGN_DROPPED | TRUNCATED}
-    assert named(WIDE, both) == {f"l{i}{j}" for i in (1, 2) for j in range(4)}
-
-
-@KINDS
-def test_values_equal_to_or_without_a_reference_have_no_sign_condition(kind):
-    chosen = kind(WuPalmer(WIDE), candidates="all", calibrated=False)
-    for reference in ("l00", None):
-        for noise in (0.3, -0.3):
-            result = chosen.replace(task(WIDE, "l00", reference, [noise] * 50))
-            assert named(WIDE, result) == {"l01", "l02", "l03"}
-            assert not result.flags.any()
-
-
-@KINDS
 @pytest.mark.parametrize("calibrated", [True, False])
 def test_values_without_noise_and_absent_values_stay(kind, calibrated):
     chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=calibrated)
@@ -142,27 +91,6 @@ def test_values_without_noise_and_absent_values_stay(kind, calibrated):
     absent.codes[:] = -1
     assert chosen.replace(absent).codes.tolist() == [-1, -1]
     assert chosen.replace(absent).distortion(absent).values == 0
-
-
-@KINDS
-@pytest.mark.parametrize("calibrated", [True, False])
-@pytest.mark.parametrize("tau", [ALONE, Ontology.from_edges([("leaf", "root")]).taxonomy()], ids=["one", "two"])
-def test_the_only_candidate_stays(kind, calibrated, tau):
-    chosen = kind(WuPalmer(tau), candidates="leaves", calibrated=calibrated)
-    result = chosen.replace(task(tau, tau.ids[-1], tau.root, [0.5, -0.5]))
-    assert named(tau, result) == {tau.ids[-1]}
-    assert set(result.flags.tolist()) == {TRUNCATED}
-
-
-@KINDS
-def test_leaves_never_give_an_inner_concept(kind):
-    """Calibrated rounding cannot keep a value that is an inner concept."""
-    rng = np.random.default_rng(2)
-    chosen = kind(WuPalmer(WIDE), candidates="leaves", calibrated=True)
-    for value in ("root", "b0"):
-        for reference in (None, "root", "l11"):
-            result = chosen.replace(task(WIDE, value, reference, rng.normal(0, 0.3, 200)))
-            assert WIDE.leaf[result.codes].all()
 
 
 def test_gingivitis_becomes_gastritis_in_figure_1_of_2017():

@@ -21,9 +21,6 @@ TEXT_SEPARATOR = "\0"
 FEW_TEXTS = 8
 """The greatest number of texts that are looked up one by one, in the cache."""
 
-MANY_CANDIDATES = 5
-"""The smallest number of texts whose candidates are looked up at once."""
-
 INVALID_UTF8 = b"\xff"
 """Replaces values that are not texts. It is not valid UTF-8, so it equals no text of a table."""
 
@@ -216,8 +213,6 @@ class FoldedIndex:
         """
         if not self.hashes.size:
             return [[]] * len(texts)
-        if len(texts) < MANY_CANDIDATES:
-            return [self._candidates(fold(text)) for text in texts]
         found: list[list[int]] = [[]] * len(texts)
         hashes = _hashes(texts, fold)
         firsts = self.hashes.searchsorted(hashes)
@@ -226,16 +221,6 @@ class FoldedIndex:
         for k, first, end in zip(hits.tolist(), firsts[hits].tolist(), ends.tolist(), strict=True):
             found[k] = self.owners[first:end].tolist()
         return found
-
-    def _candidates(self, text: str) -> list[int]:
-        data = np.frombuffer(encoded(text), np.uint8)
-        value = np.uint64(text_hash(data, 0, data.size))
-        first = int(self.hashes.searchsorted(value))
-        last = first
-        while last < self.hashes.size and self.hashes[last] == value:
-            last += 1
-        owners: list[int] = self.owners[first:last].tolist()
-        return owners
 
 
 def _entries(texts: TextTable, owners: Int64Array, fold: Callable[[str], str]) -> tuple[UInt64Array, Int32Array]:

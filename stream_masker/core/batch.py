@@ -36,15 +36,34 @@ class Column:
         """Whether a record may have several values."""
         return self.offsets is not None
 
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """(n,) int64: the number of values of each record; 1 for a scalar, present or absent."""
+        return np.ones(self.codes.size, np.int64) if self.offsets is None else np.diff(self.offsets)
+
+    @property
+    def owners(self) -> NDArray[np.int64]:
+        """(m,) int64: the record of each value."""
+        return np.repeat(np.arange(self.lengths.size), self.lengths)
+
+    @property
+    def first_codes(self) -> NDArray[np.int32]:
+        """(n,) int32: the value of each record, of an array its first element; ``ABSENT`` without elements."""
+        if self.offsets is None:
+            return self.codes
+        first, filled = np.full(self.lengths.size, ABSENT, np.int32), self.lengths > 0
+        first[filled] = self.codes[self.offsets[:-1][filled]]
+        return first
+
     def of_records(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return (m,) bool: which values are those of the chosen records; ``chosen``: (n,) bool."""
-        return chosen if self.offsets is None else np.repeat(chosen, np.diff(self.offsets))
+        return np.repeat(chosen, self.lengths)
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order. The offsets start with 0."""
         if self.offsets is None:
             return Column(self.codes[rows])
-        lengths = np.diff(self.offsets)[rows]
+        lengths = self.lengths[rows]
         offsets = offsets_from_lengths(lengths)
         elements = np.arange(offsets[-1]) + np.repeat(self.offsets[rows] - offsets[:-1], lengths)
         return Column(self.codes[elements], offsets)

@@ -156,21 +156,15 @@ def _of_records(
     guess, _, known = _best_guesses(observed, np.tile(truth, len(trials)), asked)
     by_value = np.ones(original.size, np.bool_)
     for column, values in zip(original.columns, guesses, strict=True):
-        np.logical_and.at(by_value, _owners(column, original.size), values.right)
+        np.logical_and.at(by_value, column.owners, values.right)
     return _share(np.where(known, guess == truth, by_value))
-
-
-def _owners(column: Column, size: int) -> Int64Array:
-    """Return the record of each value of a column."""
-    rows = np.arange(size)
-    return rows if column.offsets is None else np.repeat(rows, np.diff(column.offsets))
 
 
 def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
     """Return (n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
     result = np.zeros(size, np.uint64)
     for number, column in enumerate(columns, start=1):
-        owners = _owners(column, size)
+        owners = column.owners
         position = np.arange(owners.size) - (owners if column.offsets is None else column.offsets[owners])
         salt = _mixed((position + (number << 32)).astype(np.uint64))
         np.add.at(result, owners, _mixed(column.codes.astype(np.uint64) + salt))

@@ -19,7 +19,6 @@ from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.evaluation.dataset import DataSet, keys_of
-from stream_masker.evaluation.downstream import first_values
 from stream_masker.evaluation.entropy import average_security
 
 
@@ -138,8 +137,8 @@ def co_occurrence(
 
 def scalar_records(data: DataSet, limit: int) -> Batch:
     """Return the first ``limit`` records that have every nominal attribute, with the first element of arrays."""
-    values = np.stack([first_values(column) for column in data.whole.columns], axis=1)
-    rows = values[(values >= 0).all(axis=1)][:limit].astype(np.int32)
+    values = np.stack([column.first_codes for column in data.whole.columns], axis=1)
+    rows = values[(values >= 0).all(axis=1)][:limit]
     return Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(rows.shape[1])))
 
 

@@ -95,8 +95,8 @@ class Prediction:
 
 def predictions(data: DataSet, masked: Sequence[Column]) -> Iterator[Prediction]:
     """Yield the accuracy for each ordered pair of attributes; of arrays, the first element counts."""
-    before = [first_values(column) for column in data.whole.columns]
-    after = [first_values(column) for column in masked]
+    before = [column.first_codes.astype(np.int64) for column in data.whole.columns]
+    after = [column.first_codes.astype(np.int64) for column in masked]
     taxonomies = list(data.taxonomies.values())
     for i, j in permutations(range(len(taxonomies)), 2):
         present = (before[i] >= 0) & (before[j] >= 0)
@@ -178,13 +178,3 @@ def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
 def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:
     """Return (n,) int64: the chapter of each code; -1 for the root and for absent values."""
     return np.asarray(np.append(ancestors_at(taxonomy, CHAPTER_DEPTH), -1)[codes])
-
-
-def first_values(column: Column) -> Int64Array:
-    """Return (n,) int64: the value of each record, of an array its first element; -1 if it is absent."""
-    if column.offsets is None:
-        return column.codes.astype(np.int64)
-    result = np.full(column.offsets.size - 1, -1, np.int64)
-    filled = np.diff(column.offsets) > 0
-    result[filled] = column.codes[column.offsets[:-1][filled]]
-    return result

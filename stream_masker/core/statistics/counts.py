@@ -197,7 +197,7 @@ def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[Spar
 
 def _present_by_context(column: Column, own: Int64Array, size: int) -> Int64Array:
     """Return (size,) int64: the number of present values of an attribute in each context."""
-    codes, of_value = (_elements(column), own[_owners(column)]) if column.is_array else (column.codes, own)
+    codes, of_value = (_elements(column), own[column.owners]) if column.is_array else (column.codes, own)
     return np.bincount(of_value[codes >= 0], minlength=size)
 
 
@@ -356,11 +356,6 @@ def _present_elements(column: Column) -> Int64Array:
     """Return (n,) int64: the number of present elements of each record."""
     before = np.concatenate(([0], np.cumsum(column.codes >= 0)))
     return np.diff(before[_offsets(column)])
-
-
-def _owners(column: Column) -> Int64Array:
-    lengths = np.diff(_offsets(column))
-    return np.repeat(np.arange(len(lengths)), lengths)
 
 
 def _offsets(column: Column) -> Int64Array:

@@ -191,7 +191,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         """Mask the elements of an array attribute."""
         values, words = self._values(j, draft.codes[j].copy()), draft.words[j]
         order, no_numbers = words[:, ROUNDING_WORD].copy(), np.zeros((len(values.codes), 0))
-        units = _element_units(draft.batch, j)
+        units = None if draft.batch.units is None else draft.batch.units[draft.batch.columns[j].owners]
         elements = ComparableRecords([values], np.ones(1), no_numbers, np.zeros(0), order, units)
         if elements.unit_count < self._k:
             draft.replace_column(model, np.arange(len(values.codes)), j)
@@ -321,12 +321,6 @@ class _DraftBatch:
 
     def distortion(self, j: int, d: Distance) -> Distortion:
         return distortion_of(self.batch.columns[j].codes, self.codes[j], d, truncated=self.truncated[j])
-
-
-def _element_units(batch: Batch, j: int) -> Int64Array | None:
-    """Return (m,) int64: the unit of each element of an array attribute."""
-    offsets = batch.columns[j].offsets
-    return None if batch.units is None or offsets is None else np.repeat(batch.units, np.diff(offsets))
 
 
 def _checked_k(k: int, window: int) -> int:

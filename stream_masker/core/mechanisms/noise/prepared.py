@@ -20,7 +20,7 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise, values_per_record
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_counts
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
@@ -58,13 +58,7 @@ class PreparedNoise:
         array."""
         if not self.partners:
             return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
-        other = batch.columns[self.partners[j]]
-        if other.offsets is None:
-            return np.repeat(other.codes, values_per_record(batch, j))
-        first = np.full(batch.size, NO_REFERENCE, np.int32)
-        filled = np.diff(other.offsets) > 0
-        first[filled] = other.codes[other.offsets[:-1][filled]]
-        return first
+        return np.repeat(batch.columns[self.partners[j]].first_codes, batch.columns[j].lengths)
 
     def mask_record(self, record: RecordCodes, block: UInt64Array) -> list[int] | None:
         """Return the masks of the values of one record with the configured α, as a batch of it has; ``block``: its word

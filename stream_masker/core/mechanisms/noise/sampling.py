@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
@@ -140,7 +139,7 @@ class NominalNoise:
                 weights[array].shared[rows] = _combine(lower[i, : len(present)], drawn)
                 weights[array].own[rows] = lower[i, i]
         for array in arrays:
-            lengths = values_per_record(batch, array)
+            lengths = batch.columns[array].lengths
             shared, own = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].own, lengths)
             result[array] = shared + own * variates[array]
         return result
@@ -185,7 +184,7 @@ class NominalNoise:
         """Yield √α of every value, by column."""
         for j, column in enumerate(batch.columns):
             alpha = record_alpha(batch, float(self.alpha[j]))
-            yield np.sqrt(alpha if not column.is_array else np.repeat(alpha, values_per_record(batch, j)))
+            yield np.sqrt(np.repeat(alpha, column.lengths))
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column; 1 for normal noise."""
@@ -202,7 +201,7 @@ class NominalNoise:
     def _element_scales(self, keys: Keys, batch: Batch, j: int, shared: Float64Array) -> Float64Array:
         """Return √W of the elements of column j: that of the scalars, or their own if all scalars are absent."""
         alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
-        lengths = values_per_record(batch, j)
+        lengths = batch.columns[j].lengths
         own = self.distribution.roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
         return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), own, np.repeat(shared, lengths))
 
@@ -216,12 +215,6 @@ class _ElementWeights:
 
     shared: Float64Array
     own: Float64Array
-
-
-def values_per_record(batch: Batch, j: int) -> NDArray[np.int64]:
-    """Return (n,) int64: the number of values that each record has in column j; 1 for a scalar, present or absent."""
-    offsets = batch.columns[j].offsets
-    return np.ones(batch.size, np.int64) if offsets is None else np.diff(offsets)
 
 
 def record_alpha(batch: Batch, configured: float) -> Float64Array:

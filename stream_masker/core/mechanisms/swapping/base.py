@@ -49,8 +49,7 @@ class SwapValues:
     def of(cls, column: Column, words: UInt64Matrix) -> SwapValues:
         """Return the present values of a column; ``words``: (all of its values, 4) uint64."""
         indices = np.flatnonzero(column.codes >= 0)
-        owners = indices if column.offsets is None else np.searchsorted(column.offsets, indices, side="right") - 1
-        return cls(column.codes[indices], indices, owners, words[indices])
+        return cls(column.codes[indices], indices, column.owners[indices], words[indices])
 
     def __len__(self) -> int:
         return self.codes.size

@@ -6,7 +6,7 @@ handle no strings and no Python object per value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -168,3 +168,16 @@ def _per_record(marks: NDArray[np.bool_], offsets: NDArray[np.int64] | None) -> 
     if offsets is None:
         return marks.astype(np.int64)
     return np.diff(np.concatenate((np.zeros(1, np.int64), np.cumsum(marks)))[offsets])
+
+
+def presence_patterns(present: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.int64] | slice, list[int]]]:
+    """Yield the records by the values that they have: their indices, all of them as a slice, and these values.
+
+    ``present``: (a, n) bool, whether each of n records has each of a values.
+    """
+    if present.all():
+        yield slice(None), list(range(len(present)))
+        return
+    patterns, which = np.unique(present, axis=1, return_inverse=True)
+    for i, pattern in enumerate(patterns.T):
+        yield np.flatnonzero(which.reshape(-1) == i), np.flatnonzero(pattern).tolist()

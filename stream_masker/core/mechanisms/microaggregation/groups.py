@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.batch import Batch
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import kernel
@@ -214,20 +213,6 @@ class ComparableRecords:
             weights=self.weights,
             numeric_weights=self.numeric_weights / 2.0,
         )
-
-
-def presence_patterns(batch: Batch) -> Iterator[tuple[Int64Array, list[int], list[int]]]:
-    """Yield the records by pattern of present scalars and numbers: their indices, and the columns of both."""
-    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric
-    present_mask = np.column_stack(
-        [np.ones(batch.size, np.bool_), *(batch.columns[j].codes >= 0 for j in scalars), ~np.isnan(numbers)]
-    )
-    distinct_patterns, which = np.unique(present_mask, axis=0, return_inverse=True)
-    for i, pattern in enumerate(distinct_patterns):
-        present = pattern[1 : 1 + len(scalars)]
-        columns = [j for j, here in zip(scalars, present, strict=True) if here]
-        yield np.flatnonzero(which.reshape(-1) == i), columns, np.flatnonzero(pattern[1 + len(scalars) :]).tolist()
 
 
 def with_exact_sums(numbers: Float64Array) -> Float64Array:

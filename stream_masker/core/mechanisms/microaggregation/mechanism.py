@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.anonymity import class_sizes
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
 from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.mechanisms.microaggregation import groups as group_values
-from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues, presence_patterns
+from stream_masker.core.mechanisms.microaggregation.groups import ComparableRecords, NominalValues
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
@@ -154,9 +154,13 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         if not batch.size:
             return MaskedBatch(_copied_columns(batch), (Distortion(),) * len(batch.columns), batch.numeric)
         draft = _DraftBatch.of(batch, keys)
-        for rows, columns, numbers in presence_patterns(batch):
-            if columns or numbers:
-                self._mask_rows(model, draft, rows, columns, numbers)
+        scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+        present = [*(batch.columns[j].codes >= 0 for j in scalars), *~np.isnan(draft.numbers.T)]
+        for rows, pattern in presence_patterns(np.array(present, np.bool_).reshape(-1, batch.size)):
+            columns = [scalars[i] for i in pattern if i < len(scalars)]
+            numbers = [i - len(scalars) for i in pattern if i >= len(scalars)]
+            if pattern:
+                self._mask_rows(model, draft, np.arange(batch.size)[rows], columns, numbers)
         for j, column in enumerate(batch.columns):
             if column.is_array:
                 self._mask_elements(model, draft, j)

@@ -17,8 +17,8 @@ from enum import StrEnum
 
 import numpy as np
 
-from stream_masker.core.batch import Batch
-from stream_masker.core.dtypes import Float64Array, Int64Array, UInt64Array
+from stream_masker.core.batch import Batch, presence_patterns
+from stream_masker.core.dtypes import Float64Array, UInt64Array
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.random.draws import exponential_roots, normals
 from stream_masker.core.random.keys import Keys
@@ -130,7 +130,9 @@ class NominalNoise:
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         weights = {array: _ElementWeights(np.zeros(batch.size), np.zeros(batch.size)) for array in arrays}
-        for rows, present in _present_patterns(batch, scalars):
+        has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(-1, batch.size)
+        for rows, pattern in presence_patterns(has_value):
+            present = [scalars[i] for i in pattern]
             lower = self._factor((*present, *arrays))
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
@@ -222,18 +224,6 @@ def record_alpha(batch: Batch, configured: float) -> Float64Array:
     if batch.alpha is None:
         return np.full(batch.size, configured)
     return np.where(np.isnan(batch.alpha), configured, batch.alpha)
-
-
-def _present_patterns(batch: Batch, scalars: list[int]) -> Iterator[tuple[Int64Array | slice, list[int]]]:
-    """Yield the records by pattern of present scalars: their indices, and the columns that are present."""
-    present_mask = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
-    if present_mask.all():
-        yield slice(None), scalars
-        return
-    patterns, which = np.unique(present_mask, axis=1, return_inverse=True)
-    for i, pattern in enumerate(patterns.T):
-        columns = [j for j, present in zip(scalars, pattern, strict=True) if present]
-        yield np.flatnonzero(which.reshape(-1) == i), columns
 
 
 def _combine(weights: Float64Array, variates: list[Float64Array]) -> Float64Array | float:

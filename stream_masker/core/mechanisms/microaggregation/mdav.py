@@ -134,8 +134,8 @@ class _Unassigned:
         types, total = self._types, np.zeros(self._active.size)
         for code, others, table, weight in zip(codes, types.codes.T, types.tables, types.weights, strict=True):
             total += weight * table[code][others[self._active]]
-        for number, others, weight in zip(numbers, types.numbers.T, types.numeric_weights, strict=True):
-            step = number - others[self._active]
+        for number, column, weight in zip(numbers, types.numbers.T, types.numeric_weights, strict=True):
+            step = number - column[self._active]
             total += weight * (step * step)
         return total
 

@@ -104,7 +104,7 @@ class RowReplacer:
         size, m = len(distance.taxonomy), frequencies.positions.size
         frequencies.require_within(size)
         self._distance = distance
-        self._rule = calibrated, weak
+        self._calibrated, self._weak = calibrated, weak
         self._rows_bytes = rows_bytes
         self._levels_of_a_row = float(FIRST_LEVELS)
         self._used = 0
@@ -143,8 +143,7 @@ class RowReplacer:
         whole = Replacement(np.empty(size, np.int32), np.empty(size), np.empty(size, np.uint8))
         for rows in np.array_split(order, -(-size // (self._limit // 2))):
             part = task.part(rows)
-            for column, values in zip(whole, self._replace_part(part, _concepts(part)), strict=True):
-                column[rows] = values
+            whole.codes[rows], whole.distances[rows], whole.flags[rows] = self._replace_part(part, _concepts(part))
         return whole
 
     def _replace_part(self, task: ReplacementTask, needed: Int32Array) -> Replacement:
@@ -152,7 +151,8 @@ class RowReplacer:
         own = np.zeros(task.codes.size)
         signed = (task.codes >= 0) & (task.references >= 0)
         own[signed] = self._distance.pairs(task.codes[signed], task.references[signed])
-        return Replacement(*replace_by_rows(self._rows, self._levels, *self._rule, own, *task))
+        rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
+        return Replacement(*replace_by_rows(self._rows, self._levels, self._calibrated, self._weak, own, *rows))
 
     def _make_rows(self, needed: Int32Array) -> None:
         """Make the missing rows. If there is no room for them, drop all rows first."""

@@ -156,7 +156,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         draft = _DraftBatch.of(batch, keys)
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         present = [*(batch.columns[j].codes >= 0 for j in scalars), *~np.isnan(draft.numbers.T)]
-        for rows, pattern in presence_patterns(np.array(present, np.bool_).reshape(-1, batch.size)):
+        for rows, pattern in presence_patterns(np.array(present, np.bool_).reshape(len(present), batch.size)):
             columns = [scalars[i] for i in pattern if i < len(scalars)]
             numbers = [i - len(scalars) for i in pattern if i >= len(scalars)]
             if pattern:

@@ -130,7 +130,7 @@ class NominalNoise:
         scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
         arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
         weights = {array: _ElementWeights(np.zeros(batch.size), np.zeros(batch.size)) for array in arrays}
-        has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(-1, batch.size)
+        has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
         for rows, pattern in presence_patterns(has_value):
             present = [scalars[i] for i in pattern]
             lower = self._factor((*present, *arrays))

@@ -15,17 +15,15 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "support")]
-
 import orjson
 import yaml
 from confluent_kafka import Producer
-from kafka_broker import running
-from kafka_records import QUIET, write
 from measuring import table
-from processes import Processes
-from schema_registry import AVRO_EVENT, RegistryServer, avro_values, register, registry_server
-from workers import START, Setting, setting
+from support.kafka_broker import running
+from support.kafka_records import QUIET, write
+from support.processes import Processes
+from support.schema_registry import AVRO_EVENT, RegistryServer, avro_values, register, registry_server
+from support.workers import START, Setting, setting
 
 from stream_masker.service.kafka.topics import prepare_topics
 

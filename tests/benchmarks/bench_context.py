@@ -15,20 +15,21 @@ data files of ``tests/support/data.py``.
 from __future__ import annotations
 
 import argparse
-import sys
-import time
-from pathlib import Path
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
-from bench_downstream import area
+from measuring import once
+from peers.measures import area
 from support.data import discharges_with_sex, icd9cm, sex_of_code
 
 from stream_masker import SemanticTransport, measure_utility
 from stream_masker.core.ontology import UNKNOWN, ConceptMap
-from stream_masker.evaluation.downstream import AncestorFeatures, FeatureChances, NaiveBayes, ancestor_features
+from stream_masker.evaluation.downstream import (
+    AncestorFeatures,
+    FeatureChances,
+    NaiveBayes,
+    ancestor_features,
+    chapters,
+)
 
 NAMES = ("principal", "secondary")
 KINDS = {"sex": ["F", "M"], "age": list(range(10, 100, 10)), "readmitted": ["NO", ">30", "<30"]}
@@ -101,7 +102,7 @@ def show(rows: list[dict], names: tuple[str, ...], least: int) -> None:
         seed=b"sixteen bytes or more",
     )
     made.learn_many(rows, keys=[row["patient_nbr"].encode() for row in rows])
-    times = [seconds(made.calibrate) for _ in range(2)]
+    times = [once(made.calibrate) for _ in range(2)]
     masks = made.mask_many(rows, keys=[b"%d" % k for k in range(len(rows))])
     masked = [{**row, **mask} for row, mask in zip(rows, masks, strict=True)]
     kept, risk = measure_utility(made, rows, masked).pairs[NAMES], made.risk()
@@ -119,12 +120,6 @@ def show(rows: list[dict], names: tuple[str, ...], least: int) -> None:
     shown = [f"{figure:.4f}" for figure in figures] + [f"{t:.1f} s" for t in times]
     label = ", ".join(names) or "none"
     print(f"| {' | '.join([label, str(of_other_sex(rows, masked)), *models(rows, masked), *shown])} |", flush=True)
-
-
-def seconds(step) -> float:
-    started = time.process_time()
-    step()
-    return time.process_time() - started
 
 
 def of_other_sex(rows: list[dict], masked: list[dict]) -> int:
@@ -148,7 +143,7 @@ def models(rows: list[dict], masked: list[dict]) -> tuple[str, ...]:
     for outcome in (readmitted(rows), np.array([row["time_in_hospital"] >= LONG_STAY for row in rows], np.int64)):
         scores = NaiveBayes.fit(learned, outcome[learn], sizes).scores(tested)
         found.append(area_with_error(scores[:, 1] - scores[:, 0], outcome[~learn]))
-    right = chapter_accuracy(chapters(masked)[learn], chapters(rows)[~learn], kinds[learn], kinds[~learn])
+    right = chapter_accuracy(principal(masked)[learn], principal(rows)[~learn], kinds[learn], kinds[~learn])
     found.append((right, float(np.sqrt(right * (1.0 - right) / (~learn).sum()))))
     return tuple(f"{figure:.3f} ± {error:.3f}" for figure, error in found)
 
@@ -211,13 +206,9 @@ def codes(rows: list[dict], name: str) -> np.ndarray:
     return icd9cm().taxonomy().encode([row[name] for row in rows]).astype(np.int64)
 
 
-def chapters(rows: list[dict]) -> np.ndarray:
-    """The ancestor below the root of each principal diagnosis."""
-    parent = icd9cm().taxonomy().tree.parent
-    of_code = np.arange(len(parent))
-    while (moved := np.where(parent[of_code] > 0, parent[of_code], of_code)).tolist() != of_code.tolist():
-        of_code = moved
-    return of_code[codes(rows, NAMES[0])]
+def principal(rows: list[dict]) -> np.ndarray:
+    """The chapter of each principal diagnosis; the root of one that has none."""
+    return np.maximum(chapters(codes(rows, NAMES[0]), icd9cm().taxonomy()), 0)
 
 
 if __name__ == "__main__":

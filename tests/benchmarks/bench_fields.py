@@ -5,15 +5,13 @@ python tests/benchmarks/bench_fields.py
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "support")]
-
 import orjson
 from measuring import once
+from support.file_commands import write_secret
 
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.events.simulate import SimulationOptions
@@ -67,8 +65,7 @@ def configuration(fields: dict[str, Any], folder: Path | None = None) -> Any:
 
 def masking(folder: Path, fields: dict[str, Any]) -> FileMasking:
     for name, content in {"secret": bytes(range(32)), "encryption-secret": bytes(range(1, 33))}.items():
-        (folder / name).write_bytes(content)
-        (folder / name).chmod(0o600)
+        write_secret(folder, name, content)
     return FileMasking(configuration(fields, folder))
 
 

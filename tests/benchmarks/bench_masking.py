@@ -6,6 +6,7 @@ batch, and two medians: over the second tenth of all batches (up to 600,000 reco
 million records, steady). By then most, but not all, codes and pairs of a batch have occurred before.
 
 * orjson: decoding and encoding the same discharge events, nested (about 480 bytes) and flat (about 200 bytes);
+* transport: of α = 0.3;
 * the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on precomputed arrays of ancestors;
 * single calls: ``mask_one`` with one code, with two and with one and three, ÷ ``mask_many`` with the same record and
   ÷ ``d(x, y)``, of both mechanisms;
@@ -15,6 +16,7 @@ million records, steady). By then most, but not all, codes and pairs of a batch 
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,12 +24,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
+from math import nan
 from pathlib import Path as Folder
 from typing import Any
 
 import numpy as np
 import orjson
 from measuring import SNOMED_CONCEPTS, table
+from support.memory import MB
+from support.memory import resident as resident_bytes
 from support.snomed import write_release
 
 from stream_masker.core.distance import WuPalmer
@@ -40,7 +45,9 @@ from stream_masker.service.events.synthetic import SyntheticAttribute, Synthetic
 
 BATCH = 10_000
 NAMES = ("principal", "secondary")
+TRANSPORT = "transport"
 CASES = [(reference, rounding) for reference in ("mean", "pair", "root") for rounding in ("calibrated", "ceil")]
+CASES.append((TRANSPORT, ""))
 SHAPES = {"1": (None,), "2": (None, None), "1 + 3": (None, 3)}
 """How many codes each attribute of a single call has; None for a scalar."""
 FEW = 20
@@ -168,12 +175,17 @@ def records_of(tau: Taxonomy, codes: np.ndarray, number: int) -> tuple[list[dict
     return orjson.loads(orjson.dumps(records)), keys
 
 
-def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> SemanticNoise:
+def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> WindowedMechanism[Any]:
     """Return a mechanism calibrated on a batch."""
-    noise = SemanticNoise(dict.fromkeys(NAMES, tau), reference=reference, rounding=rounding, seed=b"benchmark.......")
-    noise.learn_many(records_of(tau, codes, 0)[0])
-    noise.calibrate()
-    return noise
+    taxonomies, seed = dict.fromkeys(NAMES, tau), b"benchmark......."
+    made: WindowedMechanism[Any] = (
+        SemanticTransport(taxonomies, target={"alpha": 0.3}, seed=seed)
+        if reference == TRANSPORT
+        else SemanticNoise(taxonomies, reference=reference, rounding=rounding, seed=seed)
+    )
+    made.learn_many(records_of(tau, codes, 0)[0])
+    made.calibrate()
+    return made
 
 
 def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> tuple[list[float], float]:
@@ -186,7 +198,7 @@ def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> 
     for number, batch in enumerate(codes):
         records, keys = records_of(tau, batch, number)
         times.append(timed(partial(fresh.mask_many, records, keys=keys)) / BATCH)
-    return times, literal(noise, tau, reference, codes[0][:, :FEW].T)
+    return times, nan if reference == TRANSPORT else literal(noise, tau, reference, codes[0][:, :FEW].T)
 
 
 def print_resident(source: str, codes: str, reference: str) -> None:
@@ -196,7 +208,7 @@ def print_resident(source: str, codes: str, reference: str) -> None:
     for number in range(len(np.load(codes, mmap_mode="r"))):
         records, keys = records_of(tau, batch_of(codes, number), number)
         noise.mask_many(records, keys=keys)
-    print(int(Folder("/proc/self/status").read_text().split("VmRSS:")[1].split()[0]) // 1024)
+    print(int(resident_bytes(os.getpid()) / MB))
 
 
 def batch_of(codes: str, number: int) -> np.ndarray:
@@ -245,7 +257,7 @@ def round_trip(events: list[bytes]) -> float:
     return fastest(run) / len(events)
 
 
-def literal(noise: SemanticNoise, tau: Taxonomy, reference: str, codes: np.ndarray) -> float:
+def literal(noise: WindowedMechanism[Any], tau: Taxonomy, reference: str, codes: np.ndarray) -> float:
     """Return the seconds per record of the papers' algorithm over every concept; codes: (n, 2)."""
     means = [tau.position(concept) for concept in noise.statistics.mean.values()]
     deviations = np.random.default_rng(1).normal(0, 0.2, codes.shape)

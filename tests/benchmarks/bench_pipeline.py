@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import gc
-import sys
 import tempfile
 import time
 from collections import defaultdict
@@ -17,12 +16,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-
 import numpy as np
 import orjson
-from bench_kafka import PARTITIONS, SHAPES, configured
 from measuring import table
+from streaming import PARTITIONS, SHAPES, configured
 
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -105,7 +102,7 @@ def main() -> None:
     options = parser.parse_args()
     gc.disable()
     with tempfile.TemporaryDirectory() as name:
-        parts = Parts(configured(Path(name), "localhost:1", BATCH, SHAPES[options.shape]))
+        parts = Parts(configured(Path(name), "localhost:1", BATCH, options.shape))
         for number in range(options.rounds + 1):
             for batch in parts.batches():
                 parts.measure(batch)

@@ -14,16 +14,12 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 from measuring import table
-
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
 from support.data import discharges, icd9cm
 from support.kept_fields import FIELDS, guess_with_fields
 from support.rare_pairs import attack_rare_pairs

@@ -21,11 +21,9 @@ from collections import deque
 from math import log2
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-
-from calibration_session import SessionBench
 from measuring import table
-from simulated_stream import Population, SimulatedWorkers
+from support.calibration_session import SessionBench
+from support.simulated_stream import Population, SimulatedWorkers
 
 from stream_masker.pipeline.calibration.pace import Pace
 from stream_masker.pipeline.records import Block

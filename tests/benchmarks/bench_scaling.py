@@ -12,29 +12,20 @@ workers.
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import operator
 import os
-import secrets
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
-
-sys.path[:0] = [str(Path(__file__).parent)]
-
-from bench_kafka import CLI, PARTITIONS, SHAPES, calibrate, fill, prepared, with_own_topics
-from kafka_broker import running
 from measuring import processor_seconds, table
+from streaming import PARTITIONS, Stream, broker, child, parser
 
-from stream_masker.service.configuration import Configuration
 from stream_masker.service.kafka.names import consumer_group_id
 
 ROLES = ("input", "output", "rejected", "calibration")
@@ -56,9 +47,8 @@ LOOK = 0.02
 """The poll interval of committed offsets, in seconds."""
 
 
-@dataclass(frozen=True)
-class Spent:
-    """Elapsed seconds, and processor seconds of the workers, the broker and this process."""
+class Spent(NamedTuple):
+    """Elapsed seconds, and processor seconds of the workers and of the broker."""
 
     clock: float
     workers: float
@@ -70,81 +60,64 @@ class Spent:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=500_000)
-    parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
-    options = parser.parse_args()
-    if options.records < LEAST_TRANSACTIONS * options.batch:
-        parser.error(
-            f"--records is {options.records}; use at least {LEAST_TRANSACTIONS} transactions of --batch records"
+    options = parser(__doc__, records=500_000)
+    given = options.parse_args()
+    if given.records < LEAST_TRANSACTIONS * given.batch:
+        options.error(
+            f"--records is {given.records}; use at least {LEAST_TRANSACTIONS} transactions of --batch records"
         )
     cores = sorted(os.sched_getaffinity(0))
-    with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
-        bench = Bench(Path(name), cluster.bootstrap, cluster.brokers[1].process.pid, options)
+    with broker() as (folder, cluster):
+        stream = Stream.prepared(folder, cluster.bootstrap, given)
+        stream.calibrate()
+        pid = cluster.brokers[1].process.pid
         rows = [
-            bench.row("one worker", [None]),
-            bench.row("two workers", [None, None]),
-            bench.row("one worker on one core", [cores[0]]),
-            bench.row("two workers on a core each", [cores[0], cores[-1]]),
+            (name, *measured(stream.with_topics(ROLES), pinned, pid, given.records))
+            for name, pinned in {
+                "one worker": [None],
+                "two workers": [None, None],
+                "one worker on one core": [cores[0]],
+                "two workers on a core each": [cores[0], cores[-1]],
+            }.items()
         ]
-    title = f"{options.records:,} {options.shape} events, transactions of {options.batch:,}, {len(cores)} cores"
+    title = f"{given.records:,} {given.shape} events, transactions of {given.batch:,}, {len(cores)} cores"
     table(title, ("", "records/s", "µs a record: worker", "broker", "all cores busy at"), rows)
 
 
-class Bench:
-    """A broker with separate topics for each measurement."""
+def measured(stream: Stream, cores: Sequence[int | None], broker: int, records: int) -> tuple[float, ...]:
+    """Return the rate, the microseconds per record of worker and broker, and the rate that keeps all cores busy.
 
-    def __init__(self, folder: Path, bootstrap: str, broker: int, options: argparse.Namespace) -> None:
-        self.folder, self.broker, self.records = folder, broker, options.records
-        prepared(folder, bootstrap, options.batch, options.shape)
-        calibrate(folder, folder / "stream-masker.yaml")
-
-    def row(self, name: str, cores: Sequence[int | None]) -> tuple[object, ...]:
-        """Measure one row. ``cores``: the core of each worker; None for any."""
-        path, configuration = with_own_topics(self.folder, secrets.token_hex(4), ROLES)
-        fill(configuration, WARM)
-        with contextlib.ExitStack() as ending:
-            workers = [ending.enter_context(worker(path, core)) for core in cores]
-            settled = ending.enter_context(contextlib.closing(Settled(configuration)))
-            time.sleep(SHARED)
-            before = settled.until(workers, lambda now: sum(now) >= WARM)
-            for process in workers:
-                process.send_signal(signal.SIGSTOP)
-            fill(configuration, self.records)
-            for process in workers:
-                process.send_signal(signal.SIGCONT)
-            return (name, *self.measured(settled, workers, before))
-
-    def measured(
-        self, settled: Settled, workers: list[subprocess.Popen[bytes]], before: list[int]
-    ) -> tuple[float, ...]:
-        """Return the rate, the microseconds per record of worker and broker, and the rate that keeps all cores busy."""
-        pids, each = [process.pid for process in workers], self.records / PARTITIONS
+    ``cores``: the core of each worker; None for any. ``broker``: its process.
+    """
+    stream.fill(WARM)
+    with contextlib.ExitStack() as ending:
+        workers = [ending.enter_context(child(stream.command("worker"), core)) for core in cores]
+        settled = ending.enter_context(contextlib.closing(Settled(stream)))
+        time.sleep(SHARED)
+        before = settled.until(workers, lambda now: sum(now) >= WARM)
+        for process in workers:
+            process.send_signal(signal.SIGSTOP)
+        stream.fill(records)
+        for process in workers:
+            process.send_signal(signal.SIGCONT)
+        pids, done = [process.pid for process in workers], DONE * records / PARTITIONS
         start_at = settled.until(workers, lambda now: all(map(operator.lt, before, now)))
-        start = Spent.now(pids, self.broker)
-        end_at = settled.until(workers, lambda now: any(n - b >= DONE * each for n, b in zip(now, before, strict=True)))
-        records, end = sum(end_at) - sum(start_at), Spent.now(pids, self.broker)
-        if not records:
-            sys.exit("a partition was done before every partition had progressed: use more --records")
-        spent = [
-            1e6 * (after - earlier) / records
-            for earlier, after in ((start.workers, end.workers), (start.broker, end.broker))
-        ]
-        return (records / (end.clock - start.clock), *spent, 1e6 * len(os.sched_getaffinity(0)) / sum(spent))
+        start = Spent.now(pids, broker)
+        end_at = settled.until(workers, lambda now: any(n - b >= done for n, b in zip(now, before, strict=True)))
+        end, counted = Spent.now(pids, broker), sum(end_at) - sum(start_at)
+    if not counted:
+        sys.exit("a partition was done before every partition had progressed: use more --records")
+    spent = [1e6 * (end.workers - start.workers) / counted, 1e6 * (end.broker - start.broker) / counted]
+    return (counted / (end.clock - start.clock), *spent, 1e6 * len(os.sched_getaffinity(0)) / sum(spent))
 
 
 class Settled:
     """The workers' committed offsets by partition, queried from the broker so that no reader uses the processors."""
 
-    def __init__(self, configuration: Configuration) -> None:
-        bootstrap, topic = configuration.kafka.bootstrap_servers, configuration.topics.input
-        settings = {
-            "bootstrap.servers": bootstrap,
-            "group.id": consumer_group_id(configuration),
-            "enable.auto.commit": False,
-        }
-        self.client = Consumer(settings)
+    def __init__(self, stream: Stream) -> None:
+        group = consumer_group_id(stream.configuration)
+        self.client = Consumer({"bootstrap.servers": stream.bootstrap, "group.id": group, "enable.auto.commit": False})
+        topic = stream.configuration.topics.input
         self.partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
 
     def records(self) -> list[int]:
@@ -159,19 +132,6 @@ class Settled:
 
     def close(self) -> None:
         self.client.close()
-
-
-@contextlib.contextmanager
-def worker(path: Path, core: int | None) -> Iterator[subprocess.Popen[bytes]]:
-    pinned = () if core is None else ("taskset", "--cpu-list", str(core))
-    command = [*pinned, *CLI, "worker", "--config", str(path), "--http-port", "0"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        yield process
-    finally:
-        process.send_signal(signal.SIGCONT)
-        process.terminate()
-        process.wait()
 
 
 if __name__ == "__main__":

@@ -5,14 +5,8 @@ python tests/benchmarks/bench_sealing.py
 
 from __future__ import annotations
 
-import sys
-import time
-from collections.abc import Callable
-from pathlib import Path
-
-sys.path[:0] = [str(Path(__file__).parents[2]), str(Path(__file__).parents[1] / "support")]
-
 import numpy as np
+from measuring import best
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.ontology import Ontology
@@ -38,7 +32,7 @@ def main() -> None:
         "open": lambda: SEAL.open(key, sealed),
         "decode": lambda: decode_block(raw, taxonomies),
     }.items():
-        print(f"{name:>8} {best(action) * 1e6:10,.0f} µs")
+        print(f"{name:>8} {best(action, repeats=REPEATS) * 1e6:10,.0f} µs")
 
 
 def sample_block(concepts: int) -> Block:
@@ -49,16 +43,6 @@ def sample_block(concepts: int) -> Block:
         columns = tuple(Column((rng.zipf(1.3, RECORDS) % concepts).astype(np.int32)) for _ in range(2))
         sides.append(count_batch(Batch(RECORDS, columns), (concepts, concepts)))
     return Block("discharges", 0, 0, RECORDS - 1, 0, 1, *sides, (Distortion(), Distortion()), {})
-
-
-def best(action: Callable[[], object]) -> float:
-    """Return the seconds of the fastest of several calls."""
-    times = []
-    for _ in range(REPEATS):
-        start = time.perf_counter()
-        action()
-        times.append(time.perf_counter() - start)
-    return min(times)
 
 
 if __name__ == "__main__":

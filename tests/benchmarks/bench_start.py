@@ -18,10 +18,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import secrets
 import subprocess
-import sys
-import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -29,136 +26,63 @@ from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-import orjson
-import yaml
-
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-
-from confluent_kafka import Consumer, TopicPartition
-from kafka_broker import Cluster, build, free_ports
-from kafka_records import write
 from measuring import SNOMED_CONCEPTS, processor_seconds, table
-from processes import terminate
+from streaming import Stream, Watch, broker, child
+from support.kafka_broker import free_ports
+from support.memory import MB, resident
 from support.snomed import write_release
 
-from stream_masker.service.configuration import load_configuration
-from stream_masker.service.events.synthetic import synthetic_discharges
-from stream_masker.service.kafka.topics import prepare_topics
-
-CLI = (sys.executable, "-P", "-m", "stream_masker")
 ROLES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 RECORDS = 5_000
-PARTITIONS = 4
 LIMIT = 60.0
 DEFAULT_DELAY = 3_000
 HEAD = ["ontology", "prepare again, s", "serving, s", "ready, s", "first record, s", "CPU until then, s", "MB resident"]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="a smaller synthetic release of SNOMED CT")
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--broker-defaults", action="store_true", help="keep the broker's default rebalance delay")
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, broker(Path(name), delays=given.broker_defaults) as cluster:
-        release = write_release(Path(name, "release"), concepts=50_000 if given.quick else SNOMED_CONCEPTS, seed=1)
+    parser.set_defaults(shape="flat", batch=10_000)
+    options = parser.parse_args()
+    delay = DEFAULT_DELAY if options.broker_defaults else 0
+    with broker(group_initial_rebalance_delay_ms=delay) as (folder, cluster):
+        release = write_release(folder / "release", concepts=50_000 if options.quick else SNOMED_CONCEPTS, seed=1)
         sources = {"ICD-10-CM": "icd10cm", "RF2": str(release)}
-        given_rows = (
-            [label, *Contest(Path(name), cluster, source).run(given.runs)] for label, source in sources.items()
+        table(
+            "Cold start of a worker",
+            HEAD,
+            (row(folder, cluster.bootstrap, name, sources[name], options) for name in sources),
         )
-        table("Cold start of a worker", HEAD, given_rows)
 
 
-@contextlib.contextmanager
-def broker(folder: Path, *, delays: bool) -> Iterator[Cluster]:
-    delay = {"group.initial.rebalance.delay.ms": DEFAULT_DELAY if delays else 0}
-    cluster = build(folder, brokers=1, heap="512m", more=lambda _: delay)
-    try:
-        cluster.create()
-        yield cluster
-    finally:
-        cluster.destroy()
+def row(folder: Path, bootstrap: str, name: str, source: str, options: argparse.Namespace) -> list[object]:
+    """Return medians over the starts with one ontology; each has its own output topic and consumer group."""
+    prepared = Stream.prepared(folder, bootstrap, options, RECORDS, ontologies={"icd": {"source": source}})
+    stream = prepared.with_topics(ROLES)
+    again = stream.run("prepare")
+    stream.fill(RECORDS)
+    stream.calibrate()
+    starts = [start(stream.with_topics(("output",))) for _ in range(options.runs)]
+    return [name, again, *(median(column) for column in zip(*starts, strict=True))]
 
 
-class Contest:
-    """Starts workers with one ontology; each run has its own output topic and consumer group."""
-
-    def __init__(self, folder: Path, cluster: Cluster, source: str) -> None:
-        self.bootstrap = cluster.bootstrap
-        self.source = source
-        self.name = secrets.token_hex(4)
-        self.folder = folder / self.name
-        self.folder.mkdir()
-        (self.folder / "secret").write_bytes(secrets.token_bytes(32))
-        (self.folder / "secret").chmod(0o600)
-
-    def run(self, runs: int) -> list[float]:
-        """Return the row of the table: medians over ``runs`` starts."""
-        self.prepare()
-        again = self.prepare()
-        self.fill()
-        starts = [self.start(number) for number in range(runs)]
-        return [again, *(median(column) for column in zip(*starts, strict=True))]
-
-    def prepare(self) -> float:
-        return self.command("prepare", "--config", self.configured("prepare"))
-
-    def command(self, *arguments: object) -> float:
-        """Return the duration of a command in seconds."""
-        start = time.perf_counter()
-        subprocess.run([*CLI, *map(str, arguments)], check=True, capture_output=True)
-        return time.perf_counter() - start
-
-    def configured(self, group: str) -> Path:
-        names = {role: f"{role}-{self.name}" for role in ROLES} | {"output": f"output-{self.name}-{group}"}
-        content = {
-            "kafka": {"bootstrap_servers": self.bootstrap, "properties": {"group.id": f"{self.name}-{group}"}},
-            "topics": names,
-            "ontologies": {"icd": {"source": self.source}},
-            "attributes": {name: {"path": name, "ontology": "icd"} for name in ("principal", "secondary")},
-            "fields": {"keep": ["encounter_id"], "pseudonymize": ["patient.id"], "unlisted": "drop"},
-            "noise_key": "position",
-            "secret": {"file": "secret"},
-        }
-        path = self.folder / f"{group}.yaml"
-        path.write_text(yaml.safe_dump(content))
-        return path
-
-    def fill(self) -> None:
-        """Write records to the input topic, and publish their statistics."""
-        configuration = load_configuration(self.configured("prepare"), {})
-        prepare_topics(configuration, partitions=PARTITIONS)
-        values = [orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(RECORDS)]
-        rows = ({"value": value, "partition": k % PARTITIONS} for k, value in enumerate(values))
-        write(self.bootstrap, configuration.topics.input, rows)
-        (self.folder / "sample").write_bytes(b"\n".join(values))
-        self.command("calibrate", "--config", self.folder / "prepare.yaml", "--publish", self.folder / "sample")
-
-    def start(self, number: int) -> list[float]:
-        """Return the seconds until a worker serves, is ready, has written a record; its CPU seconds and megabytes."""
-        path = self.configured(str(number))
-        configuration = load_configuration(path, {})
-        prepare_topics(configuration, partitions=PARTITIONS)
-        with reader(self.bootstrap, configuration.topics.output) as records:
-            port = free_ports(1)[0]
-            begun = time.perf_counter()
-            process = subprocess.Popen(
-                [*CLI, "worker", "--config", str(path), "--http-port", str(port)],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-            )
-            try:
-                times = list(milestones(process, port, records, begun))
-                return [*times, processor_seconds(process.pid), resident(process.pid)]
-            finally:
-                terminate(process)
+def start(stream: Stream) -> list[float]:
+    """Return the seconds until a worker serves, is ready, has written a record; its CPU seconds and megabytes."""
+    (port,), topic = free_ports(1), stream.configuration.topics.output
+    with contextlib.closing(Watch(stream.bootstrap, [topic], **{"fetch.wait.max.ms": 10})) as watch:
+        begun = time.perf_counter()
+        with child(stream.command("worker", port=port)) as process:
+            times = list(milestones(process, port, watch, begun))
+            return [*times, processor_seconds(process.pid), resident(process.pid) / MB]
 
 
-def milestones(process: subprocess.Popen[bytes], port: int, records: Consumer, begun: float) -> Iterator[float]:
+def milestones(process: subprocess.Popen[bytes], port: int, watch: Watch, begun: float) -> Iterator[float]:
     for reached in (
         lambda: status(port) != 0,
         lambda: status(port) == 200,
-        lambda: any(message.error() is None for message in records.consume(1, 0.002)),
+        lambda: bool(watch.read(0.002)),
     ):
         while not reached():
             assert process.poll() is None, "the worker ended"
@@ -176,22 +100,6 @@ def status(port: int) -> int:
         return error.code
     except OSError:
         return 0
-
-
-@contextlib.contextmanager
-def reader(bootstrap: str, topic: str) -> Iterator[Consumer]:
-    settings = {"bootstrap.servers": bootstrap, "group.id": secrets.token_hex(4), "isolation.level": "read_committed"}
-    consumer = Consumer({**settings, "fetch.wait.max.ms": 10})
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(PARTITIONS)])
-    try:
-        yield consumer
-    finally:
-        consumer.close()
-
-
-def resident(pid: int) -> float:
-    """Return the resident memory of a process in megabytes, including shared pages."""
-    return int(Path(f"/proc/{pid}/status").read_text().split("VmRSS:")[1].split()[0]) / 1024
 
 
 if __name__ == "__main__":

@@ -15,21 +15,12 @@ from __future__ import annotations
 import argparse
 import contextlib
 import subprocess
-import sys
-import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from typing import NamedTuple
 
-sys.path[:0] = [str(Path(__file__).parent)]
-
-from bench_kafka import CLI, SHAPES, Watch, calibrate, child, fill, prepared, with_own_topics
-from kafka_broker import running
 from measuring import processor_seconds, table
-
-from stream_masker.service.configuration import Configuration
+from streaming import Stream, Watch, await_that, broker, child, parser
 
 ORDER = (False, True, True, False)
 """Whether the calibrator runs, in the order of the measurements of a round."""
@@ -39,89 +30,71 @@ ROLES = ("output", "rejected", "calibration", "statistics", "drift")
 
 COMPUTING, VERSIONS = "stream_masker_calibration_processor_seconds_total", "stream_masker_statistics_version"
 START_SECONDS = 60.0
+HEAD = ("workers", "records/s", "workers, µs a record", "calibrator, s of processor", "of which computing", "version")
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A measurement: records per second, the workers' processor time per record in µs, and of the calibrator its
-    processor seconds and number of versions."""
+class Figures(NamedTuple):
+    """Records per second, the workers' processor time per record in µs; of the calibrator its processor seconds, those
+    of computing, and its versions."""
 
     rate: float
     processor: float
-    seconds: float = 0.0
-    computing: float = 0.0
-    versions: float = 0.0
+    seconds: float | str = ""
+    computing: float | str = ""
+    versions: float | str = ""
 
 
 def main() -> None:
     options = arguments()
-    with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
-        contest(Path(name), cluster.bootstrap, options)
+    measured: dict[bool, list[Figures]] = {False: [], True: []}
+    with broker() as (folder, cluster):
+        stream = Stream.prepared(folder, cluster.bootstrap, options)
+        size = stream.fill(options.records)
+        for number, beside in enumerate(ORDER * options.rounds):
+            measured[beside].append(masked(stream, f"workers-{number}", beside, options))
+    print(f"{options.records:,} events of {size:.0f} bytes a measurement, {options.workers} worker(s)")
+    names = {False: "alone", True: "beside a calibrator"}
+    table("Workers alone and beside a calibrator", HEAD, [[names[b], *f] for b in names for f in measured[b]])
+    alone, beside_it = (sum(1 / f.rate for f in measured[b]) / len(measured[b]) for b in names)
+    print(f"\nrate beside a calibrator / rate alone: {alone / beside_it:.2f}")
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--records", type=int, default=900_000, help="of each measurement")
-    parser.add_argument("--batch", type=int, default=10_000)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=1)
-    parser.add_argument("--port", type=int, default=19_464, help="of the calibrator's metrics")
-    parser.add_argument("--share", type=float, help="calibration.core_share, if not the default")
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
-    return parser.parse_args()
+    options = parser(__doc__, records=900_000)
+    options.add_argument("--workers", type=int, default=1)
+    options.add_argument("--rounds", type=int, default=1)
+    options.add_argument("--port", type=int, default=19_464, help="of the calibrator's metrics")
+    options.add_argument("--share", type=float, help="calibration.core_share, if not the default")
+    return options.parse_args()
 
 
-def contest(folder: Path, bootstrap: str, options: argparse.Namespace) -> None:
-    size = fill(prepared(folder, bootstrap, options.batch, options.shape), options.records)
-    found: dict[bool, list[Measured]] = {False: [], True: []}
-    for number, beside in enumerate(ORDER * options.rounds):
-        found[beside].append(measured(folder, number, beside, options))
-    print(f"{options.records:,} events of {size:.0f} bytes a measurement, {options.workers} worker(s)")
-    report(found)
-
-
-def measured(folder: Path, number: int, beside: bool, options: argparse.Namespace) -> Measured:
+def masked(stream: Stream, name: str, beside: bool, options: argparse.Namespace) -> Figures:
     """Let the workers mask the whole input into new topics; ``beside``: beside a calibrator."""
     share = {} if options.share is None else {"core_share": options.share}
-    path, configuration = with_own_topics(folder, f"workers-{number}", ROLES, calibration=share)
-    config = ("--config", str(path))
-    calibrate(folder, path)
-    with contextlib.ExitStack() as stack:
-        calibrator = stack.enter_context(running_calibrator(config, options.port)) if beside else None
-        before = processor_seconds(calibrator.pid) if calibrator else 0.0
-        rate, processor = masking_rate(stack, config, configuration, options)
-        if calibrator is None:
-            return Measured(rate, processor)
+    own = stream.with_topics(ROLES, name, calibration=share)
+    own.calibrate()
+    if not beside:
+        return Figures(*masking_rate(own, options))
+    with child(own.command("calibrator", port=options.port)) as calibrator:
+        started = lambda: metrics(options.port).get(VERSIONS, 0) >= 1  # noqa: E731
+        await_that(started, calibrator, seconds=START_SECONDS, every=0.2)
+        before = processor_seconds(calibrator.pid)
+        rates = masking_rate(own, options)
         shown = metrics(options.port)
-        return Measured(rate, processor, processor_seconds(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
+        return Figures(*rates, processor_seconds(calibrator.pid) - before, shown[COMPUTING], shown[VERSIONS])
 
 
-@contextlib.contextmanager
-def running_calibrator(config: tuple[str, str], port: int) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a calibrator and wait until it is active."""
-    with child([*CLI, "calibrator", *config, "--http-port", str(port)]) as process:
-        deadline = time.monotonic() + START_SECONDS
-        while metrics(port).get(VERSIONS, 0) < 1:
-            assert process.poll() is None, "the calibrator failed"
-            assert time.monotonic() < deadline, "the calibrator does not start"
-            time.sleep(0.2)
-        yield process
-
-
-def masking_rate(
-    stack: contextlib.ExitStack, config: tuple[str, str], configuration: Configuration, options: argparse.Namespace
-) -> tuple[float, float]:
+def masking_rate(stream: Stream, options: argparse.Namespace) -> tuple[float, float]:
     """Start the workers and return their records per second, from the first committed records to the last, and their
     processor time per record in µs."""
-    command = [*CLI, "worker", *config, "--http-port", "0"]
-    workers = [stack.enter_context(child(command)) for _ in range(options.workers)]
-    outcomes = [configuration.topics.output, configuration.topics.rejected]
-    watch = stack.enter_context(contextlib.closing(Watch(configuration.kafka.bootstrap_servers, outcomes)))
-    first = watch.until(1, workers[0])
-    start, busy = time.perf_counter(), seconds_of_all(workers)
-    watch.until(options.records, workers[0])
-    seconds, most = time.perf_counter() - start, options.records - first
-    return most / seconds, 1e6 * (seconds_of_all(workers) - busy) / most
+    with contextlib.ExitStack() as stack:
+        workers = [stack.enter_context(child(stream.command("worker"))) for _ in range(options.workers)]
+        watch = stack.enter_context(contextlib.closing(Watch(stream.bootstrap, stream.outcomes)))
+        first = watch.until(1, workers[0])
+        start, busy = time.perf_counter(), seconds_of_all(workers)
+        watch.until(options.records, workers[0])
+        seconds, most = time.perf_counter() - start, options.records - first
+        return most / seconds, 1e6 * (seconds_of_all(workers) - busy) / most
 
 
 def seconds_of_all(processes: list[subprocess.Popen[bytes]]) -> float:
@@ -137,23 +110,6 @@ def metrics(port: int) -> dict[str, float]:
         return {}
     rows = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
     return {name: float(value) for name, value in rows}
-
-
-def report(found: dict[bool, list[Measured]]) -> None:
-    alone, beside = found[False], found[True]
-    rows = [["alone", m.rate, m.processor, "", "", ""] for m in alone]
-    rows += [["beside a calibrator", m.rate, m.processor, m.seconds, m.computing, m.versions] for m in beside]
-    head = (
-        "workers",
-        "records/s",
-        "workers, µs a record",
-        "calibrator, s of processor",
-        "of which computing",
-        "version",
-    )
-    table("Workers alone and beside a calibrator", head, rows)
-    ratio = sum(1 / m.rate for m in alone) / len(alone) / (sum(1 / m.rate for m in beside) / len(beside))
-    print(f"\nrate beside a calibrator / rate alone: {ratio:.2f}")
 
 
 if __name__ == "__main__":

@@ -1,82 +1,51 @@
-"""The cost of semantic transport, compared with that of semantic noise.
+"""The cost of the versions of semantic transport. What it costs to mask shows ``bench_masking.py``, what statistics
+survive and what an attacker learns ``bench_frontier.py``.
 
-``python tests/benchmarks/bench_transport.py [--quick] [--trees]``. What statistics survive, and what an
-attacker learns, shows ``bench_frontier.py``.
-
-* Recalibration of 100,000 synthetic records of ICD-10-CM with 2,000 values an attribute, and of 20,000 records whose
-  secondary codes are arrays, cold and warm, in seconds of one core; and of 100,000 records with three scalar
-  attributes, synthetic ones with 2,000 values each and the real discharges, for an α, a vulnerability and an ε
-  (``--trees``, minutes). NumPy has one thread: others wait actively, which counts as processor time.
-* Putting a version in force, and masking of batches of 10,000 records by ``mask_many`` (records) and by ``mask_batch``
-  (encoded records), in µs a record, alternating with semantic noise with reference ``pair`` (``calibrated`` and
-  ``ceil``), in one run, on ICD-10-CM and on a synthetic SNOMED CT release: the first batch, the mean of the first 12,
-  and the median of the second half. The last rows are the ratios.
+``python tests/benchmarks/bench_transport.py [--trees]``: recalibration of 100,000 synthetic records of ICD-10-CM with
+2,000 values an attribute, and of 20,000 records whose secondary codes are arrays, cold and warm, in seconds of one
+core; with ``--trees``, for minutes, of 100,000 records with three scalar attributes, synthetic ones with 2,000 values
+each and the real discharges, for an α, a vulnerability and an ε. NumPy has one thread: others wait actively, which
+counts as processor time.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import tempfile
 from collections.abc import Iterator
 from functools import partial
 from itertools import islice
-from pathlib import Path
 
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import numpy as np
-from bench_masking import BATCH, NAMES, codes_of, events, records_of, synthetic_release, timed
-from measuring import SNOMED_CONCEPTS, once, table
+from bench_masking import NAMES, codes_of, events
+from measuring import once, table
 from support.data import icd9cm
 from support.real_codes import as_batch, real_codes
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport, WindowedMechanism
+from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.random.keys import FieldKeys
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts
 
 TREE_TARGETS = ({"alpha": 0.3}, {"vulnerability": 0.5}, {"epsilon": 12.0})
 SEED = b"a seed of sixteen bytes"
-FIRST = 12
-MASKING_HEAD = [
-    "mechanism",
-    "put in force, s",
-    "mask_many: first batch, µs a record",
-    "first 12 batches",
-    "steady",
-    "mask_batch: first batch",
-    "first 12 batches",
-    "steady",
-]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few batches and a smaller synthetic release")
     parser.add_argument("--trees", action="store_true", help="only recalibration of three attributes")
-    given = parser.parse_args()
-    if given.trees:
-        print_trees()
-        return
-    icd10 = Ontology.load("icd10cm").taxonomy()
-    table("recalibration, 100,000 records", ["attributes", "cold, s", "warm, s"], recalibration_rows(icd10))
-    batches = 12 if given.quick else 40
-    table(f"masking, {len(icd10):,} concepts of ICD-10-CM", MASKING_HEAD, masking_rows(icd10, batches))
-    with tempfile.TemporaryDirectory() as folder:
-        source = synthetic_release(Path(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
-        graph = Ontology.load(source).taxonomy()
-        table(f"masking, {len(graph):,} concepts, a graph", MASKING_HEAD, masking_rows(graph, batches))
+    tau = Ontology.load("icd10cm").taxonomy()
+    if parser.parse_args().trees:
+        print_trees(tau)
+    else:
+        table("recalibration, 100,000 records", ["attributes", "cold, s", "warm, s"], recalibration_rows(tau))
 
 
 def transport(tau: Taxonomy, alpha: float) -> SemanticTransport:
     return SemanticTransport(dict.fromkeys(NAMES, tau), target={"alpha": alpha}, seed=SEED)
-
-
-def noise(tau: Taxonomy, alpha: float, rounding: str = "calibrated") -> SemanticNoise:
-    return SemanticNoise(dict.fromkeys(NAMES, tau), alpha=alpha, reference="pair", rounding=rounding, seed=SEED)
 
 
 def recalibration_rows(tau: Taxonomy) -> Iterator[list[object]]:
@@ -91,9 +60,8 @@ def recalibration_rows(tau: Taxonomy) -> Iterator[list[object]]:
         yield [label, cold, once(partial(made.compute, second, version=2))]
 
 
-def print_trees() -> None:
+def print_trees(icd10: Taxonomy) -> None:
     """Print the times of windows of three attributes: synthetic ones, and the real discharges."""
-    icd10 = Ontology.load("icd10cm").taxonomy()
     codes = codes_of(icd10, islice(events(icd10), 105_000))
     rng = np.random.default_rng(0)
     near = codes[1][np.argsort(np.argsort(codes[0], kind="stable"))]
@@ -138,45 +106,6 @@ def with_arrays(codes: np.ndarray) -> Batch:
     chosen = np.where(principal[other] == principal[own], other, own)
     columns = (Column(principal.astype(np.int32)), Column(secondary[chosen].astype(np.int32), offsets))
     return Batch(order.size, columns)
-
-
-def masking_rows(tau: Taxonomy, batches: int) -> Iterator[list[object]]:
-    stream = events(tau)
-    codes = [codes_of(tau, islice(stream, BATCH)) for _ in range(batches)]
-    names = ["transport", "noise, pair, calibrated", "noise, pair, ceil"]
-    records, keys = records_of(tau, codes[0], 0)
-    for each in contenders(tau):
-        each.learn_many(records)
-        each.calibrate()
-        each.mask_many(records, keys=keys)
-    in_records, encoded = contenders(tau), contenders(tau)
-    for each in (*in_records, *encoded):
-        each.learn_many(records)
-        each.calibrate()
-    in_force = [timed(partial(each.restore, each.snapshot())) for each in in_records]
-    times = np.empty((2, len(names), batches))
-    for number, batch in enumerate(codes):
-        records, keys = records_of(tau, batch, number)
-        for each, row in zip(in_records, times[0], strict=True):
-            row[number] = timed(partial(each.mask_many, records, keys=keys)) / BATCH * 1e6
-        columns, field_keys = as_batch(batch), FieldKeys(SEED, keys)
-        for each, row in zip(encoded, times[1], strict=True):
-            row[number] = timed(partial(each.mask_batch, columns, field_keys)) / BATCH * 1e6
-    figures = np.array([in_force, *(figure for kind in times for figure in summarised(kind))])
-    for name, row in zip(names, figures.T.tolist(), strict=True):
-        yield [name, *row]
-    for j, name in enumerate(names[1:], start=1):
-        yield [f"transport ÷ {name}", *(figures[:, 0] / figures[:, j]).tolist()]
-
-
-def contenders(tau: Taxonomy) -> tuple[WindowedMechanism, ...]:
-    """Create the mechanisms whose masking is compared."""
-    return (transport(tau, 0.3), noise(tau, 0.3), noise(tau, 0.3, rounding="ceil"))
-
-
-def summarised(times: np.ndarray) -> tuple[np.ndarray, ...]:
-    """(mechanisms,) each: the first time, the mean of the first ``FIRST``, and the median of the second half."""
-    return times[:, 0], times[:, :FIRST].mean(axis=1), np.median(times[:, times.shape[1] // 2 :], axis=1)
 
 
 if __name__ == "__main__":

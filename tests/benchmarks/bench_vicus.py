@@ -11,14 +11,10 @@ and for Random with the same share of values that stay.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
-
-sys.path[:0] = [str(Path(__file__).parents[1])]
-
+from measuring import table
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
 
@@ -40,11 +36,8 @@ SETTINGS = (
 
 def main() -> None:
     data = discharges()
-    print(f"sdCor of the originals: {data.statistics.correlation[0, 1]:.3f}\n")
-    print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
-    for setting in SETTINGS:
-        for cells in rows(data, setting):
-            print(f"| {' | '.join(cells)} |", flush=True)
+    title = f"sdCor of the originals: {data.statistics.correlation[0, 1]:.3f}"
+    table(title, HEAD, (cells for setting in SETTINGS for cells in rows(data, setting)))
 
 
 def discharges() -> DataSet:

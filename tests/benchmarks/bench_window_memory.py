@@ -26,13 +26,11 @@ from dataclasses import replace
 from multiprocessing import get_context
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[1] / "support")]
-
 import numpy as np
 import orjson
-from bench_kafka import PARTITIONS, SHAPES, configured
 from measuring import table
-from memory import MB, resident
+from streaming import PARTITIONS, configured
+from support.memory import MB, resident
 
 from stream_masker.pipeline.calibration.window import CalibrationSettings, WindowLog
 from stream_masker.pipeline.records import Block, Inputs, Stratum
@@ -74,7 +72,7 @@ def run(rate: int, counted: str, records: int) -> list[object]:
 
 def measured(rate: int, sampled: bool, records: int) -> list[float]:
     with tempfile.TemporaryDirectory() as name:
-        configuration = configured(Path(name), "localhost:1", LARGEST, SHAPES["nested"])
+        configuration = configured(Path(name), "localhost:1", LARGEST, "nested")
         size = 1 if sampled else max(1, min(LARGEST, int(rate * DELAY) // PARTITIONS))
         with ProcessPoolExecutor(1, get_context("spawn")) as other:
             raw = other.submit(encoded, configuration, size, records).result()

@@ -80,8 +80,10 @@ def test_every_benchmark_and_test_that_is_named_exists():
     text = "\n".join(path.read_text() for path in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
     named = set(re.findall(r"python (tests/benchmarks/\w+\.py)((?: --?[\w.]+)*)", text))
     assert len(named) >= 8
+    streaming = (ROOT / "tests" / "benchmarks" / "streaming.py").read_text()
     for script, options in named:
         source = (ROOT / script).read_text()
+        source += streaming if "from streaming import" in source else ""
         assert all(f'"{option}"' in source for option in re.findall(r"--[a-z]+", options)), (script, options)
 
 

@@ -16,7 +16,6 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from bench_downstream import area
 from support.data import discharges, icd9cm
 from support.real_codes import as_batch
 
@@ -66,6 +65,10 @@ class Records:
     def chapter_outcomes(self) -> np.ndarray:
         """(n,) int64: a key of the chapter of the principal diagnosis and whether the patient was readmitted."""
         return chapters(self.codes[0], icd9cm().taxonomy()) * 2 + self.readmitted
+
+    def part(self, rows: np.ndarray) -> Records:
+        """Return some records."""
+        return Records(np.ascontiguousarray(self.codes[:, rows]), self.readmitted[rows], self.stay[rows])
 
     def with_codes(self, codes: np.ndarray) -> Records:
         """Return the records with other diagnoses and their own outcomes."""
@@ -133,6 +136,15 @@ def auc(original: Records, masked: Records, outcome: str) -> float:
     model = NaiveBayes.fit(features, labels(masked, outcome)[learn], sizes)
     scores = model.scores(ancestor_features(encoders, list(original.codes.astype(np.int64)), test))
     return area(scores[:, 1] - scores[:, 0], labels(original, outcome)[test])
+
+
+def area(scores: np.ndarray, truth: np.ndarray) -> float:
+    """The share of pairs of a record of the outcome and another in which the former has the higher score."""
+    _, which, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[which]
+    positive = truth == 1
+    n = positive.sum()
+    return float((ranks[positive].sum() - n * (n + 1) / 2) / (n * (truth.size - n)))
 
 
 def labels(records: Records, outcome: str) -> np.ndarray:

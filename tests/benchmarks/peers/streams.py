@@ -10,20 +10,16 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from bench_kafka import CLI, PARTITIONS, SHAPES, Measured, configured, fill, run, timed
-from kafka_broker import JVM, LOGGER, VERSION, find, jars, running
-from kafka_records import Topics
+from streaming import PARTITIONS, Measured, Stream, broker, parser, timed
+from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
+from support.kafka_records import Topics
 
 from peers.harness import INSIDE, Peer, markdown
-from stream_masker.service.configuration import Configuration
-from stream_masker.service.kafka.topics import prepare_topics
-from stream_masker.service.runtime.warmup import warm_up
 
 ORJSON = "orjson==3.11.4"
 LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
@@ -46,56 +42,37 @@ HEAD = ("", "job", "records/s", "of the loop", "processor, µs a record")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=300_000)
-    parser.add_argument("--batch", type=int, default=10_000, help="records a transaction")
-    parser.add_argument(
+    options = parser(__doc__, records=300_000)
+    options.add_argument(
         "--only", choices=[*HOW, "kafka-streams"], help="measure only this project, the loop and one other"
     )
-    given = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name, running(Path(name), brokers=1, heap="1g") as cluster:
-        measured = dict(contest(Path(name), cluster.bootstrap, given))
-    print(markdown(HEAD, rows(measured)))
+    given = options.parse_args()
+    with broker() as (folder, cluster):
+        stream = Stream.prepared(folder, cluster.bootstrap, given)
+        stream.fill(given.records)
+        stream.calibrate()
+        print(markdown(HEAD, rows(dict(contest(stream, given)))))
 
 
-def contest(folder: Path, bootstrap: str, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
+def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
     """Yield the figures of each program, under its name and its job."""
-    configuration = configured(folder, bootstrap, given.batch, SHAPES["nested"])
-    warm_up(configuration)
-    prepare_topics(configuration, partitions=PARTITIONS)
-    fill(configuration, given.records)
-    yield (
-        ("stream-masker", "mask by the README's configuration, exactly once"),
-        worker(folder, configuration, given.records),
-    )
+    yield ("stream-masker", "mask by the README's configuration, exactly once"), stream.masked(given.records)
     for peer in PEERS:
         if given.only in (None, peer.name) or peer is LOOP:
             records = given.records // SLOW.get(peer.name, 1)
             name = (f"{HOW[peer.name]} ({peer.title})", "blank one field")
-            yield name, frame(peer.command, configuration, records, given.batch)
+            yield name, frame(peer.command, stream, records, given.batch)
     if given.only in (None, "kafka-streams"):
         name = (f"Kafka Streams {VERSION}, exactly once", "blank one field")
-        yield name, frame(kafka_streams(), configuration, given.records, given.batch)
+        yield name, frame(kafka_streams(), stream, given.records, given.batch)
 
 
-def worker(folder: Path, configuration: Configuration, records: int) -> Measured:
-    """Measure the worker, after the statistics of a sample."""
-    config = ("--config", str(folder / "stream-masker.yaml"))
-    sample = folder / "sample.jsonl"
-    run(*CLI, "simulate", *config, "--records", "20000", "--out", str(sample))
-    run(*CLI, "calibrate", *config, "--publish", str(sample))
-    outcomes = [configuration.topics.output, configuration.topics.rejected]
-    return timed(
-        [*CLI, "worker", *config, "--http-port", "0"], configuration.kafka.bootstrap_servers, outcomes, records
-    )
-
-
-def frame(command: list[str], configuration: Configuration, records: int, batch: int) -> Measured:
+def frame(command: list[str], stream: Stream, records: int, batch: int) -> Measured:
     """Measure a program that copies the input to a new topic and does the job."""
-    bootstrap = configuration.kafka.bootstrap_servers
-    target = Topics(bootstrap)("masked", partitions=PARTITIONS)
-    told = {"bootstrap": bootstrap, "source": configuration.topics.input, "target": target, "batch": batch}
-    found = timed([*command, json.dumps(told)], bootstrap, [target], records)
+    target = Topics(stream.bootstrap)("masked", partitions=PARTITIONS)
+    source = stream.configuration.topics.input
+    told = {"bootstrap": stream.bootstrap, "source": source, "target": target, "batch": batch}
+    found = timed([*command, json.dumps(told)], stream.bootstrap, [target], records)
     print(command[-1], found, file=sys.stderr, flush=True)
     return found
 

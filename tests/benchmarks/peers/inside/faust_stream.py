@@ -17,6 +17,7 @@ app = faust.App(
     topic_disable_leader=True,
     web_enabled=False,
 )
+app.conf.consumer_max_fetch_size = 8 << 20
 source, target = (
     app.topic(name, value_serializer="raw", key_serializer="raw") for name in (given.source, given.target)
 )

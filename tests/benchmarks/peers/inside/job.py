@@ -1,4 +1,4 @@
-"""The job of every stream frame: decode an event, blank its principal diagnosis, encode it."""
+"""The job of every stream frame: decode an event, blank its principal diagnosis, encode it; or copy it."""
 
 from __future__ import annotations
 
@@ -10,19 +10,31 @@ import orjson
 
 
 class Stream(NamedTuple):
-    """Where to read and write. ``batch``: records a transaction."""
+    """Where to read and write.
+
+    ``batch``: records a transaction. ``copies``: events are copied as they are. ``pause``: that between two fetches if
+    the queue is full, in ms. ``headers``: those of each written record.
+    """
 
     bootstrap: str
     source: str
     target: str
     batch: int
+    copies: bool = False
+    pause: int = 10
+    headers: dict[str, str] | None = None
 
 
 def stream() -> Stream:
     return Stream(**json.loads(sys.argv[1]))
 
 
+COPIES = stream().copies
+
+
 def masked(value: bytes) -> bytes:
+    if COPIES:
+        return value
     event = orjson.loads(value)
     event["diagnoses"]["principal"]["code"] = "masked"
     return orjson.dumps(event)

@@ -7,12 +7,13 @@ from job import masked, stream
 
 given = stream()
 settings = {"bootstrap.servers": given.bootstrap, "isolation.level": "read_committed", "enable.auto.commit": False}
-consumer = Consumer({**settings, "group.id": "loop", "auto.offset.reset": "earliest", "fetch.queue.backoff.ms": 10})
+fetching = {"auto.offset.reset": "earliest", "fetch.queue.backoff.ms": given.pause}
+consumer = Consumer({**settings, **fetching, "group.id": f"loop to {given.target}"})
 consumer.subscribe([given.source])
 producer = Producer(
     {
         "bootstrap.servers": given.bootstrap,
-        "transactional.id": "loop",
+        "transactional.id": f"loop to {given.target}",
         "queue.buffering.max.messages": 4 * given.batch,
         "linger.ms": 5,
         "compression.type": "lz4",
@@ -25,7 +26,8 @@ while True:
         continue
     producer.begin_transaction()
     for message in messages:
-        producer.produce(given.target, masked(message.value()), message.key(), message.partition())
+        where = (message.key(), message.partition(), None, None, message.timestamp()[1])
+        producer.produce(given.target, masked(message.value()), *where, given.headers)
     ends = {message.partition(): message.offset() + 1 for message in messages}
     offsets = [TopicPartition(given.source, partition, end) for partition, end in ends.items()]
     producer.send_offsets_to_transaction(offsets, consumer.consumer_group_metadata())

@@ -1,0 +1,204 @@
+"""Streams of synthetic events on a broker: their configurations and topics, and the processes that read them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import gc
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import orjson
+import yaml
+from confluent_kafka import Consumer, TopicPartition
+from measuring import processor_seconds
+from support.documentation import blocks
+from support.kafka_broker import Cluster, running
+from support.kafka_records import write
+
+from stream_masker.service.configuration import Configuration, load_configuration
+from stream_masker.service.events.synthetic import synthetic_discharges
+from stream_masker.service.kafka.topics import prepare_topics
+from stream_masker.service.runtime.warmup import warm_up
+
+PARTITIONS = 4
+SAMPLE = 20_000
+"""The events whose statistics are published."""
+
+CLI = (sys.executable, "-P", "-m", "stream_masker")
+SHAPES = {"nested": "A nested event", "flat": "A flat event"}
+"""The headings of the documentation above a configuration."""
+
+
+def parser(text: str | None, *, records: int) -> argparse.ArgumentParser:
+    """A parser with the options of every benchmark of a stream."""
+    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
+    made.add_argument("--records", type=int, default=records)
+    made.add_argument("--batch", type=int, default=10_000, help="records a transaction")
+    made.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
+    return made
+
+
+@contextlib.contextmanager
+def broker(**settings: object) -> Iterator[tuple[Path, Cluster]]:
+    """A folder and a broker; ``settings``: further ones of the broker."""
+    named = {name.replace("_", "."): value for name, value in settings.items()}
+    with tempfile.TemporaryDirectory() as name, running(Path(name), heap="1g", more=lambda _: named) as cluster:
+        yield Path(name), cluster
+
+
+def configured(folder: Path, bootstrap: str, batch: int, shape: str, **sections: object) -> Configuration:
+    """Write the documentation's configuration of a shape of events to ``stream-masker.yaml``."""
+    (folder / "secret").write_bytes(secrets.token_bytes(32))
+    (folder / "secret").chmod(0o600)
+    content = yaml.safe_load(blocks("yaml", SHAPES[shape])[0].text)
+    content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}, **sections}
+    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
+    return load_configuration(folder / "stream-masker.yaml", {})
+
+
+@dataclass(frozen=True)
+class Stream:
+    """A configuration at a path, with its topics."""
+
+    path: Path
+    configuration: Configuration
+
+    @classmethod
+    def prepared(
+        cls, folder: Path, bootstrap: str, options: argparse.Namespace, sample: int = SAMPLE, **sections: object
+    ) -> Stream:
+        """Write a configuration and a sample of its events, compile its kernels, and create its topics."""
+        configuration = configured(folder, bootstrap, options.batch, options.shape, **sections)
+        warm_up(configuration)
+        prepare_topics(configuration, partitions=PARTITIONS)
+        made = cls(folder / "stream-masker.yaml", configuration)
+        made.run("simulate", "--records", str(sample), "--out", str(folder / "sample.jsonl"))
+        return made
+
+    @property
+    def bootstrap(self) -> str:
+        return self.configuration.kafka.bootstrap_servers
+
+    @property
+    def outcomes(self) -> list[str]:
+        """The topics of masked and of rejected records."""
+        return [self.configuration.topics.output, self.configuration.topics.rejected]
+
+    def with_topics(
+        self, roles: Iterable[str], name: str = "", properties: Mapping[str, object] = {}, **sections: dict[str, Any]
+    ) -> Stream:
+        """The stream with topics and a consumer group of its own, properties of its clients, and changed sections."""
+        name = name or secrets.token_hex(4)
+        content = yaml.safe_load(self.path.read_text())
+        sections["topics"] = {role: f"{role}-{name}" for role in roles} | sections.get("topics", {})
+        sections["kafka"] = {"properties": {"group.id": name, **properties}}
+        for section, values in sections.items():
+            content[section] = content.get(section, {}) | values
+        path = self.path.with_name(f"{name}.yaml")
+        path.write_text(yaml.safe_dump(content))
+        configuration = load_configuration(path, {})
+        prepare_topics(configuration, partitions=PARTITIONS)
+        return Stream(path, configuration)
+
+    def fill(self, records: int) -> float:
+        """Write synthetic events to the input and return their mean size in bytes."""
+        values = [orjson.dumps(event) for event in synthetic_discharges(self.configuration, seed=1).events(records)]
+        rows = ({"value": value, "key": str(k % 997), "partition": k % PARTITIONS} for k, value in enumerate(values))
+        write(self.bootstrap, self.configuration.topics.input, rows)
+        return sum(map(len, values)) / len(values)
+
+    def calibrate(self) -> None:
+        """Publish the statistics of the sample."""
+        self.run("calibrate", "--publish", str(self.path.with_name("sample.jsonl")))
+
+    def command(self, name: str, *arguments: str, port: int = 0) -> list[str]:
+        """The command of a worker or of a calibrator."""
+        return [*CLI, name, "--config", str(self.path), "--http-port", str(port), *arguments]
+
+    def run(self, name: str, *arguments: str) -> float:
+        """Run a command that ends; return its seconds."""
+        start = time.perf_counter()
+        subprocess.run([*CLI, name, "--config", str(self.path), *arguments], check=True, capture_output=True)
+        return time.perf_counter() - start
+
+    def masked(self, records: int) -> Measured:
+        """Measure a worker."""
+        return timed(self.command("worker"), self.bootstrap, self.outcomes, records)
+
+
+class Measured(NamedTuple):
+    """Records per second, and processor time per record in µs, NaN if it was not measured."""
+
+    rate: float
+    processor: float = float("nan")
+
+
+def timed(command: Sequence[str], bootstrap: str, topics: list[str], records: int) -> Measured:
+    """Measure a process from its first to its last committed records; its processor time until nine tenths of them."""
+    with child(command) as process, contextlib.closing(Watch(bootstrap, topics)) as watch:
+        first = watch.until(1, process)
+        start, busy = time.perf_counter(), processor_seconds(process.pid)
+        most = watch.until(9 * records // 10, process)
+        processor = 1e6 * (processor_seconds(process.pid) - busy) / (most - first)
+        watch.until(records, process)
+        return Measured((records - first) / (time.perf_counter() - start), processor)
+
+
+@contextlib.contextmanager
+def child(command: Sequence[str], core: int | None = None, **options: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a process without output, bound to a core if one is given, and terminate it in the end."""
+    pinned = () if core is None else ("taskset", "--cpu-list", str(core))
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    process = subprocess.Popen([*pinned, *command], **(quiet | options))
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait()
+
+
+def await_that(reached: Callable[[], bool], process: subprocess.Popen[bytes], *, seconds: float, every: float) -> None:
+    """Wait until ``reached()`` while a process runs."""
+    deadline = time.monotonic() + seconds
+    while not reached():
+        assert process.poll() is None, f"{process.args} ended"
+        assert time.monotonic() < deadline, f"{process.args} does not reach its state"
+        time.sleep(every)
+
+
+class Watch:
+    """Reads the committed records of topics, with little processor time."""
+
+    def __init__(self, bootstrap: str, topics: Iterable[str], **settings: object) -> None:
+        gc.disable()
+        reading = {"isolation.level": "read_committed", "enable.auto.commit": False, "group.id": secrets.token_hex(4)}
+        self.consumer = Consumer({"bootstrap.servers": bootstrap, **reading, **settings})
+        parts = [TopicPartition(t, p, 0) for t in topics for p in self.consumer.list_topics(t).topics[t].partitions]
+        self.consumer.assign(parts)
+        self.seen = 0
+
+    def read(self, timeout: float = 0.05) -> list[Any]:
+        """The messages of the next ``timeout`` seconds."""
+        messages = [message for message in self.consumer.consume(20_000, timeout) if message.error() is None]
+        self.seen += len(messages)
+        return messages
+
+    def until(self, records: int, process: subprocess.Popen[bytes]) -> int:
+        """Wait for this number of records; return the number read."""
+        while self.seen < records:
+            assert process.poll() in (None, 0), "the contender failed"
+            self.read()
+        return self.seen
+
+    def close(self) -> None:
+        self.consumer.close()

@@ -154,8 +154,10 @@ def test_ancestors_at_a_depth():
 
 STARTED = """
 import os, time
-from stream_masker.evaluation.evaluation import _pool
-with _pool(None, 1) as pool:
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from stream_masker.evaluation.evaluation import _start_worker
+with ProcessPoolExecutor(1, get_context("spawn"), initializer=_start_worker, initargs=(None,)) as pool:
     print(pool.submit(os.getpid).result(), flush=True)
     time.sleep(600)
 """

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Protocol
 
@@ -19,9 +19,43 @@ import orjson
 
 from stream_masker.pipeline.codec.formatted import EncodeRecord
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
-from stream_masker.service.formats.avro_nesting import contained_types, contains_itself
 from stream_masker.service.formats.avro_values import avro_converter, avro_document
 from stream_masker.service.formats.json_schema import StepBudget, bounded_validator
+
+
+def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether a record of a schema contains itself, directly or in another type.
+
+    schema, named: parsed by ``fastavro.parse_schema``. Each record is visited once.
+    """
+    return _contains_itself(schema, named, frozenset(), set())
+
+
+def _contains_itself(schema: Any, named: Mapping[str, Any], above: frozenset[str], visited: set[str]) -> bool:
+    """above: the names of the records that contain this type."""
+    found = named.get(schema, schema) if isinstance(schema, str) else schema
+    if isinstance(found, dict) and found["type"] in ("record", "error"):
+        name = found["name"]
+        if name in above or name in visited:
+            return name in above
+        visited.add(name)
+        above |= {name}
+    return any(_contains_itself(one, named, above, visited) for one in contained_types(found))
+
+
+def contained_types(schema: Any) -> Sequence[Any]:
+    """Return the types that a type consists of."""
+    if isinstance(schema, (str, list)):
+        return schema if isinstance(schema, list) else ()
+    match schema["type"]:
+        case "record" | "error":
+            return [field["type"] for field in schema["fields"]]
+        case "array":
+            return [schema["items"]]
+        case "map":
+            return [schema["values"]]
+    return [schema["type"]]
+
 
 FREE_ITEMS = 10_000
 

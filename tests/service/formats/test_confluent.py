@@ -32,9 +32,8 @@ from schema_registry import (
 
 from stream_masker.pipeline.codec.formatted import FormatUnavailableError
 from stream_masker.pipeline.reasons import RecordRejectedError
-from stream_masker.service.formats.avro_nesting import contains_itself
 from stream_masker.service.formats.registry import LATEST_SECONDS
-from stream_masker.service.formats.serdes import SHALLOW_BYTES
+from stream_masker.service.formats.serdes import SHALLOW_BYTES, contains_itself
 from stream_masker.service.formats.wire_format import (
     CONFIRM_SECONDS,
     UNKNOWN_SECONDS,

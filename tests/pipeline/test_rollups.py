@@ -29,7 +29,7 @@ from stream_masker.pipeline.records import Block, InputRecord, Result
 from stream_masker.pipeline.rollups import LevelAncestor, SharedAncestor, SharedConcepts, shared_of
 from stream_masker.pipeline.transforms import FieldTransform
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
-from stream_masker.pipeline.wire.padding import padded_size
+from stream_masker.pipeline.wire.consistency import padded_size
 from stream_masker.service.configuration.mutable_settings import loosened_fields
 
 SECRET = b"a secret of at least sixteen bytes"

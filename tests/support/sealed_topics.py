@@ -6,7 +6,8 @@ from kafka_records import Record
 
 from stream_masker.pipeline.calibration.versions import StatisticsMessage
 from stream_masker.pipeline.records import Block
-from stream_masker.pipeline.wire.blocks import Taxonomies, block_key, encode_block
+from stream_masker.pipeline.wire.blocks import block_key, encode_block
+from stream_masker.pipeline.wire.fields import Taxonomies
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.pipeline.wire.statistics import decode_statistics
 from stream_masker.service.configuration import Configuration

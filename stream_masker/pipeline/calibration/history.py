@@ -10,8 +10,8 @@ from typing import Any, Final
 from stream_masker.core.context import NO_CONTEXT, Context
 from stream_masker.core.distance import Distance
 from stream_masker.pipeline.rollups import SharedAncestor
-from stream_masker.pipeline.wire.blocks import Taxonomies
 from stream_masker.pipeline.wire.chunks import Chunk, tombstones
+from stream_masker.pipeline.wire.fields import Taxonomies
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, StatisticsSource
 
 SAMPLED: tuple[StatisticsSource, ...] = ("bootstrap",)

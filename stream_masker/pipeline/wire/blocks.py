@@ -6,7 +6,7 @@ counts are of positions in the attribute's taxonomy. The attributes are those of
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, TypeAlias
@@ -27,18 +27,17 @@ from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
-from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader, read_stratum, stratum_section
-
-Taxonomies: TypeAlias = Mapping[str, Taxonomy]
-
-NO_FIELDS: Taxonomies = {}
-"""No fields that are generalized by the counts of the window."""
-
+from stream_masker.pipeline.wire.fields import (
+    MESSAGE_FORMAT,
+    NO_FIELDS,
+    SIDES,
+    MessageReader,
+    Taxonomies,
+    read_stratum,
+    stratum_section,
+)
 
 JsonObject: TypeAlias = dict[str, Any]
-
-
-SIDES = ("original", "masked")
 
 
 def block_key(block: Block) -> bytes:

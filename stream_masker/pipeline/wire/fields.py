@@ -5,16 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import MAX_LEVEL
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.records import Stratum
+
+Taxonomies: TypeAlias = Mapping[str, Taxonomy]
+
+NO_FIELDS: Taxonomies = {}
+"""No fields that are generalized by the counts of the window."""
+
+SIDES = ("original", "masked")
 
 MESSAGE_FORMAT = 1
 """The format of all JSON messages of stream-masker. Readers refuse any other."""

@@ -13,8 +13,13 @@ from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling
 from stream_masker.pipeline.rollups import SharedConcepts
 from stream_masker.pipeline.style import STYLE_CHOICES, Style
-from stream_masker.pipeline.wire.blocks import Taxonomies
-from stream_masker.pipeline.wire.fields import MESSAGE_FORMAT, MessageReader, read_sampling, sampling_section
+from stream_masker.pipeline.wire.fields import (
+    MESSAGE_FORMAT,
+    MessageReader,
+    Taxonomies,
+    read_sampling,
+    sampling_section,
+)
 
 StatisticsSource: TypeAlias = Literal["bootstrap", "blocks", "file"]
 

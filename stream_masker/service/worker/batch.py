@@ -20,7 +20,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Rejected, Result
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
-from stream_masker.pipeline.wire.padding import padded_size
+from stream_masker.pipeline.wire.consistency import padded_size
 from stream_masker.pipeline.wire.reports import MaskedRange, Protection, encode_provenance, encode_rejection
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.messages import (

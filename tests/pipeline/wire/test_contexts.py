@@ -19,7 +19,7 @@ from stream_masker.core.statistics.counts import Counts, SparseCounts, count_bat
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
-from stream_masker.pipeline.wire.padding import MAX_PADDED_BYTES, padded_size
+from stream_masker.pipeline.wire.consistency import MAX_PADDED_BYTES, padded_size
 
 TAU = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b")]).taxonomy()
 TAXONOMIES = {"scalar": TAU, "array": TAU}

@@ -22,7 +22,7 @@ from stream_masker.core.statistics.units import KEY_SLOTS
 from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block
-from stream_masker.pipeline.wire.padding import MAX_PADDED_BYTES, padded_size
+from stream_masker.pipeline.wire.consistency import MAX_PADDED_BYTES, padded_size
 from stream_masker.pipeline.wire.sealing import COMPRESSED_FROM_BYTES, SEAL_BYTES, TopicSeal, size_class
 
 SEAL = TopicSeal("blocks", [b"the secret of all processes"])

@@ -106,7 +106,7 @@ RecordOutcome: TypeAlias = Masked | Rejected
 
 
 class Stratum(NamedTuple):
-    """The sampled records that a block counts: those of one level (``core.random.sampling``).
+    """The sampled records that a block counts: those of one level (``core.random.draws``).
 
     start: the lowest level that is counted of these records; all blocks of the same records have it. level: that of the
     block's records, at least ``start``; the last stratum contains the levels above too.

@@ -34,11 +34,11 @@ RELATIONSHIP_HEADER: Final = (
     "id effectiveTime active moduleId sourceId destinationId relationshipGroup typeId characteristicTypeId modifierId"
 )
 
-NUMBER: Final = re.compile("[0-9]{1,18}"), "a number of at most 18 digits"
+NUMBER: Final = "[0-9]{1,18}", "a number of at most 18 digits"
 COLUMN_FORMATS: Final = {
-    "active": (re.compile("[01]"), "0 or 1"),
-    "languageCode": (re.compile("[\0-\x7f]{2,8}"), "a language code of two to eight letters"),
-    "term": (re.compile(".*", re.DOTALL), "a text"),
+    "active": ("[01]", "0 or 1"),
+    "languageCode": ("[\0-\x08\x0a-\x7f]{2,8}", "a language code of two to eight letters"),
+    "term": ("[^\t]*", "a text"),
 }
 """The values of columns, and what they are in messages. The other columns that are read have a ``NUMBER``."""
 
@@ -141,36 +141,45 @@ def _add_names(draft: OntologyDraft, files: Iterable[ReleaseFile]) -> None:
                 code = language.lower()
                 order = "" if code == "en" or code.startswith("en-") else code
                 names[concept].append((kind == SYNONYM, order, int(own), term))
-    for concept, found in names.items():
-        label, *others = sorted(found)
+    while names:
+        concept, of_concept = names.popitem()
+        label, *others = sorted(of_concept)
         draft.labels[concept] = label[-1]
         draft.synonyms[concept] = [name[-1] for name in others if name[0]]
 
 
-def _rows(file: ReleaseFile, header: str, wanted: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, and its values of the wanted columns. ``header``, ``wanted``: names with spaces.
+def _rows(file: ReleaseFile, header: str, wanted: str) -> Iterator[tuple[int, tuple[str, ...]]]:
+    """Yield the number of each line, and its values of the wanted columns, in the order of the header.
+
+    ``header``, ``wanted``: names with spaces.
 
     Raises EmptyOntologyError for an empty file, and SourceFormatError with the name of the file and the line: the file
     is not UTF-8, it has another header, a line has too few or too many columns, or a value does not match its column.
     A last line without an end, whose last column is shorter than that of the line before, was cut off.
     """
     columns, last = header.split(), ""
-    checks = [(name, columns.index(name), *COLUMN_FORMATS.get(name, NUMBER)) for name in wanted.split()]
+    formats = [COLUMN_FORMATS.get(name, NUMBER) if name in wanted.split() else None for name in columns]
+    row = re.compile("\t".join(f"({known[0]})" if known else "[^\t]*" for known in formats))
     with file.open() as lines:
         _check_header(file, next(lines, b""), columns)
         for number, line in enumerate(lines, start=2):
-            cells = _decoded(file, number, line).split("\t")
-            if len(cells) != len(columns):
-                size = f"only {len(cells)}" if len(cells) < len(columns) else f"more than {len(columns)}"
-                problem = f"has {size} of {len(columns)} columns: the file is truncated or damaged"
-                raise SourceFormatError(f"{file.name}: line {number} {problem}")
-            for name, column, pattern, expected in checks:
-                if not pattern.fullmatch(cells[column]):
-                    raise SourceFormatError(f"{file.name}: line {number}: {name} is not {expected}")
-            if len(cells[-1]) < len(last) and not line.endswith(b"\n"):
+            text = _decoded(file, number, line)
+            values = row.fullmatch(text)
+            if values is None:
+                raise SourceFormatError(f"{file.name}: line {number}{_problem(text, columns, formats)}")
+            if not line.endswith(b"\n") and len(text) - text.rindex("\t") < len(last) - last.rfind("\t"):
                 raise SourceFormatError(f"{file.name}: its last line has no end: the file is truncated")
-            last = cells[-1]
-            yield number, [cells[column] for _, column, _, _ in checks]
+            last = text
+            yield number, values.groups()
+
+
+def _problem(text: str, columns: Sequence[str], formats: Sequence[tuple[str, str] | None]) -> str:
+    cells = text.split("\t")
+    if len(cells) != len(columns):
+        size = f"only {len(cells)}" if len(cells) < len(columns) else f"more than {len(columns)}"
+        return f" has {size} of {len(columns)} columns: the file is truncated or damaged"
+    checks = zip(cells, columns, formats, strict=True)
+    return next(f": {a} is not {known[1]}" for cell, a, known in checks if known and not re.fullmatch(known[0], cell))
 
 
 def _check_header(file: ReleaseFile, line: bytes, columns: Sequence[str]) -> None:

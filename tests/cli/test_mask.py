@@ -194,7 +194,7 @@ def test_the_summary_counts_what_masking_left_as_it_is(tmp_path, config):
         "they were."
     )
     default = "mechanism: semantic_transport (target alpha 1, certainty 0.5); the default"
-    kept = "Kept in expectation: meaning, mean, dispersion, correlation, marginals and cross tables."
+    kept = "Kept in expectation: meaning, mean, dispersion, marginals and the correlation and cross table of two codes."
     learned, *others = done.stderr.splitlines()[-4:]
     assert learned.startswith(f"{ATTACKER} can be at most 32% sure of a code and ")
     assert others == [stays, kept, default]

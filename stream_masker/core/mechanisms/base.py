@@ -214,6 +214,10 @@ class Mechanism(ABC):
         promised."""
         return None
 
+    def expected_risk(self) -> Risk | None:
+        """Return the risk as far as the statistics in force tell it without a window's counts; None if they do not."""
+        return None
+
     @abstractmethod
     def repeated_risk(self, *, repeats: int = 5, draws: int = 1000) -> RepeatedRisk:
         """Return the vulnerability after an attacker has seen ``repeats`` masks of each value.

@@ -252,9 +252,13 @@ class ActiveStatistics:
         return self._protection
 
     def _sentences(self) -> tuple[str, str, str]:
-        """Return what is known of the masks in a process that does not have the counts of the window."""
-        mechanism = self.masking.mechanism
-        return three_sentences(None, promise=mechanism.promise, preserves=mechanism.method_card.preserves)
+        """Return what is known of the masks in a process that does not have the counts of the window.
+
+        Where published counts have noise, the figures of the model are not shown.
+        """
+        mechanism, noisy = self.masking.mechanism, self.masking.configuration.publication.epsilon is not None
+        risk = None if noisy else mechanism.expected_risk()
+        return three_sentences(risk, promise=mechanism.promise, preserves=mechanism.method_card.preserves)
 
     def _refuse(self, candidate: PublishedVersion, error: Exception) -> bool:
         self.refused = f"version {candidate.version} was refused: {describe(error)}"

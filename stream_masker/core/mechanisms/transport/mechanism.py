@@ -24,6 +24,7 @@ from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import WordLayout, draw_words, one_record_words
+from stream_masker.core.risk.assessment import assess
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.contexts import average_repeated, average_risk
 from stream_masker.core.risk.meaning import Told
@@ -88,11 +89,11 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     snapshot_format: ClassVar[int] = 5
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
-        use_when="records must be masked one by one, and every statistic of the attributes together must survive",
+        use_when="records must be masked one by one, with a promise about each, and statistics must survive",
         source="own; Cuturi 2013, Peyré and Cuturi 2019, Gouweleeuw and others 1998",
         attributes="any number of nominal ones",
         taxonomies="any",
-        preserves=("meaning", "mean", "dispersion", "correlation", "marginals", "cross tables"),
+        preserves=("meaning", "mean", "dispersion", "marginals", "the correlation and cross table of two codes"),
         guarantee="no value is known with more than `certainty` from any masked record, unless it was so before; no "
         "masked tuple is of fewer patients than `least`",
         latency="none: each record is masked alone",
@@ -213,6 +214,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
             return super().repeated_risk(repeats=repeats, draws=draws)
         parts = [(own.repeated_risk(repeats=repeats, draws=n), c) for own, c, n in self._parts(prepared, draws)]
         return average_repeated(parts, self._attributes)
+
+    def expected_risk(self) -> Risk | None:
+        prepared = self._prepared_statistics()
+        return None if isinstance(prepared, Laws) else assess(self, prepared.counts(), draws=1000, repeats=1)
 
     @property
     def context(self) -> Context:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 from stream_masker.core.mechanisms.transport.star.couplings import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
@@ -33,6 +34,7 @@ from stream_masker.core.risk.classes import value_classes
 from stream_masker.core.risk.kinds import Kinds
 from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.sampling import RecordRisk
+from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
 
 TRIVIAL = np.zeros((1, 1))
 """The squared distances of an attribute with a single value."""
@@ -59,6 +61,22 @@ class PreparedTransport:
     limits: tuple[Caps, ...]
     noise: tuple[float, ...]
     truncated: tuple[bool, ...]
+
+    def counts(self) -> Counts:
+        """Return the counts of the window, as far as the model has them: of values, and of linked pairs."""
+        widths = [len(values.distance.taxonomy) for values in self.values]
+        positions = [values.positions.astype(np.int64) for values in self.values]
+        fitted = {(edge.root, edge.child): edge.pairs for edge in self.edges}
+        if self.pair is not None:
+            fitted[0, 1] = CountedPairs(self.pair.problem.table, self.pair.problem.counts)
+        pairs = dict.fromkeys(combinations(range(len(widths)), 2), SparseCounts(*np.zeros((2, 0), np.int64)))
+        for js, (table, counts) in fitted.items():
+            entries = zip(js, (table.rows, table.columns), strict=True)
+            (i, first), (j, second) = sorted(entries, key=lambda each: each[0])
+            pairs[i, j] = sum_by_key(positions[i][first] * widths[j] + positions[j][second], counts)
+        values = tuple(SparseCounts(p, v.counts) for p, v in zip(positions, self.values, strict=True))
+        rows = tuple(column.rows for column in values)
+        return Counts(max(rows), values, pairs, given=rows, unknown=(0,) * len(rows))
 
     @cached_property
     def squares32(self) -> tuple[Float32Matrix, ...]:

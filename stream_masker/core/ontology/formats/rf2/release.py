@@ -37,7 +37,7 @@ RELATIONSHIP_HEADER: Final = (
 NUMBER: Final = "[0-9]{1,18}", "a number of at most 18 digits"
 COLUMN_FORMATS: Final = {
     "active": ("[01]", "0 or 1"),
-    "languageCode": ("[\0-\x08\x0a-\x7f]{2,8}", "a language code of two to eight letters"),
+    "languageCode": ("[ -~]{2,8}", "a language code of two to eight letters"),
     "term": ("[^\t]*", "a text"),
 }
 """The values of columns, and what they are in messages. The other columns that are read have a ``NUMBER``."""
@@ -140,12 +140,12 @@ def _add_names(draft: OntologyDraft, files: Iterable[ReleaseFile]) -> None:
             if active == "1" and concept in draft.parents and kind in (FULLY_SPECIFIED_NAME, SYNONYM):
                 code = language.lower()
                 order = "" if code == "en" or code.startswith("en-") else code
-                names[concept].append((kind == SYNONYM, order, int(own), term))
+                names[concept].append(f"{kind == SYNONYM:d}{order}\t{own.zfill(18)}\t{term}")
     while names:
-        concept, of_concept = names.popitem()
-        label, *others = sorted(of_concept)
-        draft.labels[concept] = label[-1]
-        draft.synonyms[concept] = [name[-1] for name in others if name[0]]
+        concept, lines = names.popitem()
+        label, *others = sorted(lines)
+        draft.labels[concept] = label.split("\t")[2]
+        draft.synonyms[concept] = [name.split("\t")[2] for name in others if name.startswith("1")]
 
 
 def _rows(file: ReleaseFile, header: str, wanted: str) -> Iterator[tuple[int, tuple[str, ...]]]:

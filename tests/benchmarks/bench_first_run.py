@@ -130,8 +130,8 @@ class Newcomer:
         from confluent_kafka.admin import AdminClient, NewTopic
 
         topic = f"visits-{uuid.uuid4().hex[:6]}"
-        created = AdminClient({"bootstrap.servers": servers}).create_topics([NewTopic(topic, 2, 1)])
-        created[topic].result()
+        admin = AdminClient({"bootstrap.servers": servers})
+        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result()
         producer = Producer({"bootstrap.servers": servers})
         for line in self._lines():
             producer.produce(topic, line)

@@ -17,7 +17,7 @@ from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.history import History
+from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockStore
 from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
@@ -26,6 +26,7 @@ from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import EachStep, IndexStep, JsonValue, NameStep, Path, Step
 from stream_masker.pipeline.plan import AttributePlan, Plan
 from stream_masker.pipeline.records import Block, InputRecord
+from stream_masker.pipeline.wire.blocks import decode_block, encode_block
 from stream_masker.pipeline.wire.statistics import BlockRange
 from stream_masker.service.calibrator.components import build_settings, build_subject
 from stream_masker.service.configuration import Configuration
@@ -201,7 +202,7 @@ def _rehearse(configuration: Configuration) -> Mechanism:
             calibration.assess()
             calibration.published(publish)
             mechanism.restore(publish.message.snapshot)
-            blocks = _blocks(masker, masked)
+            blocks = [_received(block, subject) for block in _blocks(masker, masked)]
             for window in (blocks[1:], blocks):
                 calibration.on_window(_window(window), 0)
                 calibration.assess()
@@ -219,6 +220,13 @@ def _blocks(masker: RecordMasker, values: Sequence[bytes]) -> Sequence[Block]:
     records = [InputRecord(offset, value, b"a key") for offset, value in enumerate(values)]
     alone = masker.mask("warm-up", 0, records[:1], statistics_version=1)
     return [*alone.blocks, *masker.mask("warm-up", 0, records, statistics_version=1).blocks]
+
+
+def _received(block: Block, subject: Subject) -> Block:
+    """Return a block as the calibrator reads what a worker writes."""
+    names = {"configuration": subject.configuration, "context": subject.context.fingerprint}
+    raw = encode_block(block, subject.taxonomies, numeric=subject.numeric, **names)
+    return decode_block(raw, subject.taxonomies, subject.numeric, subject.context, subject.fields)
 
 
 def _window(blocks: Sequence[Block]) -> Window:

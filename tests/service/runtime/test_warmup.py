@@ -8,6 +8,7 @@ import yaml
 
 from stream_masker.core.kernels import disk_cache
 from stream_masker.core.mechanisms import MECHANISMS
+from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.runtime import warmup
 from stream_masker.service.runtime.warmup import WARMUP_WINDOWS, warm_up, warm_up_once
@@ -46,10 +47,15 @@ def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path, cap
 
 @pytest.mark.parametrize("name", ["flat", "nested"])
 def test_a_warm_up_computes_the_statistics_of_the_examples(monkeypatch, caplog, name):
-    """Otherwise images would lack the kernels that these configurations need."""
+    """Otherwise images would lack the kernels that these configurations need, also for blocks with noise keys."""
+    sent = []
+    monkeypatch.setattr(
+        warmup, "encode_block", lambda *block, **of: sent.append(encode_block(*block, **of)) or sent[-1]
+    )
     monkeypatch.setenv("STREAM_MASKER_SECRET", "0123456789abcdef")
     ready = warm_up(load_configuration(EXAMPLES / name / "stream-masker.yaml"))
     assert (ready.statistics.records, caplog.text) == (WARMUP_WINDOWS[-1], "")
+    assert all(b'"slots"' in block for block in sent)
 
 
 def test_a_second_start_with_the_same_settings_does_not_warm_up(tmp_path, monkeypatch):

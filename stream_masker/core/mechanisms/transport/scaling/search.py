@@ -8,6 +8,7 @@ the means cannot be met, that value is found by sections.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -38,8 +39,8 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
-MAX_SETBACKS = 4
-"""The search for one mean ends after so many solutions that are no nearer: a limit keeps them away."""
+MAX_VISITS = 3
+"""The search for means ends when it comes to a point for this time: limits keep it away, and its steps go in a circle."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
 PEAK_SECTIONS = 3
@@ -58,8 +59,11 @@ def meet_means(
     point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
     nearest: tuple[float, Scaling] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
-    setbacks = 0
+    visits = Counter[bytes]()
     for _ in range(MAX_SEARCHES):
+        visits[point.tobytes()] += 1
+        if visits[point.tobytes()] == MAX_VISITS:
+            break
         new = balance(problem, _exponents(point), tolerance, before)
         nearest = (np.inf, new) if nearest is None else nearest
         if not new.met:
@@ -70,14 +74,11 @@ def meet_means(
         before = new.start
         misses = logarithms(np.maximum(new.moved, LEAST_SQUARE) / wanted)
         miss = float(np.abs(misses).max())
-        setbacks = setbacks + 1 if miss >= nearest[0] else 0
         nearest = min(nearest, (miss, new), key=lambda each: each[0])
         if miss <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
             return new, new.met
         if miss <= NEAR_ERROR:
             tolerance = MARGINAL_ERROR
-        if problem.lone and setbacks == MAX_SETBACKS:
-            break
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)

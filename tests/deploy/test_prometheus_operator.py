@@ -1,9 +1,9 @@
 """The chart's PodMonitor and PrometheusRule under the real Prometheus operator: what it makes of them scrapes a pod.
 
-``STREAM_MASKER_TEST_PROMETHEUS_OPERATOR`` names its program, and ``KUBECONFIG`` a cluster without real nodes,
-which gets its definitions for the test. A real Prometheus runs with the configuration that the operator writes. The
-Prometheus of Debian cannot discover pods, so it is given the labels that discovery finds for a pod of the chart, and
-the address of a server in this process.
+``STREAM_MASKER_TEST_PROMETHEUS_OPERATOR`` names its program, ``STREAM_MASKER_TEST_CRDS`` a folder with its
+definitions, and ``KUBECONFIG`` a cluster without real nodes, which gets the definitions for the test. A real
+Prometheus runs with the configuration that the operator writes. The Prometheus of Debian cannot discover pods, so it
+is given the labels that discovery finds for a pod of the chart, and the address of a server in this process.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ import prometheus
 import pytest
 import yaml
 from kafka_broker import LOOPBACK, free_ports
-from kubernetes_cluster import Installation, output, restricted_namespace
-from operators import defined, running_program, waited
+from kubernetes_cluster import Installation, restricted_namespace
+from operators import DEFINITIONS, defined, published_definitions, running_program, waited
 from rendered_chart import NEEDS_HELM, Objects, rendered
 
 from stream_masker.service.observability.health import Health, HttpServer
@@ -84,23 +84,18 @@ class Watched:
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    if not PROGRAM:
-        pytest.skip("STREAM_MASKER_TEST_PROMETHEUS_OPERATOR names no program")
+    if not PROGRAM or not DEFINITIONS:
+        pytest.skip("STREAM_MASKER_TEST_PROMETHEUS_OPERATOR names no program, or STREAM_MASKER_TEST_CRDS no folder")
     prometheus.required()
     with (
         restricted_namespace(b"0123456789abcdef") as namespace,
-        defined(definitions()),
+        defined(published_definitions(lambda spec: spec["group"] == "monitoring.coreos.com")),
         running_program(command(namespace), tmp_path / "operator.log"),
     ):
         objects = rendered(VALUES, arguments=("--namespace", namespace.namespace))
         for one in (prometheus_object(), objects["PodMonitor", NAME], objects["PrometheusRule", NAME]):
             namespace.kubectl("create", "-f", "-", given=one)
         yield Watched(namespace, objects)
-
-
-def definitions() -> list[dict[str, Any]]:
-    """The definitions that the operator's program has."""
-    return [one for one in yaml.safe_load_all(output(PROGRAM, "crds")) if one]
 
 
 def command(namespace: Installation) -> list[str]:

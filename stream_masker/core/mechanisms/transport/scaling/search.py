@@ -40,7 +40,7 @@ COMMON_PRECISION = 1e-3
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
 MAX_VISITS = 3
-"""The search for means ends when it comes to a point for this time: limits keep it away, and its steps go in a circle."""
+"""The search for means ends when it comes to a point this often: limits keep it away, and its steps go in a circle."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
 PEAK_SECTIONS = 3

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.draft import OntologyDraft, indexed_links
+from stream_masker.core.ontology.draft import IndexedDraft
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.ontology.text_table import TextTable
@@ -104,17 +103,12 @@ class OntologyData:
             self.indexes = indexes
 
     @classmethod
-    def from_draft(cls, draft: OntologyDraft) -> OntologyData:
-        """Check and order the concepts of a draft; labels and synonyms of other ids are ignored.
-
-        Raises like ``indexed_links``, and CycleError, SeveralRootsError.
-        """
-        ids, links = TextTable.of(draft.parents), indexed_links(draft)
-        labels = TextTable.of(draft.labels.get(concept, "") for concept in draft.parents)
-        taxonomy, _ = build_taxonomy(ids, labels, *links)
-        names = [draft.synonyms.get(concept, ()) for concept in taxonomy.ids]
-        offsets = offsets_from_lengths(np.fromiter(map(len, names), np.int64, len(names)))
-        return cls(taxonomy, Synonyms(taxonomy, offsets, TextTable.of(chain.from_iterable(names))))
+    def from_draft(cls, draft: IndexedDraft) -> OntologyData:
+        """Check and order the concepts of a draft. Raises CycleError, SeveralRootsError."""
+        taxonomy, order = build_taxonomy(draft.ids, draft.labels, draft.children, draft.parents)
+        lengths = np.diff(draft.synonym_offsets)[order]
+        names = draft.synonyms.take(ranges(draft.synonym_offsets[order], lengths))
+        return cls(taxonomy, Synonyms(taxonomy, offsets_from_lengths(lengths), names))
 
     @cached_property
     def indexes(self) -> NameIndexes:

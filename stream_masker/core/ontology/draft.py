@@ -1,17 +1,39 @@
 """Unchecked concepts and is-a links, as the format readers produce them.
 
+A reader of a small format fills an ``OntologyDraft``, which holds ids and names by concept. ``OntologyDraft.indexed``
+converts it to an ``IndexedDraft``, which holds the same as arrays; the SNOMED CT reader produces that form directly.
 ``OntologyData.from_draft`` checks the hierarchy and orders it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.ontology.text_table import TextTable
 from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, OntologyError, UnknownParentError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class IndexedDraft:
+    """m concepts, identified by their index.
+
+    ids, labels: (m,); a concept without a label has an empty one.
+    children, parents: (l,) int64; ``children[k]`` is-a ``parents[k]``. No link occurs twice.
+    synonyms: compressed rows; those of concept i are ``synonyms[synonym_offsets[i]:synonym_offsets[i + 1]]``.
+    """
+
+    ids: TextTable
+    labels: TextTable
+    children: Int64Array
+    parents: Int64Array
+    synonym_offsets: Int64Array
+    synonyms: TextTable
 
 
 @dataclass(slots=True)
@@ -21,6 +43,10 @@ class OntologyDraft:
     parents: dict[str, list[str]] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
     synonyms: dict[str, list[str]] = field(default_factory=dict)
+
+    def indexed(self) -> IndexedDraft:
+        """Convert to arrays. Raises like ``indexed_draft``."""
+        return indexed_draft(self.parents, self.labels, self.synonyms)
 
 
 COMMON_ROOT = "ROOT"
@@ -50,13 +76,29 @@ def starts_of(code: str, codes: Collection[str]) -> Iterator[str]:
     return (start for start in starts if start in codes)
 
 
-def indexed_links(draft: OntologyDraft) -> tuple[Int64Array, Int64Array]:
-    """Return the child and the parent of each link, (l,) int64 each, as indices of the concepts of a draft.
+def indexed_draft(
+    parents: Mapping[str, Sequence[str]], labels: Mapping[str, str], synonyms: Mapping[str, Sequence[str]]
+) -> IndexedDraft:
+    """Convert mappings by concept id to arrays. Labels and synonyms of ids that are not in ``parents`` are ignored.
 
     Raises EmptyOntologyError, OntologyError (an empty id), UnknownParentError, DuplicateConceptError (a link that
     occurs twice).
     """
-    ids, parents = list(draft.parents), draft.parents
+    ids = list(parents)
+    children, above = _indexed_links(ids, parents)
+    names = [synonyms.get(concept, ()) for concept in ids]
+    return IndexedDraft(
+        TextTable.of(ids),
+        TextTable.of(labels.get(concept, "") for concept in ids),
+        children,
+        above,
+        offsets_from_lengths(np.fromiter(map(len, names), np.int64, len(ids))),
+        TextTable.of(chain.from_iterable(names)),
+    )
+
+
+def _indexed_links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
+    """Return the indices of the child and of the parent of each link."""
     if not ids:
         raise EmptyOntologyError("the ontology holds no concept")
     if "" in parents:

@@ -11,7 +11,7 @@ import numpy as np
 
 from stream_masker.core.ontology import graph
 from stream_masker.core.ontology.data import OntologyData, build_taxonomy
-from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
+from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, indexed_draft
 from stream_masker.core.ontology.names import NameIndexes, Synonyms
 from stream_masker.core.ontology.sources import load_data
 from stream_masker.core.ontology.taxonomy import Taxonomy
@@ -79,10 +79,9 @@ class Ontology:
             if not isinstance(given, Mapping | None):
                 kind = type(given).__name__
                 raise ParameterError(f"{name} is of type {kind}: use a mapping, such as {{'concept': {example}}}")
-        named = {concept: list(names) for concept, names in (synonyms or {}).items()}
-        draft = OntologyDraft({concept: list(above) for concept, above in parents.items()}, {**(labels or {})}, named)
+        draft = OntologyDraft({concept: list(own) for concept, own in parents.items()}, {**(labels or {})})
         add_common_root(draft)
-        return cls(OntologyData.from_draft(draft))
+        return cls(OntologyData.from_draft(indexed_draft(draft.parents, draft.labels, synonyms or {})))
 
     @classmethod
     def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:

@@ -25,7 +25,7 @@ from stream_masker.core.ontology.formats.obo import read_obo
 from stream_masker.core.ontology.formats.obo_graph import read_graph
 from stream_masker.core.ontology.formats.owl import read_owl
 from stream_masker.core.ontology.formats.rf2.files import find_snapshots, is_snapshot, open_archive, open_release
-from stream_masker.core.ontology.formats.rf2.release import Release, file_names, read_release
+from stream_masker.core.ontology.formats.rf2.release import Release, read_release
 from stream_masker.core.ontology.storage import cache, compiled
 from stream_masker.errors import OntologyError, SourceFormatError, error_location
 
@@ -115,14 +115,14 @@ def _joint_key(files: Iterable[Path]) -> str:
 
 def _parse_release(release: Release) -> OntologyData:
     draft = read_release(release)
-    with error_location(file_names(release.relationships)):
+    with error_location(", ".join(file.name for file in release.relationships)):
         return OntologyData.from_draft(draft)
 
 
 def _parse_file(path: Path, reader: Callable[[BinaryIO], OntologyDraft]) -> OntologyData:
     try:
         with error_location(str(path)), _open(path) as file:
-            return OntologyData.from_draft(reader(file))
+            return OntologyData.from_draft(reader(file).indexed())
     except UnicodeDecodeError:
         raise SourceFormatError(f"{path} is not UTF-8 text") from None
     except (OSError, EOFError, zlib.error, csv.Error) as error:
@@ -154,7 +154,7 @@ def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], On
 def _icd10cm() -> ResolvedSource:
     package = cache.package_key(icd10cm.ICD10CM_PACKAGE)
     key = f"{package}-{_joint_key(icd10cm.data_files())}"
-    return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm()))
+    return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
 
 NAMED: dict[str, Callable[[], ResolvedSource]] = {"icd10cm": _icd10cm}

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
+import mmap
 import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
 
-from stream_masker.core.ontology.formats.rf2.release import Release, ReleaseFile
+from stream_masker.core.ontology.formats.rf2.release import Release
+from stream_masker.core.ontology.formats.rf2.table import ReleaseFile
 from stream_masker.errors import MissingFileError, OntologyError, SourceFormatError
 
 SNAPSHOT: Final = re.compile(
@@ -40,11 +41,11 @@ def find_snapshots(path: Path) -> list[Path]:
 
 
 def open_release(path: Path, files: Iterable[Path]) -> Release:
-    """Return the release that consists of the given files; they are opened when they are read.
+    """Return the release that consists of the given files; they are mapped when they are read.
 
     ``path``: where the files were searched, for messages. Raises MissingFileError if one of the three kinds is missing.
     """
-    return _release(path, [ReleaseFile(str(file), partial(_open, file)) for file in files])
+    return _release(path, [ReleaseFile(str(file), partial(_map, file)) for file in files])
 
 
 def open_archive(path: Path) -> Release:
@@ -86,16 +87,18 @@ def _kind(file: ReleaseFile) -> str:
     return SNAPSHOT.sub(r"\g<kind>", Path(file.name).name)
 
 
-def _open(path: Path) -> BinaryIO:
+def _map(path: Path) -> memoryview:
     try:
-        return path.open("rb")
+        with path.open("rb") as file:
+            empty = not path.stat().st_size
+            return memoryview(b"" if empty else mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     except OSError as error:
         raise OntologyError(f"{path} cannot be opened: {error.strerror}") from None
 
 
-def _unpack(path: Path, name: str) -> BinaryIO:
+def _unpack(path: Path, name: str) -> memoryview:
     try:
         with zipfile.ZipFile(path) as archive:
-            return io.BytesIO(archive.read(name))
+            return memoryview(archive.read(name))
     except (OSError, zipfile.BadZipFile, zlib.error, RuntimeError) as error:
         raise SourceFormatError(f"{path}/{name} cannot be unpacked: {error}") from None

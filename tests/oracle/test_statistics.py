@@ -12,12 +12,12 @@ from support.graphs import taxonomies
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics import (
+    covariance,
     distance_correlation,
     distance_covariance,
     distance_variance,
     marginal,
     mean,
-    products,
     semantic_mean,
     semantic_variance,
 )
@@ -196,6 +196,6 @@ def blockwise(table, cells):
         table.table,
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(products, "MAX_HELD_CELLS", cells)
+        patch.setattr(covariance, "MAX_HELD_CELLS", cells)
         patch.setattr(marginal, "MAX_HELD_CELLS", cells)
         return fresh.covariance**2

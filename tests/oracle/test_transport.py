@@ -15,6 +15,7 @@ from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, balance, columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import Table
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.kinds import Kinds
@@ -42,8 +43,8 @@ def problem(table, *, least=1, certainty=None):
     priors = (np.bincount(table.rows, law, SHAPE[0]), np.bincount(table.columns, law, SHAPE[1]))
     groups = {"low": (GROUP, 0.4)} if certainty else {}
     limits = (
-        Caps.of(priors[0], certainty, groups, fitting=False),
-        Caps.of(priors[1], certainty, {}, fitting=False),
+        Caps.of(priors[0][None], certainty, groups, fitting=False),
+        Caps.of(priors[1][None], certainty, {}, fitting=False),
     )
     distances = (squares(rng, SHAPE[0]), squares(rng, SHAPE[1]))
     levels = (levels_of(rng, SHAPE[0]), levels_of(rng, SHAPE[1]))
@@ -92,7 +93,7 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
     def greatest_excess(joint):
         a, b = grouped(joint, table.rows, SHAPE[0]), grouped(joint, table.columns, SHAPE[1])
         posteriors = [each / joint.sum(axis=0) for each in (a, b, a[GROUP].sum(axis=0, keepdims=True))]
-        bounds = [given.limits[0].values, given.limits[1].values, given.limits[0].groups]
+        bounds = [given.limits[0].values[0], given.limits[1].values[0], given.limits[0].groups[0]]
         return max((each - bound[:, None]).max() for each, bound in zip(posteriors, bounds, strict=True))
 
     assert greatest_excess(dense_joint(given, solved)) <= 1e-4
@@ -100,6 +101,34 @@ def test_no_posterior_exceeds_its_limit_and_some_would(table, certainty):
     assert max(each.excess.max() for each in solved.columns) == pytest.approx(
         greatest_excess(dense_joint(given, solved)), abs=1e-5
     )
+
+
+def test_no_posterior_of_one_attribute_exceeds_its_limit_in_the_law_of_events():
+    """Values and the group, in the law of rows, which is kept, and in that of events; the latter is exceeded else."""
+    rng, size = np.random.default_rng(7), SHAPE[0]
+    rows, events = rng.integers(4, 12, size), rng.integers(1, 30, size)
+    laws = np.array([rows / rows.sum(), events / events.sum()])
+    both, first = (Caps.of(each, 0.45, {"low": (GROUP, 0.55)}, fitting=False) for each in (laws, laws[:1]))
+    table = Table.of(np.arange(size), np.zeros(size, np.int64), (size, 1))
+    levels, none = (levels_of(rng, size), Levels.flat(1, 1.0)), Caps.none(1)
+    whole, distances = np.ones(size, np.bool_), (squares(rng, size), np.zeros((1, 1)))
+    excess = []
+    for limits in (both, first):
+        of_limits = (limits, none)
+        given = Problem(table, rows, whole, distances, levels, (both, none), of_limits)
+        solved = balance(given, np.array([20.0, 1.0]), 1e-6)
+        joint = dense_joint(given, solved)
+        np.testing.assert_allclose(joint.sum(axis=0), laws[0], atol=1e-6)
+        greatest = -np.inf
+        for law in range(2):
+            weighted = joint * both.weights[law][:, None]
+            posterior = weighted / weighted.sum(axis=0)
+            own = (posterior - both.values[law][:, None]).max()
+            greatest = max(greatest, own, (posterior[GROUP].sum(axis=0) - both.groups[law, 0]).max())
+        excess.append(greatest)
+        assert float(solved.columns[0].excess.max()) == pytest.approx(greatest, abs=1e-5)
+    assert excess[0] <= 1e-4
+    assert excess[1] > 0.05
 
 
 @pytest.mark.parametrize("least", [1, 4])

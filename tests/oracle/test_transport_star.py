@@ -13,8 +13,11 @@ from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, 
 from stream_masker.core.mechanisms.transport.star.couplings import coupling_costs
 from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
+from stream_masker.core.mechanisms.transport.star.repeats import MaskRows, make_distinct
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.kinds import Kinds
+
+NO_EVENTS = np.empty(0, np.float32)
 
 
 @pytest.fixture
@@ -58,7 +61,7 @@ class Child:
         if exchanged:
             self.masks[table.rows[~kept], rng.permutation(table.columns[~kept])] += counts[~kept]
         pairs, masks = (counted(each) for each in (self.dense, self.masks))
-        self.edge = Edge(0, 1, pairs, masks, 9.0, np.zeros(masks.counts.size, np.float32))
+        self.edge = Edge(0, 1, pairs, masks, 9.0, np.zeros(masks.counts.size, np.float32), NO_EVENTS)
         prior = self.dense.sum(axis=1) / self.dense.sum()
         mixing = 0.6 * np.eye(SHAPE[0]) + 0.4 * prior
         mixing[:, ~self.edge.partnered] = 0.0
@@ -94,7 +97,7 @@ def child(table, request):
     return Child(table, request.param)
 
 
-CHILD_BOUNDS = Caps.of(np.full(SHAPE[1], 1.0 / SHAPE[1]), 0.5, {}, fitting=False)
+CHILD_BOUNDS = Caps.of(np.full((1, SHAPE[1]), 1.0 / SHAPE[1]), 0.5, {}, fitting=False)
 
 
 def test_the_search_for_a_distance_begins_anywhere(child):
@@ -140,6 +143,28 @@ def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
         assert figures.both == pytest.approx(joint.max(axis=(0, 1)).sum(), abs=1e-5)
 
 
+@pytest.mark.parametrize("left_out", [0.0, 0.02])
+def test_no_limit_is_exceeded_in_the_law_of_events(child, left_out):
+    """Events of some pairs are several rows, and those of others are one."""
+    table, rows = child.edge.pairs.table, child.edge.pairs.counts
+    edge = replace(child.edge, events=np.where(np.arange(rows.size) % 3, rows, 0.75 * rows).astype(np.float32))
+    laws = np.array([np.bincount(table.columns, law, SHAPE[1]) for law in (rows, edge.events)])
+    bounds = Caps.of(laws / laws.sum(axis=1, keepdims=True), 0.5, {}, fitting=False)
+    found, figures = limited(edge, child.squares, child.law, bounds, left_out)
+    weights = np.zeros(SHAPE)
+    weights[table.rows, table.columns] = edge.events / rows
+    greatest = []
+    for joint in (child.joint(found), child.joint(found) * weights[:, :, None, None]):
+        of_child = joint.sum(axis=0)
+        greatest.append(float((of_child / np.maximum(of_child.sum(axis=0), 1e-300)).max()))
+    assert not figures.fails.any()
+    assert max(greatest) <= figures.child.certainty + 1e-6
+    assert figures.child.certainty <= 0.5 + 1e-6
+    assert max(greatest) == pytest.approx(figures.child.certainty, abs=1e-5 + 2.5 * left_out)
+    free = replace(edge, redraws=limited(child.edge, child.squares, child.law, bounds, left_out)[0].redraws)
+    assert limited(free, child.squares, child.law, bounds, left_out, solve=False)[1].child.certainty > 0.5
+
+
 def test_pairs_that_are_left_out_make_the_figures_bounds(child):
     exact, bound = (
         limited(child.edge, child.squares, child.law, Caps.none(SHAPE[1]), left_out, solve=False)[1].child
@@ -174,6 +199,61 @@ def test_draws_of_a_child_follow_its_joint_law(child):
             drawn = channel.draw(*pairs, np.full(size, b, np.int32), words, salts)
             wanted = joint[a, b, new_a] / joint[a, b, new_a].sum()
             assert np.abs(np.bincount(drawn, minlength=SHAPE[1]) / size - wanted).max() < 5 * np.sqrt(0.25 / size)
+
+
+def second_of_two(child, joint, a, new_a):
+    """(k_B, k_B, k_B): P(b*, c, c* | a, a*) of the second of two elements, b* being the mask of the first.
+
+    c* is drawn again where it is b*, from P(c* | a*) without b*: straight from the description.
+    """
+    masks = joint[a, :, new_a] / joint[a, :, new_a].sum()
+    target = child.masks[new_a] / child.masks[new_a].sum()
+    result = np.zeros((SHAPE[1],) * 3)
+    for used in range(SHAPE[1]):
+        again = np.where(np.arange(SHAPE[1]) == used, 0.0, target)
+        mixed = masks + masks[:, [used]] * again / max(again.sum(), 1e-300)
+        mixed[:, used] = masks[:, used] if again.sum() == 0.0 else 0.0
+        result[used] = masks[:, used].sum() * mixed
+    return result
+
+
+def test_masks_that_do_not_repeat_tell_no_more_and_nothing_of_the_root(child):
+    """The posterior of the second element given a* and both masks; the law of its mask given a, a*, the first."""
+    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    joint = child.joint(edge)
+    for new_a in np.flatnonzero(edge.partnered):
+        whole = np.zeros((SHAPE[1],) * 3)
+        laws = []
+        for a in np.flatnonzero(joint[:, :, new_a].any(axis=(1, 2))):
+            of_a = second_of_two(child, joint, a, new_a)
+            laws.append(of_a.sum(axis=1))
+            whole += child.law[a, new_a] * of_a
+        masks = whole.sum(axis=1, keepdims=True)
+        assert (whole / np.maximum(masks, 1e-300)).max() <= 0.5 + 1e-6
+        np.testing.assert_allclose(laws, [laws[0]] * len(laws), atol=1e-6)
+        if (child.masks[new_a] > 0).sum() > 1:
+            assert not laws[0].diagonal().any()
+
+
+def test_draws_that_do_not_repeat_follow_their_law(child):
+    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    channel, joint = edge.channel(child.squares), child.joint(edge)
+    rng, size = np.random.default_rng(4), 40_000
+    salts, a, new_a = salts_of(np.arange(SHAPE[1], dtype=np.int32)), 1, 4
+    source = child.dense[a] / child.dense[a].sum()
+    elements = rng.choice(SHAPE[1], 2 * size, p=source).astype(np.int32)
+    words = rng.integers(0, 2**64, 2 * size, dtype=np.uint64)
+    pairs = (np.full(2 * size, a, np.int32), np.full(2 * size, new_a, np.int32))
+    drawn = channel.draw(*pairs, elements, words, salts)
+    law = MaskRows(channel.laws.mask_offsets, channel.laws.mask_partners, channel.laws.target)
+    make_distinct(law, np.full(size, new_a), np.arange(0, 2 * size + 1, 2), words, salts, drawn)
+    places, later = np.arange(0, 2 * size, 2), np.where(words[::2] < words[1::2], 1, 0)
+    first, second = places + 1 - later, places + later
+    seen = np.zeros((SHAPE[1],) * 3)
+    np.add.at(seen, (drawn[first], elements[second], drawn[second]), 1.0 / size)
+    wanted = second_of_two(child, joint, a, new_a)
+    assert np.abs(seen - wanted).max() < 5 * np.sqrt(0.25 / size)
+    assert np.abs(seen.sum(axis=1) - wanted.sum(axis=1)).max() < 5 * np.sqrt(0.25 / size)
 
 
 def test_the_cost_of_a_coupling_is_that_of_the_dense_one(table):

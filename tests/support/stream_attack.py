@@ -1,8 +1,9 @@
 """Attackers who have everything but the secret: the configuration, the statistics, masked records and the true law.
 
-``LawAttack`` knows the law that statistics hold, of pairs of a scalar and an element, in which a record counts once for
-each element. He masks records of this law himself, with secrets of his own, and learns from these which originals masks
-have. ``ListAttack`` knows more: all events as they are, and only not which masked event is which.
+``LawAttack`` knows the laws that statistics hold: of pairs of a scalar and an element, in which a record counts once
+for each element, and of scalars, in which it counts once. He masks records of these laws himself, with secrets of his
+own, and learns from these which originals masks have. ``ListAttack`` knows more: all events as they are, and only not
+which masked event is which.
 
 A guess depends on masks alone, so how often it is right is measured on the same events under many secrets: the events
 are all that the law has, and only the draws are random.
@@ -86,15 +87,21 @@ class LawAttack:
         """``law``: records of the true law, in any order; it is masked ``repeats`` times."""
         self._size = deployment.size
         scalars, elements = as_rows(law)
-        trials = [as_rows(deployment.masked(law, b"a secret of the attacker %d" % k)) for k in range(repeats)]
-        masks, masks_of_elements = (np.concatenate(columns) for columns in zip(*trials, strict=True))
+        trials = [deployment.masked(law, b"a secret of the attacker %d" % k) for k in range(repeats)]
+        events = [scalars_of(trial) for trial in trials]
+        masks, masks_of_elements = (np.concatenate(rows) for rows in zip(*map(as_rows, trials), strict=True))
         self._scalars = Learned(masks, np.tile(scalars, repeats), self._size)
         self._elements = Learned(masks * self._size + masks_of_elements, np.tile(elements, repeats), self._size)
+        self._events = Learned(np.concatenate(events), np.tile(scalars_of(law), repeats), self._size)
 
     def guess(self, masked: Batch, truth: Batch) -> tuple[Guesses, Guesses]:
         """Guess the scalar and the element of each row of masked records."""
         (masks, of_elements), (scalars, elements) = as_rows(masked), as_rows(truth)
         return self._scalars.guess(masks, scalars), self._elements.guess(masks * self._size + of_elements, elements)
+
+    def guess_events(self, masked: Batch, truth: Batch) -> Guesses:
+        """Guess the scalar of each masked record, from how many records, not rows, have each scalar."""
+        return self._events.guess(scalars_of(masked), scalars_of(truth))
 
 
 class ListAttack:
@@ -138,6 +145,11 @@ def as_rows(batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Return the scalar of each element, and the elements, (rows,) int64."""
     scalars, (elements, offsets) = _codes(batch)
     return np.repeat(scalars, np.diff(offsets)).astype(np.int64), elements.astype(np.int64)
+
+
+def scalars_of(batch: Batch) -> np.ndarray:
+    """Return the scalar of each record, (n,) int64."""
+    return _codes(batch)[0].astype(np.int64)
 
 
 def _codes(batch: Batch) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray]]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate, combinations, pairwise
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import ABSENT, Batch, Column
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.numeric import Moments, merge_moments
+from stream_masker.core.statistics.rows import column_elements, present_elements, rows_of
 from stream_masker.core.statistics.units import grouped_bits, run_units, units_of, with_slots
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -82,6 +83,8 @@ class Counts:
     * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
       are these numbers, 0 included. An event that was counted without lengths, by an older release, is in none of them.
+    * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
+      where each event is one row.
     * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
     * ``rolled[f]``: the events with each concept of field f, of those that are generalized by the counts of the window.
     """
@@ -93,6 +96,7 @@ class Counts:
     unknown: tuple[int, ...]
     numeric: Moments | None = None
     lengths: Mapping[int, SparseCounts] = field(default_factory=dict)
+    events: Mapping[tuple[int, ...], SparseCounts] = field(default_factory=dict)
     contexts: Mapping[int, Counts] = field(default_factory=dict)
     rolled: Mapping[str, SparseCounts] = field(default_factory=dict)
 
@@ -121,9 +125,19 @@ def count_batch(
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
     given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
     numeric = None if batch.numeric is None else Moments.of(batch.numeric)
-    lengths, contexts = count_lengths(batch), count_contexts(batch, sizes, rows, record)
     rolled = {key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()}
-    return Counts(batch.size, values, pairs, given, tuple(unknown or (0,) * p), numeric, lengths, contexts, rolled)
+    return Counts(
+        batch.size,
+        values,
+        pairs,
+        given,
+        tuple(unknown or (0,) * p),
+        numeric,
+        count_lengths(batch),
+        count_events(batch, sizes),
+        count_contexts(batch, sizes, rows, record),
+        rolled,
+    )
 
 
 def count_contexts(
@@ -136,23 +150,25 @@ def count_contexts(
     slots = None if batch.slots is None else batch.slots[record]
     of_row, p = own[record], len(sizes)
 
-    def counted(keys: Int64Array, present: BoolArray, width: int) -> list[SparseCounts]:
-        found = count_keys((of_row * width + keys)[present], None if slots is None else slots[present])
+    def counted(
+        columns: Sequence[NDArray[np.int32]], of_row: Int64Array, slots: Int64Array | None, js: tuple[int, ...]
+    ) -> list[SparseCounts]:
+        present, keys, width = np.ones(of_row.size, np.bool_), of_row, 1
+        for j in js:
+            present, keys, width = present & (columns[j] >= 0), keys * sizes[j] + columns[j], width * sizes[j]
+        found = count_keys(keys[present], None if slots is None else slots[present])
         return split_by_context(found, width, numbers.size)
 
-    values = [counted(rows[j].astype(np.int64), rows[j] >= 0, sizes[j]) for j in range(p)]
-    pairs = {
-        (i, j): counted(
-            rows[i].astype(np.int64) * sizes[j] + rows[j], (rows[i] >= 0) & (rows[j] >= 0), sizes[i] * sizes[j]
-        )
-        for i, j in combinations(range(p), 2)
-    }
+    values = [counted(rows, of_row, slots, (j,)) for j in range(p)]
+    pairs = {pair: counted(rows, of_row, slots, pair) for pair in combinations(range(p), 2)}
+    codes = [column.codes for column in batch.columns]
+    events = {js: counted(codes, own, None, js) for js in _of_events(batch)}
     lengths = {
         j: _lengths_by_context(column, own, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
     }
     given = [_present_by_context(column, own, numbers.size) for column in batch.columns]
     records, none = np.bincount(own), np.zeros((numbers.size, p), np.int64)
-    return counts_by_context(numbers, (records, np.stack(given, axis=1), none), values, pairs, lengths)
+    return counts_by_context(numbers, (records, np.stack(given, axis=1), none), values, pairs, lengths, events)
 
 
 def counts_by_context(
@@ -161,11 +177,12 @@ def counts_by_context(
     values: Sequence[Sequence[SparseCounts]],
     pairs: Mapping[tuple[int, int], Sequence[SparseCounts]],
     lengths: Mapping[int, Sequence[SparseCounts]],
+    events: Mapping[tuple[int, ...], Sequence[SparseCounts]],
 ) -> dict[int, Counts]:
     """Return ``Counts.contexts`` of c contexts.
 
     * ``numbers``: (c,) the contexts. ``sums``: (c,) records, (c, p) ``given`` and (c, p) ``unknown``.
-    * ``values``, ``pairs``, ``lengths``: of each attribute or pair, the counts of all contexts.
+    * ``values``, ``pairs``, ``lengths``, ``events``: of each attribute or pair, the counts of all contexts.
     """
     records, given, unknown = (each.tolist() for each in sums)
     return {
@@ -176,6 +193,7 @@ def counts_by_context(
             given=tuple(given[k]),
             unknown=tuple(unknown[k]),
             lengths={j: column[k] for j, column in lengths.items()},
+            events={js: column[k] for js, column in events.items()},
         )
         for k, number in enumerate(numbers.tolist())
     }
@@ -190,34 +208,37 @@ def split_by_context(total: SparseCounts, width: int, size: int) -> list[SparseC
 
 
 def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[SparseCounts]:
-    elements = _present_elements(column)
+    elements = present_elements(column)
     width = int(elements.max(initial=0)) + 1
     return split_by_context(count_keys(own * width + elements), width, size)
 
 
 def _present_by_context(column: Column, own: Int64Array, size: int) -> Int64Array:
     """Return (size,) int64: the number of present values of an attribute in each context."""
-    codes, of_value = (_elements(column), own[column.owners]) if column.is_array else (column.codes, own)
+    codes, of_value = (column_elements(column), own[column.owners]) if column.is_array else (column.codes, own)
     return np.bincount(of_value[codes >= 0], minlength=size)
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
     """Count the numbers of present elements of the records of a batch; see ``Counts.lengths``."""
     columns = enumerate(batch.columns)
-    return {j: count_keys(_present_elements(column)) for j, column in columns if column.is_array}
+    return {j: count_keys(present_elements(column)) for j, column in columns if column.is_array}
 
 
-def rows_of(batch: Batch) -> tuple[list[NDArray[np.int32]], Int64Array]:
-    """Return the rows of a batch (see ``Counts``): (rows,) int32 codes of each attribute, ``ABSENT`` for no value, and
-    (rows,) int64, the index of the record of each row."""
-    every, arrays = np.arange(batch.size), [column for column in batch.columns if column.is_array]
-    if not arrays:
-        return [column.codes for column in batch.columns], every
-    lengths = [np.diff(_offsets(column)) for column in arrays]
-    owners = [np.repeat(every, n) for n in lengths]
-    record = np.concatenate([*owners, np.flatnonzero(sum(lengths[1:], lengths[0]) == 0)])
-    starts = iter(accumulate(map(len, owners), initial=0))
-    return [_column_rows(c, record, next(starts) if c.is_array else 0) for c in batch.columns], record
+def count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
+    """Count the scalars of a batch with arrays, and their pairs, once for each record; see ``Counts.events``."""
+    codes = [column.codes for column in batch.columns]
+    return {
+        js: _count_values(codes[js[0]], None) if len(js) == 1 else pair_counts(codes[js[0]], codes[js[1]], sizes[js[1]])
+        for js in _of_events(batch)
+    }
+
+
+def _of_events(batch: Batch) -> list[tuple[int, ...]]:
+    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+    if len(scalars) == len(batch.columns):
+        return []
+    return [*((j,) for j in scalars), *combinations(scalars, 2)]
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
@@ -323,6 +344,7 @@ def merge(counts: Iterable[Counts]) -> Counts:
         raise StatisticsError("only counts of the same attributes can be merged")
     first = blocks[0]
     arrays = sorted({j for block in blocks for j in block.lengths})
+    scalars = sorted({js for block in blocks for js in block.events})
     contexts = sorted({c for block in blocks for c in block.contexts})
     fields = sorted({f for block in blocks for f in block.rolled})
     return Counts(
@@ -333,35 +355,10 @@ def merge(counts: Iterable[Counts]) -> Counts:
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         numeric=merge_moments([block.numeric for block in blocks]),
         lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
+        events={js: combine([block.events[js] for block in blocks if js in block.events]) for js in scalars},
         contexts={c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in contexts},
         rolled={f: combine([block.rolled[f] for block in blocks if f in block.rolled]) for f in fields},
     )
-
-
-def _column_rows(column: Column, record: Int64Array, start: int) -> NDArray[np.int32]:
-    if not column.is_array:
-        return column.codes[record]
-    rows = np.full(len(record), ABSENT, dtype=np.int32)
-    elements = _elements(column)
-    rows[start : start + len(elements)] = elements
-    return rows
-
-
-def _elements(column: Column) -> NDArray[np.int32]:
-    offsets = _offsets(column)
-    return column.codes[offsets[0] : offsets[-1]]
-
-
-def _present_elements(column: Column) -> Int64Array:
-    """Return (n,) int64: the number of present elements of each record."""
-    before = np.concatenate(([0], np.cumsum(column.codes >= 0)))
-    return np.diff(before[_offsets(column)])
-
-
-def _offsets(column: Column) -> Int64Array:
-    if column.offsets is None:
-        raise ParameterError("a scalar column has no offsets")
-    return column.offsets
 
 
 def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:

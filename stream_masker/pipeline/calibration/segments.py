@@ -37,7 +37,7 @@ DISTANCE_FIELDS: Final = [1, 2]
 NUMBER_FIELDS: Final = [0, 3, 4, 5]
 """The fields of ``Distortion`` that are numbers of values."""
 
-K = TypeVar("K", int, str)
+K = TypeVar("K", int, str, tuple[int, ...])
 
 Integers = NDArray[np.integer[Any]]
 """Integers of the smallest unsigned type that holds them."""
@@ -101,6 +101,7 @@ class CountColumns:
     unknown: Integers
     moments: Moments | None
     lengths: Mapping[int, SparseColumn]
+    events: Mapping[tuple[int, ...], SparseColumn]
     rolled: Mapping[str, SparseColumn]
     contexts: ContextColumns | None = None
 
@@ -108,6 +109,7 @@ class CountColumns:
     def of(cls, counts: Sequence[Counts]) -> CountColumns:
         """Return the columns of n blocks. Raises StatisticsError if they are of different numeric attributes."""
         arrays = sorted({j for one in counts for j in one.lengths})
+        scalars = sorted({js for one in counts for js in one.events})
         fields = sorted({f for one in counts for f in one.rolled})
         return cls(
             _smallest(np.array([one.records for one in counts])),
@@ -117,6 +119,7 @@ class CountColumns:
             _smallest(np.array([one.unknown for one in counts])),
             _stacked([one.numeric for one in counts]),
             {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
+            {js: SparseColumn.of([one.events.get(js) for one in counts]) for js in scalars},
             {f: SparseColumn.of([one.rolled.get(f) for one in counts]) for f in fields},
             ContextColumns.of(counts),
         )
@@ -236,6 +239,7 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
         given=tuple(np.sum([_sum(one.given[chosen]) for one, chosen in parts], axis=0).tolist()),
         unknown=tuple(np.sum([_sum(one.unknown[chosen]) for one, chosen in parts], axis=0).tolist()),
         lengths=_totals([(one.lengths, chosen) for one, chosen in parts]),
+        events=_totals([(one.events, chosen) for one, chosen in parts]),
         rolled=_totals([(one.rolled, chosen) for one, chosen in parts]),
     )
 
@@ -279,6 +283,7 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
         return {}
     each = [(one.counts, chosen, np.searchsorted(numbers, one.numbers[chosen])) for one, chosen in found]
     first, size, arrays = each[0][0], numbers.size, sorted({j for one, *_ in each for j in one.lengths})
+    scalars = sorted({js for one, *_ in each for js in one.events})
 
     def totals(columns: Iterable[SparseColumn | None]) -> list[SparseCounts]:
         known = zip(columns, each, strict=True)
@@ -287,11 +292,12 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
     values = [totals(one.values[j] for one, *_ in each) for j in range(len(first.values))]
     pairs = {pair: totals(one.pairs[pair] for one, *_ in each) for pair in first.pairs}
     lengths = {j: totals(one.lengths.get(j) for one, *_ in each) for j in arrays}
+    events = {js: totals(one.events.get(js) for one, *_ in each) for js in scalars}
     records, given, unknown = (
         _sums_by_context([(getattr(one, name)[chosen], of_context) for one, chosen, of_context in each], size)
         for name in ("records", "given", "unknown")
     )
-    return counts_by_context(numbers, (records, given, unknown), values, pairs, lengths)
+    return counts_by_context(numbers, (records, given, unknown), values, pairs, lengths, events)
 
 
 def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], size: int) -> list[SparseCounts]:

@@ -13,20 +13,25 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import orjson
-from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
 from stream_masker.core.context import NO_CONTEXT, Context
-from stream_masker.core.dtypes import Int64Array, UInt64Array
+from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.units import bits_of_slots, slot_list
-from stream_masker.errors import UnknownConceptError
+from stream_masker.core.statistics.units import slot_list
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
+from stream_masker.pipeline.wire.counts import (
+    read_contexts,
+    read_lengths,
+    read_positions,
+    read_side,
+    sorted_counts,
+)
 from stream_masker.pipeline.wire.fields import (
     MESSAGE_FORMAT,
     NO_FIELDS,
@@ -62,7 +67,8 @@ def encode_block(
     configuration: the hash of the configuration under which the records were masked; numeric: the names of the numeric
     attributes, if there are any; context: the fingerprint of the context, empty if there is none. In the message,
     ``records`` is the number of records of both sides, ``lengths`` of an array are those of both sides, because masking
-    replaces each element by one, and ``first`` and ``second`` of a pair are indices into the concepts of its two
+    replaces each element by one, ``events`` of a scalar, or of a pair, are the records with each of its entries, where
+    records have arrays, and ``first`` and ``second`` of a pair are indices into the concepts of its two
     attributes on the same side. ``slots`` are those of the noise keys of each entry (``statistics.units.slot_list``); a
     version is computed from the original side, so the masked one has none. ``contexts`` are those of the original side,
     each with its own concepts, to which the indices of its pairs refer.
@@ -117,10 +123,13 @@ def _context(number: int, counts: Counts, taxonomies: Taxonomies) -> JsonObject:
         "context": number,
         "records": counts.records,
         "attributes": {
-            name: {**_concepts(counts.values[j], taxonomies[name]), **_lengths(counts, j)}
+            name: {**_concepts(counts.values[j], taxonomies[name]), **_events(counts, (j,)), **_lengths(counts, j)}
             for j, name in enumerate(names)
         },
-        "pairs": [_indexed(counts, i, j, len(taxonomies[names[j]])) for i, j in combinations(range(len(names)), 2)],
+        "pairs": [
+            {**_indexed(counts, i, j, len(taxonomies[names[j]])), **_events(counts, (i, j))}
+            for i, j in combinations(range(len(names)), 2)
+        ],
     }
 
 
@@ -137,7 +146,7 @@ def _attribute(block: Block, j: int, taxonomy: Taxonomy) -> JsonObject:
         "unchanged": distortion.unchanged,
         **({"styles": block.styles[j]} if block.styles else {}),
         **_lengths(block.original, j),
-        "original": _concepts(block.original.values[j], taxonomy),
+        "original": {**_concepts(block.original.values[j], taxonomy), **_events(block.original, (j,))},
         "masked": _concepts(block.masked.values[j], taxonomy),
     }
 
@@ -146,6 +155,10 @@ def _lengths(counts: Counts, j: int) -> JsonObject:
     if j not in counts.lengths:
         return {}
     return {"lengths": {"elements": counts.lengths[j].keys, "counts": counts.lengths[j].counts}}
+
+
+def _events(counts: Counts, js: tuple[int, ...]) -> JsonObject:
+    return {"events": counts.events[js].counts} if js in counts.events else {}
 
 
 def _concepts(counts: SparseCounts, taxonomy: Taxonomy) -> JsonObject:
@@ -159,7 +172,8 @@ def _slots(counts: SparseCounts) -> JsonObject:
 def _pair(block: Block, i: int, j: int, taxonomies: Taxonomies) -> JsonObject:
     names = tuple(taxonomies)
     width = len(taxonomies[names[j]])
-    sides = {side: _indexed(getattr(block, side), i, j, width) for side in SIDES}
+    original, masked = (_indexed(getattr(block, side), i, j, width) for side in SIDES)
+    sides = {"original": {**original, **_events(block.original, (i, j))}, "masked": masked}
     return {"attributes": [names[i], names[j]], **sides}
 
 
@@ -209,13 +223,15 @@ def _read_block(
 ) -> Block:
     reader = MessageReader.of(raw, "block")
     attributes = reader.members("attributes", tuple(taxonomies))
-    lengths = _read_lengths(attributes)
+    lengths = read_lengths(attributes)
     original, masked = (
-        replace(_counts(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric), lengths=lengths)
+        replace(
+            read_side(reader, attributes, side, taxonomies), numeric=_moments(reader, side, numeric), lengths=lengths
+        )
         for side in SIDES
     )
     original = replace(
-        original, contexts=_read_contexts(reader, taxonomies, context), rolled=_read_fields(reader, fields)
+        original, contexts=read_contexts(reader, taxonomies, context), rolled=_read_fields(reader, fields)
     )
     return Block(
         topic=reader.text("topic"),
@@ -268,50 +284,13 @@ def _moments(reader: MessageReader, side: str, names: Sequence[str]) -> Moments 
     return moments
 
 
-def _read_contexts(reader: MessageReader, taxonomies: Taxonomies, context: Context) -> dict[int, Counts]:
-    """Return the counts of the contexts; none without a context."""
-    if not context:
-        return {}
-    section = reader.child("contexts")
-    if section.text("of") != context.fingerprint:
-        section.fail("of", "the configured context")
-    children = section.children("counts")
-    found = {child.integer("context"): _read_context(child, taxonomies) for child in children}
-    if len(found) < len(children) or max(found, default=0) >= context.size:
-        section.fail("counts", "counts of distinct contexts")
-    return found
-
-
 def _read_fields(reader: MessageReader, fields: Taxonomies) -> dict[str, SparseCounts]:
     section = reader.optional("fields")
     sides = {} if section is None else {key: section.child(key) for key in fields if key in section.data}
     return {
-        key: _sorted(side, _positions(side, fields[key]), side.integers("counts", least=1))
+        key: sorted_counts(side, read_positions(side, fields[key]), side.integers("counts", least=1))
         for key, side in sides.items()
     }
-
-
-def _read_context(child: MessageReader, taxonomies: Taxonomies) -> Counts:
-    attributes, widths = child.members("attributes", tuple(taxonomies)), [len(tau) for tau in taxonomies.values()]
-    positions = [_positions(each, tau) for each, tau in zip(attributes, taxonomies.values(), strict=True)]
-    values = tuple(_sorted(s, p, s.integers("counts", least=1)) for s, p in zip(attributes, positions, strict=True))
-    numbers, pairs = list(combinations(range(len(widths)), 2)), child.children("pairs")
-    if len(pairs) != len(numbers):
-        child.fail("pairs", "one object for each pair of attributes, in order")
-    return Counts(
-        records=child.integer("records", least=1),
-        values=values,
-        pairs={pair: _cells(s, pair, positions, widths) for s, pair in zip(pairs, numbers, strict=True)},
-        given=tuple(column.rows for column in values),
-        unknown=(0,) * len(values),
-        lengths=_read_lengths(attributes),
-    )
-
-
-def _read_lengths(attributes: Sequence[MessageReader]) -> dict[int, SparseCounts]:
-    """Return the lengths of the arrays; blocks of older releases have none."""
-    readers = enumerate(attribute.optional("lengths") for attribute in attributes)
-    return {j: _sorted(r, r.integers("elements"), r.integers("counts", least=1)) for j, r in readers if r is not None}
 
 
 def _distortion(attribute: MessageReader) -> Distortion:
@@ -323,73 +302,3 @@ def _distortion(attribute: MessageReader) -> Distortion:
         unsigned=attribute.integer("unsigned"),
         unchanged=attribute.integer("unchanged", missing=0),
     )
-
-
-def _counts(reader: MessageReader, attributes: Sequence[MessageReader], side: str, taxonomies: Taxonomies) -> Counts:
-    sides = [attribute.child(side) for attribute in attributes]
-    positions = [_positions(s, t) for s, t in zip(sides, taxonomies.values(), strict=True)]
-    known = side == "masked"
-    return Counts(
-        records=reader.integer("records"),
-        values=tuple(_sorted(s, p, s.integers("counts", least=1)) for s, p in zip(sides, positions, strict=True)),
-        pairs=_pairs(reader, side, positions, taxonomies),
-        given=tuple(attribute.integer("values" if known else "given") for attribute in attributes),
-        unknown=tuple(0 if known else attribute.integer("unknown") for attribute in attributes),
-    )
-
-
-def _positions(side: MessageReader, taxonomy: Taxonomy) -> NDArray[np.int64]:
-    try:
-        return taxonomy.encode(side.texts("concepts")).astype(np.int64)
-    except UnknownConceptError:
-        side.fail("concepts", "a list of concepts of the attribute's taxonomy")
-
-
-def _sorted(side: MessageReader, keys: NDArray[np.int64], counts: NDArray[np.int64]) -> SparseCounts:
-    if len(keys) != len(counts):
-        side.fail("counts", "as long as the list of what is counted")
-    order = np.argsort(keys, kind="stable")
-    found = SparseCounts(keys, counts, _key_bits(side, len(keys))).select(order)
-    if (found.keys[1:] == found.keys[:-1]).any():
-        side.fail("counts", "counts of distinct keys")
-    return found
-
-
-def _key_bits(side: MessageReader, entries: int) -> UInt64Array | None:
-    """Return the bits of the noise keys; blocks of older releases, and those of noise by position, have none."""
-    if side.get("slots") is None:
-        return None
-    bits = bits_of_slots(side.integers("slots"), entries)
-    if bits is None:
-        side.fail("slots", "the slots of each entry")
-    return bits
-
-
-def _pairs(
-    reader: MessageReader, side: str, positions: Sequence[NDArray[np.int64]], taxonomies: Taxonomies
-) -> dict[tuple[int, int], SparseCounts]:
-    names, widths = tuple(taxonomies), [len(taxonomy) for taxonomy in taxonomies.values()]
-    pairs = list(combinations(range(len(names)), 2))
-    children = reader.children("pairs")
-    if [pair.get("attributes") for pair in children] != [[names[i], names[j]] for i, j in pairs]:
-        reader.fail("pairs", "one object for each pair of attributes, in order")
-    sides = [pair.child(side) for pair in children]
-    return {pair: _cells(s, pair, positions, widths) for s, pair in zip(sides, pairs, strict=True)}
-
-
-def _cells(
-    side: MessageReader, pair: tuple[int, int], positions: Sequence[NDArray[np.int64]], widths: Sequence[int]
-) -> SparseCounts:
-    """Return the counts of a pair of attributes, whose indices are into the concepts at these positions."""
-    first, second = _positions_at(side, "first", positions[pair[0]]), _positions_at(side, "second", positions[pair[1]])
-    return _sorted(side, first * widths[pair[1]] + second, side.integers("counts", least=1))
-
-
-def _positions_at(side: MessageReader, key: str, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the positions at the indices that a pair's side has under ``key``."""
-    indices = side.integers(key)
-    if len(indices) != len(side.integers("counts")):
-        side.fail(key, "as long as the counts")
-    if indices.size and indices.max() >= len(positions):
-        side.fail(key, "a list of indices into the attribute's concepts")
-    return positions[indices]

@@ -71,6 +71,7 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
     if [c.rows for c in original.values] != [c.rows for c in masked.values]:
         yield "attributes", "counts of equally many values before and after masking"
     yield from _wrong_lengths(original)
+    yield from _wrong_events(original)
     if _rows(original.pairs) != _rows(masked.pairs):
         yield "pairs", "counts of equally many pairs before and after masking"
     for name, counts in (("original", original), ("masked", masked)):
@@ -111,6 +112,14 @@ def _wrong_lengths(counts: Counts) -> Iterator[tuple[str, str]]:
             yield "lengths", "counts of as many elements as the array has values"
 
 
+def _wrong_events(counts: Counts) -> Iterator[tuple[str, str]]:
+    """An event that has an entry is a row of it at least."""
+    for js, column in counts.events.items():
+        rows = counts.values[js[0]] if len(js) == 1 else counts.pairs[js[0], js[1]]
+        if (column.counts > rows.counts).any() or float(column.counts.sum(dtype=np.float64)) > counts.records:
+            yield "events", "at most one for each record and each row"
+
+
 def _wrong_fields(counts: Counts) -> Iterator[tuple[str, str]]:
     """Each record has at most one value of a field that is generalized by the counts of the window."""
     for column in counts.rolled.values():
@@ -125,6 +134,7 @@ def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[st
     for own in counts.contexts.values():
         yield from _too_many_rows("contexts", own)
         yield from _wrong_lengths(own)
+        yield from _wrong_events(own)
         if any(holds_too_many_bits(c.counts, c.key_bits) for c in (*own.values, *own.pairs.values())):
             yield "contexts slots", "at most one for each row"
         if not all(_is_part(own, i, j, sizes[j]) for i, j in own.pairs):
@@ -135,7 +145,7 @@ def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[st
 
 def _adds_up(total: Counts, counts: Counts) -> bool:
     """Return whether both count the same records."""
-    sides = [(*one.values, *one.pairs.values(), *one.lengths.values()) for one in (total, counts)]
+    sides = [(*one.values, *one.pairs.values(), *one.lengths.values(), *one.events.values()) for one in (total, counts)]
     same = [len(side) for side in sides] == [len(sides[0])] * 2
     return same and total.records == counts.records and all(map(same_counts, *sides))
 
@@ -166,13 +176,13 @@ MAX_PADDED_BYTES: Final = 65_536
 _HEAD_BYTES: Final = 672
 """At least the bytes of a block's fields outside of its attributes and pairs, without names and reasons."""
 
-_ATTRIBUTE_BYTES: Final = 768
+_ATTRIBUTE_BYTES: Final = 784
 """At least the bytes of an attribute without its name and its counts."""
 
-_PAIR_BYTES: Final = 160
+_PAIR_BYTES: Final = 176
 """At least the bytes of a pair without its names and its counts."""
 
-_CONTEXT_BYTES: Final = 80
+_CONTEXT_BYTES: Final = 96
 """At least the bytes of a context, of an attribute in it without its name, and of a pair in it, without counts."""
 
 _NUMBER_BYTES: Final = 26
@@ -190,7 +200,7 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
     names, records = tuple(taxonomies), block.masked.records
     rows = [column.rows for column in block.masked.values]
     attributes = sum(
-        len(name) + len(SIDES) * n * (tau.id_bytes + len('"",,') + len(str(n))) + _SLOT_BYTES * n
+        len(name) + n * (len(SIDES) * (tau.id_bytes + len('"",')) + 3 * (len(str(n)) + len(","))) + _SLOT_BYTES * n
         for (name, tau), n in zip(taxonomies.items(), rows, strict=True)
     )
     pairs = sum(
@@ -216,7 +226,7 @@ def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:
     found, numbers = block.original.contexts.values(), list(combinations(range(len(taxonomies)), 2))
     each = _CONTEXT_BYTES + sum(_CONTEXT_BYTES + len(name) for name in taxonomies) + _CONTEXT_BYTES * len(numbers)
     values = sum(
-        column.rows * (tau.id_bytes + len('"",1,') + _SLOT_BYTES)
+        column.rows * (tau.id_bytes + len('"",1,1,') + _SLOT_BYTES)
         for column, tau in zip(block.masked.values, taxonomies.values(), strict=True)
     )
     pairs = sum(_pair_bytes(block, i, j) for i, j in numbers)
@@ -225,7 +235,7 @@ def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:
 
 
 def _pair_bytes(block: Block, i: int, j: int) -> int:
-    """Return the bytes of two indices and a count for each row of a pair."""
+    """Return the bytes of two indices and a count for each row of a pair, and of the number of its events."""
     rows = block.masked.pairs[i, j].rows if (i, j) in block.masked.pairs else 0
     width = len(str(max(block.masked.values[k].rows for k in (i, j)))) + len(",")
-    return len(SIDES) * rows * 3 * width + _SLOT_BYTES * rows
+    return (len(SIDES) * 3 + 1) * rows * width + _SLOT_BYTES * rows

@@ -104,6 +104,23 @@ def literal_lengths(batch):
     }
 
 
+def literal_events(batch):
+    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+    found = {}
+    if len(scalars) < len(batch.columns):
+        for js in [*((j,) for j in scalars), *combinations(scalars, 2)]:
+            rows = zip(*(batch.columns[j].codes.tolist() for j in js), strict=True)
+            found[js] = Counter(row for row in rows if min(row) >= 0)
+    return found
+
+
+def events_of(counts):
+    return {
+        js: {(key,) if len(js) == 1 else divmod(key, SIZES[js[1]]): n for key, n in as_dict(column).items()}
+        for js, column in counts.events.items()
+    }
+
+
 def check_form(sparse):
     assert sparse.keys.dtype == sparse.counts.dtype == np.int64
     assert (np.diff(sparse.keys) > 0).all()
@@ -119,7 +136,8 @@ def test_counts_equal_those_of_the_literal_rows(batch):
     for (i, j), pair in counts.pairs.items():
         assert {divmod(key, SIZES[j]): n for key, n in as_dict(pair).items()} == pairs[i, j]
     assert {j: as_dict(column) for j, column in counts.lengths.items()} == literal_lengths(batch)
-    for sparse in (*counts.values, *counts.pairs.values(), *counts.lengths.values()):
+    assert events_of(counts) == literal_events(batch)
+    for sparse in (*counts.values, *counts.pairs.values(), *counts.lengths.values(), *counts.events.values()):
         check_form(sparse)
         assert sparse.rows == sum(as_dict(sparse).values())
 
@@ -174,6 +192,8 @@ def test_merged_parts_equal_the_whole(parts):
     assert merged.records == sum(part.size for part in parts)
     assert merged.unknown == (len(parts), 0, 2 * len(parts))
     assert as_dict(merged.lengths[1]) == sum((literal_lengths(part)[1] for part in parts), Counter())
+    every = [literal_events(part) for part in parts]
+    assert events_of(merged) == {js: sum((one[js] for one in every), Counter()) for js in ((0,), (2,), (0, 2))}
     for sparse in (*merged.values, *merged.pairs.values(), *merged.lengths.values()):
         check_form(sparse)
 
@@ -373,5 +393,5 @@ def entries_of(counts):
         )
 
     columns = [list(map(entries, counts.values)), {pair: entries(c) for pair, c in counts.pairs.items()}]
-    lengths = {j: entries(c) for j, c in counts.lengths.items()}
-    return counts.records, counts.given, counts.unknown, columns, lengths, dict(counts.contexts)
+    lengths, events = ({key: entries(c) for key, c in kind.items()} for kind in (counts.lengths, counts.events))
+    return counts.records, counts.given, counts.unknown, columns, lengths, events, dict(counts.contexts)

@@ -99,8 +99,8 @@ def check_counts(found, expected):
     assert found.records == expected.records
     assert list(found.lengths) == list(expected.lengths) == [1]
     for one, other in zip(
-        [*found.values, *found.pairs.values(), *found.lengths.values()],
-        [*expected.values, *expected.pairs.values(), *expected.lengths.values()],
+        [*found.values, *found.pairs.values(), *found.lengths.values(), *found.events.values()],
+        [*expected.values, *expected.pairs.values(), *expected.lengths.values(), *expected.events.values()],
         strict=True,
     ):
         np.testing.assert_array_equal(one.keys, other.keys)

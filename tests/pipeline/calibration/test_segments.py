@@ -72,6 +72,8 @@ def check_counts(found: Counts, expected: Counts) -> None:
     assert all(equal(found.pairs[pair], expected.pairs[pair]) for pair in expected.pairs)
     assert found.lengths.keys() == expected.lengths.keys()
     assert all(equal(found.lengths[j], expected.lengths[j]) for j in expected.lengths)
+    assert found.events.keys() == expected.events.keys()
+    assert all(equal(found.events[js], expected.events[js]) for js in expected.events)
     assert (found.numeric is None) == (expected.numeric is None)
     if found.numeric is not None and expected.numeric is not None:
         assert found.numeric.to_dict() == expected.numeric.to_dict()
@@ -115,7 +117,7 @@ def test_blocks_without_noise_keys_and_lengths_are_added_to_those_with_them() ->
     rng = np.random.default_rng(2)
     new = [block(rng, i, array=True) for i in range(100)]
     old = [block(rng, 100 + i, keyed=False, array=True) for i in range(100)]
-    old = [replace(one, original=replace(one.original, lengths={}), styles=()) for one in old]
+    old = [replace(one, original=replace(one.original, lengths={}, events={}), styles=()) for one in old]
     blocks = [one for pair in zip(old, new, strict=True) for one in pair]
     store = BlockStore()
     entries = tuple(store.entry(i, 0, one) for i, one in enumerate(blocks))

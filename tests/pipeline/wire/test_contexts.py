@@ -51,7 +51,13 @@ def plain(counts: Counts) -> dict[int, Any]:
         return column.keys.tolist(), column.counts.tolist(), bits
 
     return {
-        c: (one.records, list(map(entries, one.values)), entries(one.pairs[0, 1]), entries(one.lengths[1]))
+        c: (
+            one.records,
+            list(map(entries, one.values)),
+            entries(one.pairs[0, 1]),
+            entries(one.lengths[1]),
+            entries(one.events[0,]),
+        )
         for c, one in counts.contexts.items()
     }
 
@@ -103,6 +109,7 @@ def first(section: dict[str, Any]) -> dict[str, Any]:
         (lambda s: first(s)["attributes"]["scalar"].update(concepts=["a", "zzz"]), "concepts"),
         (lambda s: first(s)["attributes"]["scalar"].update(counts=[5, 1]), "contexts"),
         (lambda s: first(s)["attributes"]["array"].update(lengths={"elements": [9], "counts": [2]}), "lengths"),
+        (lambda s: first(s)["attributes"]["scalar"].update(events=[9, 9]), "events"),
         (lambda s: first(s)["attributes"]["scalar"].update(slots=[0, 64 + 1, 2]), "slots"),
         (lambda s: first(s)["pairs"][0].update(first=[1, 1, 1]), "contexts"),
         (lambda s: s["counts"].pop(), "contexts is missing or not counts that add up to those of all records"),

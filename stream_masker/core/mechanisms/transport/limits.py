@@ -1,8 +1,10 @@
 """What no posterior may exceed: the promise of a target, for the values of one attribute.
 
 For every masked record, every value x and every sensitive group G, P(x | masks) ≤ max(β, P(x)) and
-P(G | masks) ≤ max(β_G, P(G)): nobody is surer than β who was not so before. A value or a group that is more frequent
-than its limit would have to be as frequent given every mask; it may be ``PRIOR_ROOM`` more frequent, relatively.
+P(G | masks) ≤ max(β_G, P(G)): nobody is surer than β who was not so before. An attacker may know how frequent values
+are among rows or among events (``statistics.counts.Counts``); of scalars beside arrays these laws differ, and the
+promise holds in both. A value or a group that is more frequent than its limit would have to be as frequent given every
+mask; it may be ``PRIOR_ROOM`` more frequent, relatively.
 """
 
 from __future__ import annotations
@@ -13,14 +15,21 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array
-from stream_masker.core.kernels.jit import part
+from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import int64, part
+from stream_masker.core.kernels.simd import sum_of
 
 NO_LIMIT = 2.0
 """A limit that no probability exceeds."""
 PRIOR_ROOM = 0.01
 FITTING_SLACK = 0.01
 """By which share limits are lowered while a transport is fitted, so that the result meets them."""
+LIMIT_ROUNDS = 8
+"""How often the values and the groups of a column are limited in turn."""
+LAW_ROUNDS = 1000
+"""How often the laws of an attacker are; few columns exceed limits of both, and these may have few other values."""
+LIMIT_ERROR = 1e-9
+"""The rounds end when the sum of a column changes by at most this share."""
 
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
@@ -28,48 +37,53 @@ Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
 
 
 class Caps(NamedTuple):
-    """The limits of the k values of one attribute, and of g sensitive groups of them.
+    """The limits of the k values of one attribute, and of g sensitive groups of them, in each of l laws of an attacker.
 
-    * ``values``: (k,) max(β, P(x)). ``groups``: (g,) max(β_G, P(G)).
+    * ``weights``: (l, k) P(x) of each law, divided by that of the first one, by which a transport is fitted.
+    * ``values``: (l, k) max(β, P(x)). ``groups``: (l, g) max(β_G, P(G)).
     * ``starts``, ``members``: the values of each group, as compressed rows.
-    * ``least``: the least of all limits; nothing is limited if it is ``NO_LIMIT``.
+    * ``least``: (l,) the least of all limits; nothing is limited if it is ``NO_LIMIT``.
     """
 
-    values: Float64Array
-    groups: Float64Array
+    weights: Float64Matrix
+    values: Float64Matrix
+    groups: Float64Matrix
     starts: Int64Array
     members: Int32Array
-    least: float
+    least: Float64Array
 
     @classmethod
-    def of(cls, prior: Float64Array, certainty: float | None, groups: Groups, *, fitting: bool) -> Caps:
-        """Return the limits of values with this prior; lower ones for ``fitting``.
+    def of(cls, laws: Float64Matrix, certainty: float | None, groups: Groups, *, fitting: bool) -> Caps:
+        """Return the limits of values with these priors; lower ones for ``fitting``.
 
-        * ``prior``: (k,) P(x). ``certainty``: β, or None. ``groups``: for each name (k,) bool its members, and β_G.
+        * ``laws``: (l, k) P(x). ``certainty``: β, or None. ``groups``: for each name (k,) bool its members, and β_G.
         """
         scale, room = (1.0 - FITTING_SLACK, PRIOR_ROOM / 2.0) if fitting else (1.0, PRIOR_ROOM)
-        values = np.full(prior.size, NO_LIMIT)
+        values = np.full(laws.shape, NO_LIMIT)
         if certainty is not None:
-            values = np.maximum(certainty * scale, prior * (1.0 + room))
+            values = np.maximum(certainty * scale, laws * (1.0 + room))
         members = [np.flatnonzero(inside).astype(np.int32) for inside, _ in groups.values()]
-        limits = [max(limit * scale, float(prior[inside].sum()) * (1.0 + room)) for inside, limit in groups.values()]
+        limits = np.empty((len(laws), len(groups)))
+        for g, (inside, limit) in enumerate(groups.values()):
+            limits[:, g] = np.maximum(limit * scale, laws[:, inside].sum(axis=1) * (1.0 + room))
         return cls(
+            laws / np.maximum(laws[0], np.finfo(np.float64).tiny),
             values,
-            np.array(limits, np.float64),
+            limits,
             offsets_from_lengths(np.array([each.size for each in members], np.int64)),
             np.concatenate([np.empty(0, np.int32), *members]),
-            min([float(values.min()), *limits]),
+            np.minimum(values.min(axis=1), limits.min(axis=1, initial=NO_LIMIT)),
         )
 
     @classmethod
     def none(cls, size: int) -> Caps:
         """Return limits of ``size`` values that limit nothing."""
-        return cls.of(np.zeros(size), None, {}, fitting=False)
+        return cls.of(np.zeros((1, size)), None, {}, fitting=False)
 
     @property
     def any(self) -> bool:
         """Whether anything is limited."""
-        return self.least < NO_LIMIT
+        return bool(self.least.min() < NO_LIMIT)
 
 
 @part
@@ -82,11 +96,127 @@ def inside_of(column: Float64Array, limits: Caps, group: int) -> float:
 
 
 @part
-def excess_of(column: Float64Array, limits: Caps, total: float) -> float:
+def excess_of(column: Float64Array, limits: Caps, law: int, total: float) -> float:
     """Return by how much a value or a group of a column exceeds its limit at most, times the sum of the column."""
     result = -np.inf
     for x in range(column.size):
-        result = max(result, column[x] - limits.values[x] * total)
-    for group in range(limits.groups.size):
-        result = max(result, inside_of(column, limits, group) - limits.groups[group] * total)
+        result = max(result, column[x] - limits.values[law, x] * total)
+    for group in range(limits.groups.shape[1]):
+        result = max(result, inside_of(column, limits, group) - limits.groups[law, group] * total)
     return result
+
+
+@part
+def cut_values(column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array) -> float:
+    """Cut the values of a column that exceed their limits, and return what its sum is then.
+
+    ``factors``: (k,) are multiplied by what is cut. The greatest excess is cut first; the others' shares then grow.
+    """
+    rest, shares = total, 0.0
+    while True:
+        found, excess = int64(-1), 1.0
+        whole = rest / (1.0 - shares)
+        for x in range(column.size):
+            if factors[x] >= 0.0 and column[x] > limits.least[law] * whole:
+                ratio = column[x] / (limits.values[law, x] * whole)
+                if ratio > excess:
+                    found, excess = int64(x), ratio
+        if found < 0 or shares + limits.values[law, found] >= 1.0:
+            break
+        rest = max(rest - column[found], 0.0)
+        shares += limits.values[law, found]
+        factors[found] = -factors[found]
+    whole = rest / (1.0 - shares)
+    for x in range(column.size):
+        if factors[x] < 0.0:
+            wanted = limits.values[law, x] * whole
+            factors[x] = -factors[x] * min(wanted / column[x], 1.0)
+            column[x] = min(wanted, column[x])
+    return whole
+
+
+@part
+def cut_groups(column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array) -> float:
+    """Cut the groups of a column that exceed their limits, and return what its sum is then."""
+    for group in range(limits.groups.shape[1]):
+        inside, limit = inside_of(column, limits, group), limits.groups[law, group]
+        if inside > limit * total and limit < 1.0:
+            wanted = limit / (1.0 - limit) * max(total - inside, 0.0)
+            for x in limits.members[limits.starts[group] : limits.starts[group + 1]]:
+                column[x] *= wanted / inside
+                factors[x] *= wanted / inside
+            total += wanted - inside
+    return total
+
+
+@part
+def fill_weighted(column: Float64Array, limits: Caps, law: int, weighted: Float64Array) -> float:
+    """Set ``weighted``, (k,), to a column in another law, and return its sum."""
+    weights = limits.weights[law]
+    for x in range(column.size):
+        weighted[x] = column[x] * weights[x]
+    total: float = sum_of(weighted)
+    return total
+
+
+@part
+def cut_in_law(
+    column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array, scratch: Float64Matrix
+) -> float:
+    """Cut a column to the limits of a law other than the first one, and return its sum; ``scratch``: (2, k)."""
+    weighted, cut = scratch[0], scratch[1]
+    whole = fill_weighted(column, limits, law, weighted)
+    if not exceeds(weighted, limits, law, whole):
+        return total
+    cut[:] = 1.0
+    cut_groups(weighted, limits, law, cut_values(weighted, limits, law, whole, cut), cut)
+    for x in range(column.size):
+        column[x] *= cut[x]
+        factors[x] *= cut[x]
+    total = sum_of(column)
+    return total
+
+
+@part
+def cut_column(
+    column: Float64Array, limits: Caps, total: float, factors: Float64Array, scratch: Float64Matrix
+) -> float:
+    """Set ``factors``, (k,), such that no limit is exceeded, cut the column by them, and return its sum.
+
+    ``scratch``: (2, k), overwritten.
+    """
+    factors[:] = 1.0
+    before = -1.0
+    for _ in range(LIMIT_ROUNDS if limits.least.size == 1 else LAW_ROUNDS):
+        total = cut_values(column, limits, 0, total, factors)
+        if limits.groups.size == 0 and limits.least.size == 1:
+            break
+        total = cut_groups(column, limits, 0, total, factors)
+        for law in range(1, limits.least.size):
+            total = cut_in_law(column, limits, law, total, factors, scratch)
+        if abs(total - before) <= LIMIT_ERROR * total:
+            break
+        before = total
+    return total
+
+
+@part
+def exceeds(column: Float64Array, limits: Caps, law: int, total: float) -> bool:
+    """Return whether a value or a group of a column in a law exceeds its limit."""
+    bound = limits.least[law] * total
+    for x in range(column.size):
+        if column[x] > bound and column[x] > limits.values[law, x] * total:
+            return True
+    exceeded = False
+    for group in range(limits.groups.shape[1]):
+        exceeded = exceeded or inside_of(column, limits, group) > limits.groups[law, group] * total
+    return exceeded
+
+
+@part
+def within_limits(column: Float64Array, limits: Caps, total: float, scratch: Float64Array) -> bool:
+    """Return whether no value and no group of a column exceeds its limit in any law; ``scratch``: (k,)."""
+    exceeded = exceeds(column, limits, 0, total)
+    for law in range(1, limits.least.size):
+        exceeded = exceeded or exceeds(scratch, limits, law, fill_weighted(column, limits, law, scratch))
+    return not exceeded

@@ -61,6 +61,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
       other attribute is preserved, and that of other pairs as far as the root explains them. The promise is exact for a
       law in which the others are independent given the root. They move at least as far as the mask of the root forces
       them to, which can be farther than a given α asks for.
+    * Beside arrays, the promise holds whether an attacker counts scalars in events or in elements. No masked event has
+      a code of an array twice, as long as there are other codes (``transport.star.repeats``).
     * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * ``context``: fields that stay in the record, such as sex. Each context has a law of its own: the law of context
@@ -86,7 +88,7 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     """
 
     name: ClassVar[str] = "semantic_transport"
-    snapshot_format: ClassVar[int] = 5
+    snapshot_format: ClassVar[int] = 6
     method_card: ClassVar[MethodCard] = MethodCard(
         summary="moves a record to another record of the window by an optimal random map that preserves their law",
         use_when="records must be masked one by one, with a promise about each, and statistics must survive",

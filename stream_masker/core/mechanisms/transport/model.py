@@ -17,7 +17,7 @@ from stream_masker.core.arrays import located
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import logarithms
-from stream_masker.core.mechanisms.transition.serialization import read_model_field
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.fitting import (
     Goal,
@@ -41,8 +41,14 @@ from stream_masker.core.mechanisms.transport.star.edges import Edge, Star, array
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.star.rare import masks_of
 from stream_masker.core.mechanisms.transport.target import Target
-from stream_masker.core.mechanisms.transport.values import Values, pair_table, single_table, square_distances
-from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.mechanisms.transport.values import (
+    Values,
+    events_of_pairs,
+    pair_table,
+    single_table,
+    square_distances,
+)
+from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
@@ -73,10 +79,11 @@ class TransportSettings:
     least: int
     seed: bytes
 
-    def limits(self, j: int, positions: np.ndarray[Any, Any], counts: Int64Array, *, fitting: bool) -> Caps:
-        """Return the limits of the values of an attribute; ``positions``, ``counts``: (k,) of its values."""
-        groups = {name: (members[positions], limit) for name, (members, limit) in self.groups[j].items()}
-        return Caps.of(counts / counts.sum(), self.target.certainty, groups, fitting=fitting)
+    def limits(self, j: int, values: Values, edge: Edge | None = None, *, fitting: bool) -> Caps:
+        """Return the limits of the values of an attribute; ``edge``: that to it, if it is masked given its root."""
+        groups = {name: (members[values.positions], limit) for name, (members, limit) in self.groups[j].items()}
+        laws = values.laws if edge is None else edge.priors(values)
+        return Caps.of(laws, self.target.certainty, groups, fitting=fitting)
 
 
 class ModelBuilder:
@@ -91,8 +98,8 @@ class ModelBuilder:
         self._counts = counts
         self._statistics = statistics
         self._previous = previous
-        columns = zip(settings.distances, counts.values, strict=True)
-        self._values = [Values.most_frequent(d, column) for d, column in columns]
+        columns = enumerate(zip(settings.distances, counts.values, strict=True))
+        self._values = [Values.most_frequent(*each, counts.events.get((j,))) for j, each in columns]
         self._squares = [square_distances(v.distance, v.positions) for v in self._values]
         self._laws = [v.counts / v.counts.sum() for v in self._values]
         self._given = wanted_squares(settings.target, statistics)
@@ -106,7 +113,11 @@ class ModelBuilder:
         exceeded = [name for name, more in zip(names, self._given > self._most, strict=True) if more]
         model: dict[str, Any] = {
             "values": {
-                n: counts_to_model("positions", v.positions, v.counts) for n, v in zip(names, self._values, strict=True)
+                n: {
+                    **counts_to_model("positions", v.positions, v.counts),
+                    **({} if v.events is None else {"events": pack_array(v.events)}),
+                }
+                for n, v in zip(names, self._values, strict=True)
             },
             "truncated": exceeded if self._target.kind == "alpha" else [],
         }
@@ -140,14 +151,13 @@ class ModelBuilder:
             before = replace(levels, rows=np.where(known, levels.rows[place], logarithms(self._laws[j])))
         return design(self._laws[j], self._squares[j], float(self._wanted[j]), before)
 
-    def _limits(self, j: int, *, fitting: bool) -> Caps:
-        return self._settings.limits(j, self._values[j].positions, self._values[j].counts, fitting=fitting)
-
     def _goal(self, js: tuple[int, ...], table: Table, counts: Int64Array, written: BoolArray) -> Goal:
         """Return the goal of one attribute, or of two; ``table``, ``counts``, ``written``: see ``Problem``."""
         names = tuple(self._settings.attributes[j] for j in js)
         squares, levels = [self._squares[j] for j in js], [self._levels[j] for j in js]
-        limits, fitting = ([self._limits(j, fitting=lower) for j in js] for lower in (False, True))
+        limits, fitting = (
+            [self._settings.limits(j, self._values[j], fitting=lower) for j in js] for lower in (False, True)
+        )
         problem = Problem(
             table,
             counts,
@@ -231,7 +241,7 @@ class ModelBuilder:
         return self._limited(replace(edge, sharpness=sharpness), law)
 
     def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        limits = self._limits(edge.child, fitting=True)
+        limits = self._settings.limits(edge.child, self._values[edge.child], edge, fitting=True)
         return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
 
     def _too_certain(self, star: Star) -> str:
@@ -274,14 +284,20 @@ class ModelBuilder:
 
     def _edge(self, root: int, child: int) -> Edge:
         pair = (min(root, child), max(root, child))
-        table, counts, units = pair_table(self._counts.pairs[pair], self._values[pair[0]], self._values[pair[1]])
-        if root > child:
-            table, counts, units = flipped(table, counts, units)
+
+        def tabled(column: SparseCounts) -> tuple[CountedPairs, Int64Array]:
+            table, counts, units = pair_table(column, self._values[pair[0]], self._values[pair[1]])
+            if root > child:
+                table, counts, units = flipped(table, counts, units)
+            return CountedPairs(table, counts), units
+
+        (pairs, units), counted = tabled(self._counts.pairs[pair]), self._counts.events.get(pair)
         before = {} if self._previous is None else {edge.child: edge.sharpness for edge in self._previous.edges}
         sharpness = before.get(child, 1.0 / float(self._wanted[child]))
-        pairs, values = CountedPairs(table, counts), (self._values[root], self._values[child])
+        values = (self._values[root], self._values[child])
         masks = masks_of(pairs, units, values, self._settings.least, self._settings.seed)
-        return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32))
+        events = events_of_pairs(pairs, values[0], None if counted is None else tabled(counted)[0])
+        return Edge(root, child, pairs, masks, sharpness, np.zeros(masks.counts.size, np.float32), events)
 
 
 class StarState(NamedTuple):
@@ -331,12 +347,9 @@ def read_transport(settings: TransportSettings, model: object, spread: Float64Ar
         raise StatisticsError("the model is not that of the mechanism's attributes")
     names = settings.attributes
     packed, single = read_model_field(model, "values"), read_model_field(model, "single")
-    values = tuple(
-        Values.of(d, *read_counts(read_model_field(packed, name), "positions", np.int32, len(d.taxonomy)))
-        for name, d in zip(names, settings.distances, strict=True)
-    )
+    values = tuple(_read_values(read_model_field(packed, n), d) for n, d in zip(names, settings.distances, strict=True))
     squares = tuple(square_distances(v.distance, v.positions) for v in values)
-    limits = tuple(settings.limits(j, v.positions, v.counts, fitting=False) for j, v in enumerate(values))
+    limits = tuple(settings.limits(j, v, fitting=False) for j, v in enumerate(values))
     fits = tuple(
         read_fit(read_model_field(single, name), (own, TRIVIAL), (caps, Caps.none(1)))
         for name, own, caps in zip(names, squares, limits, strict=True)
@@ -345,8 +358,20 @@ def read_transport(settings: TransportSettings, model: object, spread: Float64Ar
     pair = read_fit(model["pair"], (squares[0], squares[1]), (limits[0], limits[1])) if both else None
     noise = settings.target.mean_squares(spread) if settings.target.by_distance else np.zeros(len(values))
     edges = _read_edges(model.get("star"), names, [len(v) for v in values])
+    of_edges = tuple(settings.limits(edge.child, values[edge.child], edge, fitting=False) for edge in edges)
     truncated = _read_truncated(model.get("truncated", []), names)
-    return PreparedTransport(values, squares, fits, pair, edges, limits, tuple(noise.tolist()), truncated)
+    return PreparedTransport(values, squares, fits, pair, edges, of_edges, tuple(noise.tolist()), truncated)
+
+
+def _read_values(model: object, distance: Distance) -> Values:
+    positions, counts = read_counts(model, "positions", np.int32, len(distance.taxonomy))
+    values = Values.of(distance, positions, counts)
+    if not isinstance(model, Mapping) or "events" not in model:
+        return values
+    events = unpack_array(model["events"], np.int64, counts.size)
+    if events.min() < 0 or not events.any():
+        raise StatisticsError("the events of the model's values are not numbers from 0, or there are none")
+    return replace(values, events=events)
 
 
 def _read_truncated(model: object, names: Sequence[str]) -> tuple[bool, ...]:

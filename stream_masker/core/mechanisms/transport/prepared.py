@@ -10,7 +10,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float32Matrix, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -26,6 +26,7 @@ from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 from stream_masker.core.mechanisms.transport.star.couplings import ConditionalChannel
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
+from stream_masker.core.mechanisms.transport.star.repeats import MOST_EQUAL, MaskRows, make_distinct
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.random.draws import salts_of
@@ -48,7 +49,7 @@ class PreparedTransport:
 
     * ``values``, ``squares``: by attribute, with (k, k) sd². ``fits``: the transport of each attribute alone.
     * ``pair``: the transport of pairs; None for one attribute and for a star. ``edges``: those of a star.
-    * ``limits``: what no posterior may exceed, by attribute.
+    * ``limits``: what no posterior of a value of each edge's child may exceed, by edge.
     * ``noise``: (p,) the mean squared distances that the target gives, 0 where it gives none. ``truncated``: (p,)
       whether that is more than the window allows, so that values move less.
     """
@@ -137,7 +138,47 @@ class PreparedTransport:
                 self._draw_given(edge, offsets[edge.child], before, after, words)
         for j in range(len(before)):
             self._draw_alone(j, before, after, words)
+        for j, of_lists in enumerate(offsets):
+            if of_lists is not None:
+                edges = [edge for edge in self.edges if edge.child == j and offsets[edge.root] is None]
+                self._make_distinct(j, edges, of_lists, before, after, words[j])
         return after
+
+    def _make_distinct(
+        self,
+        j: int,
+        edges: Sequence[Edge],
+        offsets: Int64Array,
+        before: list[Int32Array],
+        after: list[Int32Array],
+        words: UInt64Array,
+    ) -> None:
+        """Draw the masks of a column's lists again that occur in their list before (``star.repeats``).
+
+        ``edges``: that to the column, if its root is a scalar.
+        """
+        if j not in self._made_distinct:
+            return
+        for edge in edges:
+            laws, new_a = self._conditional(edge).laws, after[edge.root]
+            law = MaskRows.of(laws)
+            rows = np.where(laws.covers(before[edge.root], new_a), new_a, -1).astype(np.int64)
+            make_distinct(law, rows, offsets, words, self._salts[j], after[j])
+        alone = MaskRows.of_values(self._shares[j])
+        make_distinct(alone, np.zeros(offsets.size - 1, np.int64), offsets, words, self._salts[j], after[j])
+
+    @cached_property
+    def _made_distinct(self) -> frozenset[int]:
+        """The attributes whose lists have different masks (``star.repeats``)."""
+        equal = {j: MaskRows.of_values(s).equal_share(np.ones(1)) for j, s in enumerate(self._shares)}
+        for edge in self.edges:
+            equal[edge.child] = MaskRows.of(self._conditional(edge).laws).equal_share(self._shares[edge.root])
+        return frozenset(j for j, share in equal.items() if share <= MOST_EQUAL)
+
+    @property
+    def _shares(self) -> list[Float64Array]:
+        """The law of the masks of each attribute alone, (k,) each."""
+        return [fit.columns[0].shares for fit in self.fits]
 
     def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
         """Draw the values of column j that are not masked yet."""
@@ -232,11 +273,11 @@ class PreparedTransport:
     def _figures(self) -> Mapping[int, EdgeFigures]:
         """The figures of each edge, by its child."""
 
-        def figures(edge: Edge) -> EdgeFigures:
+        def figures(edge: Edge, limits: Caps) -> EdgeFigures:
             j, law = edge.child, self.alone(edge.root).joint
-            return limited(edge, self.squares[j], law, self.limits[j], solve=False, kinds=self._kinds[j])[1]
+            return limited(edge, self.squares[j], law, limits, solve=False, kinds=self._kinds[j])[1]
 
-        return {edge.child: figures(edge) for edge in self.edges}
+        return {edge.child: figures(edge, limits) for edge, limits in zip(self.edges, self.limits, strict=True)}
 
     @cached_property
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:

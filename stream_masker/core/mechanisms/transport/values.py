@@ -18,9 +18,9 @@ import numpy as np
 from stream_masker.core.distance import Distance
 from stream_masker.core.distance.kernels import WU_PALMER, wu_palmer
 from stream_masker.core.distance.many import Sources
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.dtypes import Float32Array, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int32, kernel
-from stream_masker.core.mechanisms.transport.scaling.table import Table
+from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
@@ -45,6 +45,7 @@ class Values:
 
     * ``distance``: sd. ``positions``: (k,) int32, ascending. ``counts``: (k,) int64, the window's rows of each value,
       including those that count as it.
+    * ``events``: (k,) int64, the number of events with each value; None if each event is a row.
     * ``units``: (k,) int64, the number of different noise keys of these rows, at least (``SparseCounts.units``).
     * ``index_of``: int32, for each position of the taxonomy the index of its value, −1 where it is not known yet.
     """
@@ -54,6 +55,7 @@ class Values:
     counts: Int64Array
     units: Int64Array
     index_of: Int32Array
+    events: Int64Array | None = None
 
     @classmethod
     def of(
@@ -65,14 +67,24 @@ class Values:
         return cls(distance, positions, counts, counts if units is None else units, index_of)
 
     @classmethod
-    def most_frequent(cls, distance: Distance, column: SparseCounts) -> Values:
-        """Select the window's most frequent values, at most ``MAX_WRITTEN_VALUES``."""
+    def most_frequent(cls, distance: Distance, column: SparseCounts, events: SparseCounts | None) -> Values:
+        """Select the window's most frequent values, at most ``MAX_WRITTEN_VALUES``; ``events``: see ``Counts``."""
         frequent = np.sort(np.lexsort((column.keys, -column.counts))[:MAX_WRITTEN_VALUES])
         kept = cls.of(distance, column.keys[frequent].astype(np.int32), column.counts[frequent], column.units[frequent])
-        if frequent.size == column.keys.size:
-            return kept
-        merged = column.regroup(kept.indices(column.keys.astype(np.int32)).astype(np.int64), frequent.size)
-        return replace(kept, counts=merged.counts, units=merged.units)
+
+        def merged(counts: SparseCounts) -> SparseCounts:
+            return counts.regroup(kept.indices(counts.keys.astype(np.int32)).astype(np.int64), frequent.size)
+
+        if frequent.size < column.keys.size:
+            whole = merged(column)
+            kept = replace(kept, counts=whole.counts, units=whole.units)
+        return kept if events is None or not events.rows else replace(kept, events=merged(events).counts)
+
+    @property
+    def laws(self) -> Float64Matrix:
+        """(l, k) float64: P(x) in each law of an attacker: of rows, and of events if these differ."""
+        laws = np.array([self.counts] if self.events is None else [self.counts, self.events], np.float64)
+        return np.asarray(laws / laws.sum(axis=1, keepdims=True))
 
     def __len__(self) -> int:
         return self.positions.size
@@ -103,6 +115,24 @@ class Values:
     @cached_property
     def _below(self) -> ValuesBelow:
         return values_below(self.distance, self.positions)
+
+
+def events_of_pairs(pairs: CountedPairs, root: Values, counted: CountedPairs | None) -> Float32Array:
+    """Return (m,) float32: how many events have each pair of a root (rows) and another attribute; empty if these are
+    the rows.
+
+    ``counted``: those of pairs of scalars. The events with a value of the root are shared among its
+    elements if the other one is an array.
+    """
+    table, counts = pairs
+    if root.events is None:
+        return np.empty(0, np.float32)
+    totals = np.bincount(table.rows, counts, len(root))
+    events = root.events[table.rows] * counts / totals[table.rows]
+    if counted is not None and counted.counts.size:
+        events = np.zeros(counts.size)
+        events[np.searchsorted(table.keys, counted.table.keys)] = counted.counts
+    return np.asarray(events, np.float32)
 
 
 def pair_table(pair: SparseCounts, first: Values, second: Values) -> tuple[Table, Int64Array, Int64Array]:

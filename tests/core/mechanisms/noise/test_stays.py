@@ -180,7 +180,7 @@ def test_the_figures_of_the_strict_condition(tau, counts):
     assert stated in TEXT
 
 
-@pytest.mark.exhaustive
+@SCHEDULED
 @pytest.mark.timeout(1800)
 def test_the_lost_correlation(tau, counts, batch):
     lost = [

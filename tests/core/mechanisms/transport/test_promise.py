@@ -123,6 +123,26 @@ def test_a_guess_that_is_learned_from_other_masks_is_right_no_more_often_than_sa
     assert right > 0.5 * said.given_record["x1"]
 
 
+def test_no_scalar_is_known_by_who_knows_how_many_events_have_each(tau):
+    """Events of frequent principal diagnoses have few elements, so that they are fewer of the rows than of the events.
+
+    The exact posterior of the scalar given its mask, for an attacker who counts each event once.
+    """
+    codes = real_pairs()[:, :8_000]
+    values, which, numbers = np.unique(codes[0], return_inverse=True, return_counts=True)
+    lengths = np.where(numbers[which] > np.median(numbers[which]), 1, 8)
+    elements = np.repeat(codes[1], lengths)
+    columns = [Column(codes[0].copy()), Column(elements, np.concatenate([[0], np.cumsum(lengths)]))]
+    batch = Batch(8_000, tuple(columns))
+    made, counts = calibrated(tau, batch)
+    channel = made.attribute_channel(0, values, counts)
+    joint = numbers[:, None] * channel.rows
+    assert (joint.max(axis=0) <= (CERTAINTY + 1e-6) * joint.sum(axis=0)).all()
+    of_rows = np.bincount(which, lengths)[:, None] * channel.rows
+    assert (of_rows.max(axis=0) <= (CERTAINTY + 1e-6) * of_rows.sum(axis=0)).all()
+    assert max(made.disclosure().certainty.values()) <= CERTAINTY
+
+
 def test_lists_of_one_element_keep_the_promise(tau):
     """The share of each original behind every pair of masks that is often seen, in many maskings."""
     codes = real_pairs()[:, :1000]

@@ -24,15 +24,13 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
-from stream_masker.core.mechanisms.transport.limits import Caps, excess_of, inside_of
+from stream_masker.core.mechanisms.transport.limits import Caps, cut_column, excess_of, fill_weighted, within_limits
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
 from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
 from stream_masker.core.risk.meaning import MeaningRisk
 
 CANCELLED = 1e-2
 """Where factors leave a smaller share of a sum, it is computed again without differences, which would be inexact."""
-LIMIT_ROUNDS = 8
-"""How often the values and the groups of a column are limited in turn."""
 NEGLIGIBLE = 1e-9
 """Factors of values with a smaller share of their column are not kept: their values are beyond any limit."""
 
@@ -115,78 +113,6 @@ def fill_limited(side: Side, mine: Binding, others: Binding, t: int, column: Flo
     return total
 
 
-@part
-def cut_values(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
-    """Cut the values of a column that exceed their limits, and return what its sum is then.
-
-    ``factors``: (k,) are multiplied by what is cut. The greatest excess is cut first; the others' shares then grow.
-    """
-    rest, shares = total, 0.0
-    while True:
-        found, excess = int64(-1), 1.0
-        whole = rest / (1.0 - shares)
-        for x in range(column.size):
-            if factors[x] >= 0.0 and column[x] > limits.least * whole:
-                ratio = column[x] / (limits.values[x] * whole)
-                if ratio > excess:
-                    found, excess = int64(x), ratio
-        if found < 0 or shares + limits.values[found] >= 1.0:
-            break
-        rest = max(rest - column[found], 0.0)
-        shares += limits.values[found]
-        factors[found] = -factors[found]
-    whole = rest / (1.0 - shares)
-    for x in range(column.size):
-        if factors[x] < 0.0:
-            wanted = limits.values[x] * whole
-            factors[x] = -factors[x] * min(wanted / column[x], 1.0)
-            column[x] = min(wanted, column[x])
-    return whole
-
-
-@part
-def cut_groups(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
-    """Cut the groups of a column that exceed their limits, and return what its sum is then."""
-    for group in range(limits.groups.size):
-        inside, limit = inside_of(column, limits, group), limits.groups[group]
-        if inside > limit * total and limit < 1.0:
-            wanted = limit / (1.0 - limit) * max(total - inside, 0.0)
-            for x in limits.members[limits.starts[group] : limits.starts[group + 1]]:
-                column[x] *= wanted / inside
-                factors[x] *= wanted / inside
-            total += wanted - inside
-    return total
-
-
-@part
-def cut_column(column: Float64Array, limits: Caps, total: float, factors: Float64Array) -> float:
-    """Set ``factors``, (k,), such that no limit is exceeded, cut the column by them, and return its sum."""
-    factors[:] = 1.0
-    before = -1.0
-    for _ in range(LIMIT_ROUNDS):
-        total = cut_values(column, limits, total, factors)
-        if limits.groups.size == 0:
-            break
-        total = cut_groups(column, limits, total, factors)
-        if total == before:
-            break
-        before = total
-    return total
-
-
-@part
-def within_limits(column: Float64Array, limits: Caps, total: float) -> bool:
-    """Return whether no value and no group of a column exceeds its limit."""
-    bound = limits.least * total
-    for x in range(column.size):
-        if column[x] > bound and column[x] > limits.values[x] * total:
-            return False
-    exceeded = False
-    for group in range(limits.groups.size):
-        exceeded = exceeded or inside_of(column, limits, group) > limits.groups[group] * total
-    return not exceeded
-
-
 @kernel
 def bind_columns(
     side: Side,
@@ -204,7 +130,7 @@ def bind_columns(
     as there is room; call again with more room if there are more. Tuples that are not written have none.
     """
     column = np.empty(side.kernel.shape[1])
-    mine = np.empty(column.size)
+    mine, scratch = np.empty(column.size), np.empty((2, column.size))
     count = int64(0)
     for t in range(totals.size):
         lengths[t] = 0
@@ -212,8 +138,8 @@ def bind_columns(
         if not written[t]:
             continue
         total = fill_column(side, others, t, column)
-        if not within_limits(column, limits, total):
-            total = cut_column(column, limits, total, mine)
+        if not within_limits(column, limits, total, mine):
+            total = cut_column(column, limits, total, mine, scratch)
             for x in range(column.size):
                 if mine[x] < 1.0 and column[x] > NEGLIGIBLE * total:
                     if count < values.size:
@@ -278,8 +204,9 @@ class Columns(NamedTuple):
     """What the masks of one attribute tell: the posterior given each of m tuples; 0 for those that are not written.
 
     * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
-      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``excess``: (m,) by how much a value or a
-      group exceeds its limit at most. ``missing``: (m,) the share of a posterior that is left out.
+      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``missing``: (m,) the share of a
+      posterior that is left out. ``surest``: (m,) the greatest posterior in any law, with what is left out.
+      ``excess``: (m,) by how much a value or a group exceeds its limit at most, in any law.
     * ``kinds``: (m, g) the greatest posterior of a kind of values, for each guess. ``joint``: (k, k) P(a, a*), if it
       was asked for.
     """
@@ -288,17 +215,18 @@ class Columns(NamedTuple):
     greatest: Float64Array
     moved: Float64Array
     stays: Float64Array
-    excess: Float64Array
     missing: Float64Array
+    surest: Float64Array
+    excess: Float64Array
     kinds: Float64Matrix
     joint: Float64Matrix
 
     @classmethod
     def empty(cls, masks: int, values: int, kinds: Kinds) -> Columns:
         """Return figures to be filled; ``joint`` is that of ``values``."""
-        shares, greatest, moved, stays, missing = np.zeros((5, masks))
+        shares, greatest, moved, stays, missing, surest = np.zeros((6, masks))
         excess, told = np.full(masks, -np.inf), np.zeros((masks, len(kinds.sets)))
-        return cls(shares, greatest, moved, stays, excess, missing, told, np.zeros((values, values)))
+        return cls(shares, greatest, moved, stays, missing, surest, excess, told, np.zeros((values, values)))
 
     @property
     def left_out(self) -> float:
@@ -322,8 +250,17 @@ class Columns(NamedTuple):
 
     @property
     def certainty(self) -> float:
-        """The greatest posterior of a value, over all tuples that are written."""
-        return float((self.greatest + self.missing)[self.shares > 0.0].max(initial=0.0))
+        """The greatest posterior of a value, over all tuples that are written, in any law."""
+        return float(self.surest[self.shares > 0.0].max(initial=0.0))
+
+
+@part
+def greatest_of(column: Float64Array) -> float:
+    """Return the greatest number of a column of numbers from 0."""
+    result = 0.0
+    for x in range(column.size):
+        result = max(result, column[x])
+    return result
 
 
 @part
@@ -338,20 +275,30 @@ def set_figures(
     squares: Float64Matrix,
     kinds: KindTable,
 ) -> None:
-    """Set the figures of a tuple with mask ``own``, and add to ``joint`` of (mask, value).
+    """Set the figures of a tuple with mask ``own`` in the first law, and add to ``joint`` of (mask, value).
 
     ``column``: (k,) its posterior times ``total``. ``share``: that of the tuple, up to a factor.
     """
     figures.shares[t] = share
-    figures.greatest[t] = column.max() / total
+    figures.greatest[t] = greatest_of(column) / total
     figures.moved[t] = sum_of_products(column, squares[own]) / total
     figures.stays[t] = column[own] / total
-    figures.excess[t] = excess_of(column, limits, total) / total + figures.missing[t]
+    set_certainty(figures, t, column, total, figures.missing[t], limits, 0)
     greatest_kinds(column, total, kinds, figures.kinds[t])
     if figures.joint.size > 0:
         into = figures.joint[own]
         for x in range(column.size):
             into[x] += share / total * column[x]
+
+
+@part
+def set_certainty(
+    figures: Columns, t: int, column: Float64Array, total: float, missing: float, limits: Caps, law: int
+) -> None:
+    """Raise the certainty and the excess of a tuple to those in a law; ``missing``: what is left out of ``column``."""
+    if total > 0.0:
+        figures.surest[t] = max(figures.surest[t], greatest_of(column) / total + missing)
+        figures.excess[t] = max(figures.excess[t], excess_of(column, limits, law, total) / total + missing)
 
 
 @kernel
@@ -366,8 +313,11 @@ def fill_figures(
     figures: Columns,
 ) -> None:
     """Set the figures of the tuples that are written, shares up to a factor."""
-    column = np.empty(side.kernel.shape[1])
+    column, weighted = np.empty(side.kernel.shape[1]), np.empty(side.kernel.shape[1])
     for t in range(psi.size):
         if psi[t] > 0.0:
             total = fill_limited(side, mine, others, t, column)
             set_figures(figures, t, int64(side.mine[t]), column, total, psi[t] * total, limits, squares, kinds)
+            for law in range(1, limits.least.size):
+                whole = fill_weighted(column, limits, law, weighted)
+                set_certainty(figures, t, weighted, whole, 0.0, limits, law)

@@ -26,6 +26,7 @@ from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tu
 from stream_masker.core.mechanisms.transport.kernel import kernel_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, ConditionalChannel, coupling_costs
+from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -58,6 +59,8 @@ class Edge:
 
     * ``pairs``: the window's pairs (a, b). ``masks``: those of masks (a*, b*), see ``transport.star.rare``.
     * ``sharpness``: λ of B. ``redraws``: (n,) float32 η of each pair (a*, b*).
+    * ``events``: (m,) float32, how many events have each pair of the window; empty where events are rows. Those with a
+      value of A are shared among its elements.
     * ``changed``: a lower bound of the share of values of B that change.
     """
 
@@ -67,7 +70,20 @@ class Edge:
     masks: CountedPairs
     sharpness: float
     redraws: Float32Array
+    events: Float32Array
     changed: float = 0.0
+
+    @property
+    def weights(self) -> Float64Matrix:
+        """(l, m) float64: P(a, b) of the window's pairs in each law of an attacker, divided by that of rows."""
+        laws = np.array([self.pairs.counts, *([self.events] if self.events.size else [])], np.float64)
+        return np.asarray(laws / laws[0] * (laws[0].sum() / laws.sum(axis=1))[:, None])
+
+    def priors(self, values: Values) -> Float64Matrix:
+        """Return (l, k_B) float64: P(b) in each law; ``values``: of B."""
+        events = np.bincount(self.pairs.table.columns, self.events, len(values)) if self.events.size else values.counts
+        laws = np.array([values.counts, events][: len(self.weights)], np.float64)
+        return np.asarray(laws / laws.sum(axis=1, keepdims=True))
 
     @property
     def partnered(self) -> BoolArray:
@@ -91,6 +107,7 @@ class Edge:
             "sharpness": self.sharpness,
             "changed": self.changed,
             "redraws": pack_array(self.redraws),
+            "events": pack_array(self.events),
         }
 
     @classmethod
@@ -113,7 +130,10 @@ class Edge:
             or not ((redraws >= 0.0) & (redraws <= 1.0)).all()
         ):
             raise StatisticsError("an edge of the model has numbers that are not allowed")
-        return cls(root, child, pairs, masks, sharpness, redraws, changed)
+        events = unpack_array(read_model_field(model, "events"), np.float32, max_size=pairs.counts.size)
+        if events.size not in (0, pairs.counts.size) or not (np.isfinite(events) & (events >= 0.0)).all():
+            raise StatisticsError("an edge of the model has numbers that are not allowed")
+        return cls(root, child, pairs, masks, sharpness, redraws, events, changed)
 
 
 def sample_joint(joint: Float64Matrix) -> tuple[Int32Array, Int32Array]:

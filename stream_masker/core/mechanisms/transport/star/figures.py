@@ -14,10 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array, Float64Cube, Float64Matrix, Int32Array
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.limits import Caps, inside_of
-from stream_masker.core.mechanisms.transport.scaling.columns import Columns, set_figures
+from stream_masker.core.mechanisms.transport.scaling.columns import Columns, set_certainty, set_figures
+from stream_masker.core.mechanisms.transport.scaling.solver import LEAST
 from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable
@@ -57,68 +58,93 @@ class EdgeFigures(NamedTuple):
         return RecordRisk(self.both, of_attributes, float(self.stays.sum()), self.child.left_out)
 
 
+class Masks(NamedTuple):
+    """What the m masks b* of one a* tell of the k values b, in each of l laws.
+
+    * ``columns``: (l, m, k) P(b, a*, b*). ``totals``: (l, m) their sums. ``target``: (m,) P(b* | a*).
+    * ``missing``: (l,) the share that is left out. ``redrawn``: (l, k) the posterior of values whose masks are drawn
+      again. ``again``: (l,) how many these are.
+    """
+
+    columns: Float64Cube
+    totals: Float64Matrix
+    target: Float64Array
+    missing: Float64Array
+    redrawn: Float64Matrix
+    again: Float64Array
+
+
 @part
-def needed_of(inside: float, redrawn: float, limit: float) -> float:
-    """Return η with (1 − η)·inside + η·redrawn = limit, 0 if it is not exceeded, and 1 if there is none."""
+def needed_of(inside: float, redrawn: float, limit: float, back: float) -> float:
+    """Return η at which (1 − η)·inside + η·back·redrawn is the limit of its total, 0 if it is not exceeded, 1 if there
+    is none; ``back``: how many masks become this one for each that is drawn again."""
     if inside <= limit:
         return 0.0
-    return (inside - limit) / (inside - redrawn) if redrawn < limit else 1.0
+    return (inside - limit) / (inside - limit + back * (limit - redrawn)) if redrawn < limit else 1.0
 
 
 @part
-def needed_redraw(column: Float64Array, redrawn: Float64Array, limits: Caps, total: float, missing: float) -> float:
+def needed_redraw(
+    column: Float64Array, redrawn: Float64Array, limits: Caps, law: int, total: float, missing: float, back: float
+) -> float:
     """Return the least η at which no limit of a column is exceeded; ``redrawn``: (k,) the posterior of what is drawn
     again."""
     result = 0.0
     for x in range(column.size):
-        if column[x] > (limits.values[x] - missing) * total:
-            result = max(result, needed_of(column[x] / total, redrawn[x], limits.values[x] - missing))
-    for group in range(limits.groups.size):
+        limit = limits.values[law, x] - missing
+        if column[x] > limit * total:
+            result = max(result, needed_of(column[x] / total, redrawn[x], limit, back))
+    for group in range(limits.groups.shape[1]):
         inside, again = inside_of(column, limits, group), inside_of(redrawn, limits, group)
-        result = max(result, needed_of(inside / total, again, limits.groups[group] - missing))
+        result = max(result, needed_of(inside / total, again, limits.groups[law, group] - missing, back))
     return result
 
 
 @part
-def fill_redrawn(columns: Float64Matrix, weights: Float64Array, redraws: Float64Array, redrawn: Float64Array) -> float:
-    """Set ``redrawn``, (k,), to the posterior of values whose masks are drawn again, and return how many these are."""
-    redrawn[:] = 0.0
-    total = 0.0
-    for k in range(weights.size):
-        total += redraws[k] * weights[k]
-        if redraws[k] > 0.0:
-            for x in range(redrawn.size):
-                redrawn[x] += redraws[k] * columns[k, x]
-    for x in range(redrawn.size):
-        redrawn[x] /= max(total, 1e-300)
-    return total
+def fill_redrawn(masks: Masks, redraws: Float64Array) -> float:
+    """Set ``redrawn`` and ``again`` of all laws, and return Σ P(b* | a*)·η."""
+    drawn = 0.0
+    for k in range(redraws.size):
+        drawn += masks.target[k] * redraws[k]
+    masks.redrawn[:] = 0.0
+    masks.again[:] = 0.0
+    for law in range(masks.again.size):
+        redrawn, columns = masks.redrawn[law], masks.columns[law]
+        for k in range(redraws.size):
+            masks.again[law] += redraws[k] * masks.totals[law, k]
+            if redraws[k] > 0.0:
+                for x in range(redrawn.size):
+                    redrawn[x] += redraws[k] * columns[k, x]
+        for x in range(redrawn.size):
+            redrawn[x] /= max(masks.again[law], LEAST)
+    return drawn
 
 
 @part
-def solve_redraws(
-    columns: Float64Matrix,
-    weights: Float64Array,
-    limits: Caps,
-    missing: float,
-    redraws: Float64Array,
-    redrawn: Float64Array,
-) -> bool:
-    """Set η of the masks of one a* such that no limit is exceeded; return whether that is possible.
-
-    * ``columns``: (m, k) P(b, a*, b*). ``weights``: (m,) their sums. ``redraws``: (m,) η.
-    * ``redrawn``: (k,), overwritten.
-    """
+def solve_redraws(masks: Masks, limits: Caps, redraws: Float64Array) -> bool:
+    """Set η, (m,), of the masks of one a* such that no limit is exceeded; return whether that is possible."""
+    laws = masks.again.size
     for floor in FLOORS:
-        for k in range(weights.size):
+        for k in range(redraws.size):
             redraws[k] = floor
         for _ in range(REDRAW_ROUNDS):
-            if fill_redrawn(columns, weights, redraws, redrawn) == 0.0:
-                redrawn[:] = 1.0
-            elif needed_redraw(redrawn, redrawn, limits, 1.0, missing) > 0.0:
+            drawn, exceeded = fill_redrawn(masks, redraws), False
+            for law in range(laws):
+                redrawn = masks.redrawn[law]
+                if drawn == 0.0:
+                    redrawn[:] = 1.0
+                elif needed_redraw(redrawn, redrawn, limits, law, 1.0, masks.missing[law], 1.0) > 0.0:
+                    exceeded = True
+            if exceeded:
                 break
             raised = False
-            for k in range(weights.size):
-                needed = needed_redraw(columns[k], redrawn, limits, weights[k], missing)
+            for k in range(redraws.size):
+                needed = 0.0
+                for law in range(laws):
+                    total, redrawn = masks.totals[law, k], masks.redrawn[law]
+                    back = masks.again[law] * masks.target[k] / max(drawn * total, LEAST)
+                    of_law = needed_redraw(masks.columns[law, k], redrawn, limits, law, total, masks.missing[law], back)
+                    needed = max(needed, of_law)
                 if needed > redraws[k]:
                     redraws[k] = min(REDRAW_MARGIN * needed, 1.0)
                     raised = True
@@ -130,30 +156,30 @@ def solve_redraws(
 
 
 @part
-def apply_redraws(
-    columns: Float64Matrix, weights: Float64Array, redraws: Float64Array, redrawn: Float64Array, both: Float64Array
-) -> None:
-    """Change P(b, a*, b*) of one a*, and the bounds ``both``, by what is drawn again.
-
-    ``redrawn``: (k,), overwritten.
-    """
-    total = fill_redrawn(columns, weights, redraws, redrawn)
-    if total == 0.0:
+def apply_redraws(masks: Masks, redraws: Float64Array, both: Float64Array) -> None:
+    """Change P(b, a*, b*) of one a*, and the bounds ``both``, (m,), by what is drawn again."""
+    drawn = fill_redrawn(masks, redraws)
+    if drawn == 0.0:
         return
     again = 0.0
-    for k in range(weights.size):
+    for k in range(redraws.size):
         again += redraws[k] * both[k]
-    for k in range(weights.size):
-        back = redraws[k] * weights[k]
-        both[k] = (1.0 - redraws[k]) * both[k] + back * again / total
-        for x in range(redrawn.size):
-            columns[k, x] = (1.0 - redraws[k]) * columns[k, x] + back * redrawn[x]
+    for k in range(redraws.size):
+        share = redraws[k] * masks.target[k] / drawn
+        both[k] = (1.0 - redraws[k]) * both[k] + share * again
+        for law in range(masks.again.size):
+            column, redrawn, back = masks.columns[law, k], masks.redrawn[law], share * masks.again[law]
+            masks.totals[law, k] = (1.0 - redraws[k]) * masks.totals[law, k] + back
+            for x in range(column.size):
+                column[x] = (1.0 - redraws[k]) * column[x] + back * redrawn[x]
 
 
 @kernel
 def sum_edge(
     laws: Conditional,
+    weights: Float64Matrix,
     shares: Float64Matrix,
+    missing: Float64Matrix,
     limits: Caps,
     solve: bool,
     redraws: Float64Array,
@@ -163,34 +189,49 @@ def sum_edge(
 ) -> None:
     """Sum over the couplings of an edge: set the figures of pairs, and ``fails``.
 
-    ``shares``: those of ``most_probable``. ``redraws``: (m,) η, which is found if ``solve``.
+    * ``weights``: (l, n) those of the pairs (a, b) in each law. ``shares``, ``missing``: those of ``most_probable``.
+    * ``redraws``: (m,) η, which is found if ``solve``.
     """
-    size = squares.shape[0]
-    redrawn = np.empty(size)
+    size, of_laws = squares.shape[0], len(weights)
     for new in range(shares.shape[0]):
         first, last = laws.mask_offsets[new], laws.mask_offsets[new + 1]
         if shares[new].max() == 0.0 or first == last:
             continue
-        columns, masks = np.zeros((last - first, size)), laws.mask_partners[first:last]
-        both, stays, missing = figures.records[first:last], figures.stays[first:last], figures.child.missing[first]
+        partners, again = laws.mask_partners[first:last], redraws[first:last]
+        both, stays = figures.records[first:last], figures.stays[first:last]
+        masks = Masks(
+            np.zeros((of_laws, last - first, size)),
+            np.zeros((of_laws, last - first)),
+            laws.target[first:last],
+            missing[new],
+            np.empty((of_laws, size)),
+            np.empty(of_laws),
+        )
         mass = 0.0
         for a in range(shares.shape[1]):
             share = shares[new, a]
             if share > 0.0:
-                own = laws.partners[laws.offsets[a] : laws.offsets[a + 1]]
+                begin, end = laws.offsets[a], laws.offsets[a + 1]
+                own = laws.partners[begin:end]
                 rows = coupling_of(laws, int64(a), int64(new))
                 mass += share
-                for k in range(masks.size):
-                    most, of_mask = add_coupling(columns[k], own, rows[k], share, masks[k])
+                for k in range(partners.size):
+                    most, of_mask = add_coupling(masks.columns[0, k], own, rows[k], share, partners[k])
                     both[k] = max(both[k], share * most)
                     stays[k] += share * of_mask if a == new else 0.0
-        weights = mass * laws.target[first:last]
+                    for law in range(1, of_laws):
+                        of_pairs = weights[law, begin:end]
+                        masks.totals[law, k] += add_weighted(masks.columns[law, k], own, rows[k], share, of_pairs)
+        masks.totals[0] = mass * masks.target
         if solve:
-            figures.fails[new] = not solve_redraws(columns, weights, limits, missing, redraws[first:last], redrawn)
-        apply_redraws(columns, weights, redraws[first:last], redrawn, both)
-        for k in range(masks.size):
-            weight = weights[k]
-            set_figures(figures.child, first + k, int64(masks[k]), columns[k], weight, weight, limits, squares, kinds)
+            figures.fails[new] = not solve_redraws(masks, limits, again)
+        apply_redraws(masks, again, both)
+        for k in range(partners.size):
+            t, own_mask, column, total = first + k, int64(partners[k]), masks.columns[0, k], mass * masks.target[k]
+            set_figures(figures.child, t, own_mask, column, total, total, limits, squares, kinds)
+            for law in range(1, of_laws):
+                total = masks.totals[law, k]
+                set_certainty(figures.child, t, masks.columns[law, k], total, masks.missing[law], limits, law)
 
 
 @part
@@ -206,6 +247,19 @@ def add_coupling(
         if own[j] == mask:
             of_mask = row[j]
     return np.float64(most), np.float64(of_mask)
+
+
+@part
+def add_weighted(
+    column: Float64Array, own: Int32Array, row: Float32Array, share: float, weights: Float64Array
+) -> float:
+    """Add the probabilities of values b in another law, and return their sum; ``weights``: those of the pairs."""
+    total = 0.0
+    for j in range(own.size):
+        added = share * weights[j] * np.float64(row[j])
+        column[own[j]] += added
+        total += added
+    return total
 
 
 @kernel
@@ -250,29 +304,32 @@ def limited(
     with_both = np.bincount(edge.pairs.table.rows, rows, len(law))
     given = law * np.where(prior > 0.0, with_both / np.where(prior > 0.0, prior, 1.0), 0.0)[:, None]
     partnered = np.where(edge.partnered, given, 0.0)
-    shares, missing = most_probable(partnered, np.diff(laws.offsets) > 0, left_out)
+    weights = edge.weights
+    of_values = np.array([np.bincount(edge.pairs.table.rows, rows * each, len(law)) for each in weights])
+    shares, missing = most_probable(partnered, of_values, left_out)
     redraws, size = edge.redraws.astype(np.float64), laws.target.size
-    child = Columns.empty(size, len(squares), kinds)._replace(missing=missing[edge.masks.table.rows])
+    child = Columns.empty(size, len(squares), kinds)._replace(missing=missing[edge.masks.table.rows, 0])
     of_root = float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum()))
     figures = EdgeFigures(child, np.zeros(size), np.zeros(size), np.zeros(len(law), np.bool_), of_root)
-    sum_edge(laws, shares, limits, solve, redraws, squares, kinds.table, figures)
+    sum_edge(laws, weights, shares, missing, limits, solve, redraws, squares, kinds.table, figures)
     joint = np.ascontiguousarray(child.joint.T) / max(float(child.joint.sum()), 1e-300)
     figures = figures._replace(child=child._replace(joint=joint))
     return replace(edge, redraws=redraws.astype(np.float32), changed=figures.child.changed), figures
 
 
-def most_probable(law: Float64Matrix, has_partners: BoolArray, left_out: float) -> tuple[Float64Matrix, Float64Array]:
-    """Return (k, k) float64: P(a, a*) of the most probable values a of each mask a* (row), 0 for the others, and (k,)
-    the share of each a* that is left out, at most ``left_out``.
+def most_probable(law: Float64Matrix, pairs: Float64Matrix, left_out: float) -> tuple[Float64Matrix, Float64Matrix]:
+    """Return (k, k) float64: P(a, a*) of the most probable values a of each mask a* (row), 0 for the others, and (k, l)
+    the share of each a* that is left out in each law, of the first one at most ``left_out``.
 
-    ``law``: (k, k) P(a, a*). ``has_partners``: (k,) whether a value has any partner.
+    ``law``: (k, k) P(a, a*). ``pairs``: (l, k) how frequent the values of A with a partner are in each law.
     """
     by_mask = law.T.copy()
-    by_mask[:, ~has_partners] = 0.0
-    totals = by_mask.sum(axis=1)
+    by_mask[:, pairs[0] <= 0.0] = 0.0
+    whole, totals = by_mask.copy(), by_mask.sum(axis=1)
     ranks = np.argsort(by_mask, axis=1)
     below = np.cumsum(np.take_along_axis(by_mask, ranks, axis=1), axis=1)
     kept = np.take_along_axis(below > left_out * totals[:, None], np.argsort(ranks, axis=1), axis=1)
     by_mask[~kept] = 0.0
-    missing = 1.0 - by_mask.sum(axis=1) / np.where(totals > 0.0, totals, 1.0)
-    return by_mask, np.where(totals > 0.0, missing, 0.0)
+    of_laws = (pairs / np.where(pairs[0] > 0.0, pairs[0], 1.0)).T
+    missing = 1.0 - by_mask @ of_laws / np.maximum(whole @ of_laws, LEAST)
+    return by_mask, np.where(totals[:, None] > 0.0, missing, 0.0)

@@ -124,10 +124,11 @@ class CalibratorEngine:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self, timeout: float = 10.0) -> None:
-        """End the thread; nothing is published afterwards."""
+    def stop(self, timeout: float = 10.0) -> bool:
+        """End the thread; nothing is published afterwards. Return whether it has ended."""
         self._stopping.set()
         self._thread.join(timeout)
+        return not self._thread.is_alive()
 
     def assigned(self, *, active: bool) -> None:
         """Handle a new assignment of the group. Each one starts a new session on the active calibrator."""

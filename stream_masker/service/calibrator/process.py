@@ -34,7 +34,7 @@ from stream_masker.service.observability.http_access import http_access
 from stream_masker.service.observability.logs import RepeatFilter, describe
 from stream_masker.service.observability.metrics import Metrics, process_registry
 from stream_masker.service.observability.runbooks import runbook_pages
-from stream_masker.service.runtime.process import exit_within
+from stream_masker.service.runtime.process import exit_at_once, exit_within
 
 
 def active_elsewhere(configuration: Configuration, health: Health) -> str | None:
@@ -105,6 +105,8 @@ def run_calibrator(
         initialise_counters(metrics)
         process = CalibratorProcess(build_components(configuration, page), metrics, health, file)
         run_and_cancel_rest(run_until_signal(process))
+    if process.is_computing:
+        exit_at_once()
 
 
 async def run_until_signal(process: CalibratorProcess) -> None:
@@ -187,6 +189,7 @@ class CalibratorProcess:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop = asyncio.Event()
         self._error: BaseException | None = None
+        self.is_computing = False
 
     async def run(self) -> None:
         """Run until stopped. Raises ServiceError like ``run_calibrator``."""
@@ -200,7 +203,7 @@ class CalibratorProcess:
         finally:
             self._health.reason("stop", "stopping")
             pulse.cancel()
-            await asyncio.to_thread(self._engine.stop, STOP_SECONDS)
+            self.is_computing = not await asyncio.to_thread(self._engine.stop, STOP_SECONDS)
             log.info("stopped")
         self._raise_error()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import gc
+import logging
 import os
 import resource
 import sys
@@ -14,7 +15,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from queue import SimpleQueue
-from typing import Any, Final, TypeVar
+from typing import Any, Final, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -92,6 +93,18 @@ def infrequent_collections(records: int) -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*usual)
+
+
+def exit_at_once() -> NoReturn:
+    """End the process with exit code 0, without the interpreter's shutdown.
+
+    The shutdown ends daemon threads when they next need the interpreter's lock. If such a thread is in compiled code,
+    such as LLVM's, unwinding it aborts the process.
+    """
+    logging.shutdown()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 STOP_LIMIT_SECONDS = 25.0

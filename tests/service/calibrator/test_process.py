@@ -121,3 +121,22 @@ def test_invalid_properties_are_a_configuration_error(
     with pytest.raises(ConfigurationError, match=message) as caught:
         run_calibrator(configuration.model_copy(update={"kafka": kafka}), http_port=0)
     assert "SECRET" not in str(caught.value)
+
+
+@pytest.mark.usefixtures("restored_loggers")
+@pytest.mark.parametrize("ended", [True, False])
+def test_a_computation_that_goes_on_does_not_abort_the_process(
+    configuration: Configuration, monkeypatch: pytest.MonkeyPatch, ended: bool
+) -> None:
+    async def stopped(running: process.CalibratorProcess) -> None:
+        running.stop()
+        await running.run()
+
+    exits: list[bool] = []
+    monkeypatch.setattr(process, "watched_brokers", lambda *_: nullcontext())
+    monkeypatch.setattr(process, "run_until_signal", stopped)
+    monkeypatch.setattr(process, "exit_at_once", lambda: exits.append(True))
+    monkeypatch.setattr(process.CalibratorEngine, "start", lambda _: None)
+    monkeypatch.setattr(process.CalibratorEngine, "stop", lambda *_: ended)
+    run_calibrator(configuration, http_port=0)
+    assert bool(exits) is not ended

@@ -37,3 +37,19 @@ def test_a_process_that_hangs_is_ended_with_a_traceback(hangs: str) -> None:
 def test_a_process_that_ends_does_not_wait() -> None:
     done = ended(3600, "")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+BUSY = """
+def busy():
+    while True:
+        numba.njit(lambda x: x + 1)(1)
+threading.Thread(target=busy, daemon=True).start()
+time.sleep(2)
+print("written")
+exit_at_once()
+"""
+
+
+def test_a_process_ends_in_order_while_a_thread_is_in_the_compiler() -> None:
+    done = ended(3600, f"import numba\nfrom stream_masker.service.runtime.process import exit_at_once{BUSY}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "written\n", "")

@@ -3,7 +3,8 @@
 Elements are masked independently of each other given the root. One whose mask another one of the event has is drawn
 again, from the law P(b* | a*) of the masks that are left, or from P(b*) if none is left. So its mask is a mixture of
 what others of the same law tell: no posterior exceeds its limit, and the masks together tell nothing of A that a* does
-not tell. Elements come in the order of their random words, which do not depend on their places.
+not tell. Elements come in the order of their random words, which do not depend on their places. Equal elements with one
+word, as of a noise key that is a field, keep equal masks.
 
 Of an attribute with few codes, where two elements of an event often have the same mask, most masks would be drawn
 again, and the law of elements would be lost. There masks may be equal: the model decides, whatever an event has.
@@ -91,6 +92,9 @@ def make_distinct(
         first, last = law.offsets[rows[event]], law.offsets[rows[event] + 1]
         for k in range(1, masks.size):
             place = order[k]
+            if own[place] == own[order[k - 1]]:
+                masks[place] = masks[order[k - 1]]
+                continue
             if masks[place] < 0 or not occurs(masks, order, k, masks[place]):
                 continue
             weights, total = law.target[first:last].copy(), 0.0

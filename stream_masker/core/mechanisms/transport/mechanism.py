@@ -61,8 +61,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
       other attribute is preserved, and that of other pairs as far as the root explains them. The promise is exact for a
       law in which the others are independent given the root. They move at least as far as the mask of the root forces
       them to, which can be farther than a given α asks for.
-    * Beside arrays, the promise holds whether an attacker counts scalars in events or in elements. No masked event has
-      a code of an array twice, as long as there are other codes (``transport.star.repeats``).
+    * Beside arrays, the promise holds whether an attacker counts the root in events or in elements. Different codes of
+      an event's array have different masks, as long as there are others (``transport.star.repeats``).
     * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
     * ``context``: fields that stay in the record, such as sex. Each context has a law of its own: the law of context

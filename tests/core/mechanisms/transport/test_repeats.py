@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from support.flooding import LEAVES, TREE
 
-from stream_masker import SemanticTransport
+from stream_masker import Ontology, SemanticTransport
 from stream_masker.core.random.keys import FieldKeys
 
 SEED = b"a seed of sixteen bytes"
@@ -59,6 +59,20 @@ def test_more_elements_than_codes_are_masked() -> None:
     (masked,) = made.mask_many([many], keys=[b"one"])
     assert len(masked["secondary"]) == len(many["secondary"])
     assert len(set(masked["secondary"])) > 0.8 * len(LEAVES)
+
+
+def test_a_very_long_list_takes_no_longer_than_its_codes() -> None:
+    """20,000 different codes of a window with 1,500: a test of all earlier elements for each would take minutes."""
+    edges = [(f"g{k}", "root") for k in range(150)]
+    edges += [(f"c{k}", f"g{k % 150}") for k in range(20_000)]
+    tau, draw = Ontology.from_edges(edges).taxonomy(), np.random.default_rng(5)
+    lists = [[f"c{k}" for k in draw.choice(1_500, 3, replace=False)] for _ in range(3_000)]
+    made = SemanticTransport({"secondary": tau}, seed=SEED)
+    made.learn_many([{"secondary": codes} for codes in lists])
+    made.calibrate()
+    (masked,) = made.mask_many([{"secondary": [f"c{k}" for k in range(20_000)]}], keys=[b"one"])
+    assert len(masked["secondary"]) == 20_000
+    assert len(set(masked["secondary"])) == np.count_nonzero(made._prepared._shares[0]) > 1_000
 
 
 def test_absent_elements_stay_absent() -> None:

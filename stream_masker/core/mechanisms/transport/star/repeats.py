@@ -1,4 +1,4 @@
-"""Masks of the elements of an array, none of which occurs twice in an event.
+"""Different masks of the different elements of an array.
 
 Elements are masked independently of each other given the root. One whose mask another one of the event has is drawn
 again, from the law P(b* | a*) of the masks that are left, or from P(b*) if none is left. So its mask is a mixture of
@@ -56,22 +56,14 @@ class MaskRows(NamedTuple):
 
 
 @part
-def occurs(new: Int32Array, order: Int64Array, places: int, mask: int) -> bool:
-    """Return whether a mask is that of one of the first ``places`` elements in an order."""
-    found = False
-    for k in range(places):
-        found = found or new[order[k]] == mask
-    return found
-
-
-@part
-def has_repeats(masks: Int32Array) -> bool:
-    """Return whether two elements have the same mask, absent ones apart."""
-    found = False
-    for k in range(masks.size):
-        for i in range(k):
-            found = found or (masks[i] == masks[k] and masks[k] >= 0)
-    return found
+def has_repeats(masks: Int32Array, seen: Int64Array, stamp: int) -> bool:
+    """Return whether two elements have the same mask, absent ones apart; masks that occur get the stamp in ``seen``."""
+    for mask in masks:
+        if mask >= 0:
+            if seen[mask] == stamp:
+                return True
+            seen[mask] = stamp
+    return False
 
 
 @kernel
@@ -80,27 +72,33 @@ def make_distinct(
 ) -> None:
     """Draw the masks again that occur in their event before, as long as there are others.
 
+    An event with k elements takes time in proportion to k, and to the square of the number of different masks at most.
+
     * ``rows``: (r,) the row of the law of each event, −1 for events that are left as they are. ``offsets``: (r + 1,).
-    * ``words``, ``new``: (m,) the random word and the mask of each element; absent ones have −1.
+    * ``words``, ``new``: (m,) the random word and the mask of each element; absent ones have −1. ``salts``: (k_B,).
     """
+    seen = np.zeros(salts.size, np.int64)
     for event in range(rows.size):
-        masks = new[offsets[event] : offsets[event + 1]]
-        if rows[event] < 0 or not has_repeats(masks):
+        masks, checked, used = new[offsets[event] : offsets[event + 1]], 2 * event + 1, 2 * event + 2
+        if rows[event] < 0 or not has_repeats(masks, seen, checked):
             continue
         own = words[offsets[event] : offsets[event + 1]]
         order = np.argsort(own, kind="mergesort")
         first, last = law.offsets[rows[event]], law.offsets[rows[event] + 1]
-        for k in range(1, masks.size):
+        partners, left = law.partners[first:last], True
+        for k in range(masks.size):
             place = order[k]
-            if own[place] == own[order[k - 1]]:
+            if k > 0 and own[place] == own[order[k - 1]]:
                 masks[place] = masks[order[k - 1]]
                 continue
-            if masks[place] < 0 or not occurs(masks, order, k, masks[place]):
-                continue
-            weights, total = law.target[first:last].copy(), 0.0
-            for i in range(weights.size):
-                weights[i] = 0.0 if occurs(masks, order, k, law.partners[first + i]) else weights[i]
-                total += weights[i]
-            if total > 0.0:
-                word = mixed_word(~own[place])
-                masks[place] = int32(draw_among_partners(law.partners[first:last], weights, total, word, salts))
+            if masks[place] >= 0 and seen[masks[place]] == used and left:
+                weights, total = law.target[first:last].copy(), 0.0
+                for i in range(weights.size):
+                    weights[i] = 0.0 if seen[partners[i]] == used else weights[i]
+                    total += weights[i]
+                left = total > 0.0
+                if left:
+                    word = mixed_word(~own[place])
+                    masks[place] = int32(draw_among_partners(partners, weights, total, word, salts))
+            if masks[place] >= 0:
+                seen[masks[place]] = used

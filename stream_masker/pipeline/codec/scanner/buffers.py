@@ -118,8 +118,8 @@ class ScanBuffers(NamedTuple):
 def slices_of(uses: Int64Array) -> tuple[Int64Array, Int64Array]:
     """Return the kinds of placeholders, negative for those that stand for no slice of the input, and the starts of
     their slices, each (g,) int64. uses: (g,)."""
-    kinds, starts = np.divmod(-1 - uses, 1 << INPUT_SHIFT)
-    return kinds, starts
+    slices = -1 - uses
+    return slices >> INPUT_SHIFT, slices & ((1 << INPUT_SHIFT) - 1)
 
 
 def transformed_places(kinds: Int64Array) -> Int64Array:

@@ -156,10 +156,11 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
         positions, firsts = _masked_positions(scanned.columns, masked)
         texts = self._rendered.locate(uses, positions, firsts, numbers)
-        number_bytes = _add_input_texts(scanned, uses, texts, number_bytes)
+        slices = slices_of(uses)
+        number_bytes = _add_input_texts(scanned, slices, texts, number_bytes)
         bounds = np.empty(buffers.decoded + 1, np.int64)
         measure_all(buffers.ends, texts, bounds)
-        pseudonyms = self._pseudonym_digits(scanned, uses)
+        pseudonyms = self._pseudonym_digits(scanned, slices)
         size = int(bounds[-1])
         return split_rendered(
             render_all(buffers, texts, self._rendered.table.texts, number_bytes, pseudonyms, size), bounds
@@ -266,20 +267,20 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         ends = starts + buffers.key_sizes[:done]
         return [data[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
-    def _pseudonym_digits(self, scanned: ScannedBatch, uses: Int64Array) -> UInt8Array:
+    def _pseudonym_digits(self, scanned: ScannedBatch, slices: tuple[Int64Array, Int64Array]) -> UInt8Array:
         """Return the digits of the pseudonyms, one after another."""
-        kinds, starts = slices_of(uses)
+        kinds, starts = slices
         pseudonymized = np.flatnonzero(kinds == PSEUDONYM_KIND)
         sizes = scanned.buffers.placeholder_sizes[pseudonymized]
         return self._pseudonyms.of_slices(scanned.data, starts[pseudonymized], sizes)
 
 
 def _add_input_texts(
-    scanned: ScannedBatch, uses: Int64Array, texts: Int64Array, number_bytes: UInt8Array
+    scanned: ScannedBatch, slices: tuple[Int64Array, Int64Array], texts: Int64Array, number_bytes: UInt8Array
 ) -> UInt8Array:
     """Set the texts of transformed values and of numbers that the encoder writes in another way. Return
     ``number_bytes`` followed by these texts."""
-    kinds, starts = slices_of(uses)
+    kinds, starts = slices
     joined = [number_bytes]
     rewritten = np.flatnonzero(kinds == REWRITTEN_KIND)
     if len(rewritten):

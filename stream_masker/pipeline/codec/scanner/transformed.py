@@ -17,14 +17,17 @@ from stream_masker.pipeline.codec.scanner.buffers import (
 )
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
 
-KEPT_TEXTS: Final = 1 << 16
-"""The maximum number of texts that are kept for each transform."""
+KEPT_TEXTS: Final = 1 << 14
+"""The maximum number of texts that are kept for each transform: about 8 MB."""
+
+KEPT_BYTES: Final = 128
+"""The maximum size of a value, with the record's key, whose text is kept."""
 
 
 class _Texts(dict[tuple[bytes, bytes], bytes | None]):
     """The text of each transformed value, by the record's key and the value's text; None for a value that is dropped.
 
-    The key is empty if the transform needs none.
+    The key is empty if the transform needs none. Long values are not kept, so that a producer cannot fill the memory.
     """
 
     def __init__(self, transform: FieldTransform, context: TransformContext) -> None:
@@ -38,10 +41,12 @@ class _Texts(dict[tuple[bytes, bytes], bytes | None]):
         if self._transform.key is not None:
             self._context.keys = {self._transform.key: key}
         treated = self._transform.of_value(orjson.loads(text), self._context)
-        if len(self) >= KEPT_TEXTS:
-            self.clear()
-        self[case] = None if treated is DROPPED else orjson.dumps(treated)
-        return self[case]
+        result = None if treated is DROPPED else orjson.dumps(treated)
+        if len(key) + len(text) <= KEPT_BYTES:
+            if len(self) >= KEPT_TEXTS:
+                self.clear()
+            self[case] = result
+        return result
 
 
 class TransformedTexts:
@@ -64,6 +69,8 @@ class TransformedTexts:
 
         data: the input; keys: the noise key of each decoded record, empty if there are none.
         """
+        if not self._texts:
+            return [], np.empty(0, np.int64)
         kinds, starts = slices_of(buffers.placeholder_uses[: buffers.placeholders])
         places = transformed_places(kinds)
         records = np.searchsorted(buffers.ends[: buffers.decoded + 1, 1], places, side="right") - 1

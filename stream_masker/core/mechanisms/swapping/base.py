@@ -12,6 +12,7 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Matrix
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
+from stream_masker.core.random.draws import uniform
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import draw_words
 from stream_masker.core.statistics.summary import Statistics
@@ -136,7 +137,7 @@ class Swapping(GroupMechanism[Statistics]):
 
 def draw_below(word: np.uint64, size: int) -> int:
     """Return a uniform integer in 0 … size − 1, from the 53 high bits of a random word."""
-    return int(float(word >> np.uint64(11)) * 2.0**-53 * size)
+    return int(uniform(word) * size)
 
 
 def draw_partner(

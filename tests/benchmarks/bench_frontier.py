@@ -1,7 +1,7 @@
 """Utility and disclosure of every mechanism, compared with semantic transport of the same RMSE, on the real discharges.
 
-``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--bound K] [--three] [--array]``. The
-attributes are the principal and the first secondary diagnosis; the figures of disclosure are of the principal one.
+``python tests/benchmarks/bench_frontier.py [--sample N] [--only NAME ...] [--bound K]``. The attributes are the
+principal and the first secondary diagnosis; the figures of disclosure are of the principal one.
 
 * ``Δ sdCor``, ``sVar* ÷ sVar``: the change of the correlation, and the ratio of the semantic variances after and before
   masking, over ``REPEATS`` maskings together.
@@ -14,12 +14,6 @@ attributes are the principal and the first secondary diagnosis; the figures of d
 
 ``--bound K``: instead, one attribute, the principal diagnosis, and its K most frequent codes, so that the least V of
 all channels with the RMSE of a row that keep the law of codes can be computed, by a linear programme.
-
-``--three``: instead, semantic noise with three diagnoses, then transport with its RMSE, and with a V of 0.6. V and
-certain are those of each diagnosis from its own mask; the target of 0.6 is for all masks of the record.
-
-``--array``: the same for events with a principal diagnosis and an array of two secondary ones; and of four, those of
-two discharges with the same principal diagnosis. "V, all masks" is that from all masks of the event.
 """
 
 from __future__ import annotations
@@ -33,7 +27,7 @@ from measuring import table
 from support.attacking import masked_once
 from support.data import icd9cm
 from support.least_vulnerability import least_vulnerability, most_frequent
-from support.real_codes import as_batch, real_codes, real_pairs
+from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import MECHANISMS, SemanticTransport, WindowedMechanism, mechanism
@@ -68,24 +62,14 @@ def main() -> None:
     parser.add_argument("--sample", type=int, help="the number of records; all by default")
     parser.add_argument("--only", nargs="*", choices=sorted({name for name, _ in SETTINGS}), help="some mechanisms")
     parser.add_argument("--bound", type=int, metavar="K", help="the K most frequent codes, with the least V possible")
-    parser.add_argument("--three", action="store_true", help="three diagnoses, semantic noise and transport only")
-    parser.add_argument("--array", action="store_true", help="one diagnosis and an array, these two only")
     given = parser.parse_args()
     if given.bound:
         return compare_with_bound(given.bound)
-    if given.three:
-        compare("three diagnoses", three_diagnoses(given.sample), ("diag_1", "diag_2", "diag_3"))
-        return
-    if given.array:
-        one = three_diagnoses(given.sample)
-        for label, batch in (("two", with_array(one)), ("four", with_longer_array(one))):
-            compare(f"a diagnosis and an array of {label}", batch, NAMES)
-        return
     tau, codes = icd9cm().taxonomy(), real_pairs()
     batch = as_batch(codes[:, : given.sample])
     prior = np.unique(batch.columns[0].codes, return_counts=True)[1].max() / batch.size
-    chosen = [(name, parameters) for name, parameters in SETTINGS if not given.only or name in given.only]
-    table(f"every mechanism, {batch.size:,} discharges, prior V {prior:.3f}", HEAD, rows(tau, batch, chosen))
+    settings = [(name, parameters) for name, parameters in SETTINGS if not given.only or name in given.only]
+    table(f"every mechanism, {batch.size:,} discharges, prior V {prior:.3f}", HEAD, rows(tau, batch, settings))
 
 
 def compare_with_bound(codes: int) -> None:
@@ -98,7 +82,7 @@ def compare_with_bound(codes: int) -> None:
         settings += [("semantic_noise", {"alpha": alpha, "rounding": rounding}) for rounding in ("calibrated", "ceil")]
     settings += [("exponential", {"epsilon": 20.0}), ("pram", {})]
 
-    def found() -> Iterator[list[object]]:
+    def bounded() -> Iterator[list[object]]:
         for name, parameters in settings:
             made, risk = assessed(mechanism(name)({names[0]: tau}, seed=SEED, **parameters), batch)
             squares = made.distances[0].between(present, present) ** 2
@@ -108,49 +92,7 @@ def compare_with_bound(codes: int) -> None:
             yield [label, risk.rmse[names[0]], bound, excess, *disclosure(risk), risk.unchanged[names[0]]]
 
     head = ["mechanism", "RMSE", "least V", "V ÷ least V", *FIGURES, "unchanged"]
-    table(f"one attribute, {codes} codes, {batch.size:,} discharges", head, found())
-
-
-def three_diagnoses(sample: int | None) -> Batch:
-    return as_batch(real_codes(("diag_1", "diag_2", "diag_3"))[:, :sample])
-
-
-def with_array(batch: Batch) -> Batch:
-    """Return events with an array of the second and the third diagnosis."""
-    elements = np.stack([column.codes for column in batch.columns[1:]], axis=1)
-    offsets = np.arange(0, elements.size + 1, elements.shape[1])
-    return Batch(batch.size, (batch.columns[0], Column(elements.ravel(), offsets)))
-
-
-def with_longer_array(batch: Batch) -> Batch:
-    """Return events with an array of the second and third diagnoses of two discharges with the same first one."""
-    order = np.lexsort((np.random.default_rng(1).random(batch.size), batch.columns[0].codes))
-    first, *others = (column.codes[order] for column in batch.columns)
-    starts = np.flatnonzero(np.concatenate([[True], first[1:] != first[:-1]]))
-    place = np.arange(first.size) - np.repeat(starts, np.diff(np.append(starts, first.size)))
-    one = np.flatnonzero((place[:-1] % 2 == 0) & (first[1:] == first[:-1]))
-    columns = [codes[rows] for rows in (one, one + 1) for codes in others]
-    return with_array(Batch(one.size, tuple(Column(codes) for codes in (first[one], *columns))))
-
-
-def compare(label: str, batch: Batch, names: tuple[str, ...]) -> None:
-    """Compare semantic noise with transport of the same RMSE, and with transport of a given V."""
-    taxonomies = dict.fromkeys(names, icd9cm().taxonomy())
-    risks = {}
-    for candidates in ("all", "observed"):
-        noise = mechanism("semantic_noise")(taxonomies, reference="root", candidates=candidates, seed=SEED)
-        risks[f"semantic_noise, root, {candidates}"] = assessed(noise, batch)[1]
-    same = {"rmse": dict(risks["semantic_noise, root, all"].rmse)}
-    targets: dict[str, Any] = {"the same RMSE": same, "V of 0.6": {"vulnerability": 0.6}}
-    for name, target in targets.items():
-        risks[f"transport, {name}"] = assessed(SemanticTransport(taxonomies, target=target, seed=SEED), batch)[1]
-    figures_of = {"RMSE": "rmse", "V": "vulnerability", "V, all masks": "given_record", "certain": "certain"}
-    head = ["mechanism", *(f"{figure} of {name}" for figure in figures_of for name in names)]
-    found = [
-        [mechanism_name, *(getattr(risk, field)[name] for field in figures_of.values() for name in names)]
-        for mechanism_name, risk in risks.items()
-    ]
-    table(f"{label}, {batch.size:,} events", head, found)
+    table(f"one attribute, {codes} codes, {batch.size:,} discharges", head, bounded())
 
 
 def rows(tau: Taxonomy, batch: Batch, settings: list[tuple[str, dict[str, Any]]]) -> Iterator[list[object]]:

@@ -11,7 +11,7 @@ tenths of them. A second worker masks the input again and writes provenance even
 worker's blocks, until the version by which workers count a sample, and a third worker masks the input again under that
 version. ``--others`` adds a copy by kafka-python, MirrorMaker 2 with MaskField, and a Faust agent that forwards events
 (on a tenth of the records). Prints a Markdown table of rates, of their ratios to the copy's, and of processor times.
-For two workers see ``bench_scaling.py``, for a calibrator beside workers ``bench_system.py``.
+For two workers, and for a calibrator beside workers, see ``bench_system.py``.
 """
 
 from __future__ import annotations

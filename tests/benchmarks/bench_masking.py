@@ -1,9 +1,9 @@
 """Masking of two correlated attributes, compared with parsing the record and with the paper's algorithm.
 
-Run by hand: ``python tests/benchmarks/bench_masking.py [--quick] [--snomed SOURCE]``. One core. Synthetic
-discharges are masked by ``mask_many`` in batches of 10,000 that are never repeated. The times are those of the first
-batch, and two medians: over the second tenth of all batches (up to 600,000 records), and over the last tenth (three
-million records, steady). By then most, but not all, codes and pairs of a batch have occurred before.
+Run by hand: ``python tests/benchmarks/bench_masking.py``. One core. Synthetic discharges are masked by ``mask_many`` in
+batches of 10,000 that are never repeated. The times are those of the first batch, and two medians: over the second
+twentieth of all batches (up to 300,000 records), and over the last tenth (three million records, steady). By then most,
+but not all, codes and pairs of a batch have occurred before.
 
 * orjson: decoding and encoding the same discharge events, nested (about 480 bytes) and flat (about 200 bytes);
 * transport: of α = 0.3;
@@ -26,11 +26,12 @@ from functools import partial
 from itertools import islice
 from math import nan
 from pathlib import Path as Folder
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
 from measuring import SNOMED_CONCEPTS, table
+from references import replaced_literally
 from support.memory import MB
 from support.memory import resident as resident_bytes
 from support.snomed import write_release
@@ -43,42 +44,69 @@ from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.events.synthetic import SyntheticAttribute, SyntheticDischarges
 
-BATCH = 10_000
+BATCH, BATCHES = 10_000, 300
 NAMES = ("principal", "secondary")
 TRANSPORT = "transport"
 CASES = [(reference, rounding) for reference in ("mean", "pair", "root") for rounding in ("calibrated", "ceil")]
-CASES.append((TRANSPORT, ""))
 SHAPES = {"1": (None,), "2": (None, None), "1 + 3": (None, 3)}
 """How many codes each attribute of a single call has; None for a scalar."""
 FEW = 20
 """The number of records for the literal algorithm."""
 
-HEAD = [
-    "reference",
-    "rounding",
-    "first batch, µs a record",
-    "second tenth",
-    "steady",
-    "÷ orjson, nested",
-    "÷ orjson, flat",
-    "literal NumPy ÷",
-    "MB resident",
-]
+
+class MaskingTimes(NamedTuple):
+    """Seconds per record: of the first batch, the second twentieth, the last tenth, and the literal algorithm."""
+
+    first: float
+    second: float
+    steady: float
+    literal: float
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="few batches and a smaller synthetic release")
-    parser.add_argument("--snomed", help="a release or a compiled ontology instead of a synthetic release")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--resident", nargs=3, metavar=("SOURCE", "CODES", "REFERENCE"), help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.resident:
-        return print_resident(*given.resident)
+    if resident_of := parser.parse_args().resident:
+        return print_resident(*resident_of)
     with tempfile.TemporaryDirectory() as folder:
-        snomed = given.snomed or synthetic_release(Folder(folder), 50_000 if given.quick else SNOMED_CONCEPTS)
-        for source in ("icd10cm", snomed):
-            measure(source, batches=10 if given.quick else 300, folder=Folder(folder))
+        for source in ("icd10cm", synthetic_release(Folder(folder))[1]):
+            measure(source, Folder(folder) / "codes.npy")
     measure_single_calls(Ontology.load("icd10cm").taxonomy())
+
+
+def synthetic_release(folder: Folder) -> tuple[str, str]:
+    """Write and compile a synthetic SNOMED CT release; return both paths."""
+    release, compiled = folder / "release", folder / "rf2.ontology"
+    write_release(release, concepts=SNOMED_CONCEPTS, seed=1)
+    compile_ontology(str(release), compiled)
+    return str(release), str(compiled)
+
+
+def measure(source: str, file: Folder) -> None:
+    """Print the table of one taxonomy."""
+    tau = Ontology.load(source).taxonomy()
+    codes, parsing = written_batches(tau, file)
+    print(f"\nA batch: {np.unique(codes[-1]).size:,} codes, {np.unique(codes[-1], axis=1).shape[1]:,} pairs.")
+
+    def rows() -> Iterator[list[object]]:
+        for reference, rounding in [*CASES, (TRANSPORT, "")]:
+            times = masking_times(tau, codes, reference, rounding)
+            ratios = [times.steady / seconds for seconds in parsing.values()]
+            each = [1e6 * seconds for seconds in times[:3]]
+            yield [reference, rounding, *each, *ratios, times.literal / times.steady, resident(source, file, reference)]
+
+    head = ["reference", "rounding", "first batch, µs a record", "second twentieth", "steady"]
+    head += [f"÷ orjson, {shape}" for shape in parsing] + ["literal NumPy ÷", "MB resident"]
+    table(f"{len(tau):,} concepts, {'a tree' if tau.is_tree else 'a directed acyclic graph'}", head, rows())
+
+
+def written_batches(tau: Taxonomy, file: Folder) -> tuple[np.ndarray, dict[str, float]]:
+    """Write (batches, 2, n) positions to a file; return them, and orjson's seconds per event of each shape."""
+    stream = events(tau)
+    sample = list(islice(stream, BATCH))
+    codes = np.array([codes_of(tau, islice(stream, BATCH)) for _ in range(BATCHES)], np.int32)
+    np.save(file, codes)
+    return codes, {name: round_trip([orjson.dumps(shape(e)) for e in sample]) for name, shape in SHAPE_OF.items()}
 
 
 def measure_single_calls(tau: Taxonomy) -> None:
@@ -125,42 +153,6 @@ def record_of(tau: Taxonomy, names: Sequence[str], sizes: Sequence[int | None], 
     return record
 
 
-def fastest(run: Callable[[], object]) -> float:
-    """Return the least processor time of seven runs, in seconds."""
-    return min(timed(run) for _ in range(7))
-
-
-def synthetic_release(folder: Folder, concepts: int) -> str:
-    """Compile a synthetic SNOMED CT release."""
-    write_release(folder / "release", concepts=concepts, seed=1)
-    compiled = folder / "synthetic.ontology"
-    compile_ontology(str(folder / "release"), compiled)
-    return str(compiled)
-
-
-def measure(source: str, *, batches: int, folder: Folder) -> None:
-    """Print the table of one taxonomy."""
-    tau = Ontology.load(source).taxonomy()
-    title = f"{len(tau):,} concepts, {'a tree' if tau.is_tree else 'a directed acyclic graph'}"
-    stream = events(tau)
-    sample = list(islice(stream, BATCH))
-    codes = np.array([codes_of(tau, islice(stream, BATCH)) for _ in range(batches)], np.int32)
-    np.save(folder / "codes.npy", codes)
-    parsing = [round_trip([orjson.dumps(shape(event)) for event in sample]) for shape in (dict, flat)]
-    print(f"\nA batch: {np.unique(codes[-1]).size:,} codes, {np.unique(codes[-1], axis=1).shape[1]:,} pairs.")
-
-    def rows() -> Iterator[list[object]]:
-        for reference, rounding in CASES:
-            times, slow = seconds(tau, codes, reference, rounding)
-            tenth = batches // 10
-            second, steady = np.median(times[tenth : 2 * tenth]), np.median(times[-tenth:])
-            megabytes = resident(source, folder / "codes.npy", reference)
-            ratios = [steady / of for of in parsing]
-            yield [reference, rounding, times[0] * 1e6, second * 1e6, steady * 1e6, *ratios, slow / steady, megabytes]
-
-    table(title, HEAD, rows())
-
-
 def codes_of(tau: Taxonomy, events: Iterable[dict[str, Any]]) -> np.ndarray:
     """Return the (2, n) positions of both attributes."""
     flattened = [flat(event) for event in events]
@@ -188,17 +180,16 @@ def mechanism(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -
     return made
 
 
-def seconds(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> tuple[list[float], float]:
-    """Return the seconds per record of each batch, and of the literal algorithm."""
+def masking_times(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: str) -> MaskingTimes:
     noise = mechanism(tau, codes[0], reference, rounding)
     records, keys = records_of(tau, codes[0][:, :FEW], 0)
     noise.mask_many(records, keys=keys)
-    fresh = mechanism(tau, codes[0], reference, rounding)
-    times = []
+    fresh, times, n = mechanism(tau, codes[0], reference, rounding), [], len(codes)
     for number, batch in enumerate(codes):
         records, keys = records_of(tau, batch, number)
         times.append(timed(partial(fresh.mask_many, records, keys=keys)) / BATCH)
-    return times, nan if reference == TRANSPORT else literal(noise, tau, reference, codes[0][:, :FEW].T)
+    slow = nan if reference == TRANSPORT else literal(noise, tau, reference, codes[0][:, :FEW].T)
+    return MaskingTimes(times[0], float(np.median(times[n // 20 : n // 10])), float(np.median(times[-n // 10 :])), slow)
 
 
 def print_resident(source: str, codes: str, reference: str) -> None:
@@ -220,6 +211,11 @@ def resident(source: str, codes: Folder, reference: str) -> int:
     """Return the output of ``print_resident`` in a separate process."""
     arguments = [sys.executable, __file__, "--resident", source, str(codes), reference]
     return int(subprocess.run(arguments, check=True, capture_output=True, text=True).stdout)
+
+
+def fastest(run: Callable[[], object]) -> float:
+    """Return the least processor time of seven runs, in seconds."""
+    return min(timed(run) for _ in range(7))
 
 
 def timed(run: Callable[[], object]) -> float:
@@ -247,14 +243,12 @@ def flat(event: dict[str, Any]) -> dict[str, Any]:
     return {**kept, "patient": event["patient"]["id"], **codes}
 
 
+SHAPE_OF: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {"nested": dict, "flat": flat}
+
+
 def round_trip(events: list[bytes]) -> float:
     """Return the seconds to decode and encode one event."""
-
-    def run() -> None:
-        for event in events:
-            orjson.dumps(orjson.loads(event))
-
-    return fastest(run) / len(events)
+    return fastest(lambda: [orjson.dumps(orjson.loads(event)) for event in events]) / len(events)
 
 
 def literal(noise: WindowedMechanism[Any], tau: Taxonomy, reference: str, codes: np.ndarray) -> float:
@@ -269,30 +263,6 @@ def literal(noise: WindowedMechanism[Any], tau: Taxonomy, reference: str, codes:
                 replaced_literally(tau, int(pair[j]), r, float(epsilons[j]))
 
     return timed(run) / len(codes)
-
-
-def replaced_literally(tau: Taxonomy, a: int, r: int, noise: float) -> int:
-    """Replace a value by 2017's algorithms 1 to 3, which differ only in the reference."""
-    to_a, to_r = distances(tau, a), distances(tau, r)
-    admissible = to_r > to_r[a] if noise > 0 else to_r < to_r[a]
-    admissible = (admissible | (a == r)) & (to_a >= abs(noise))
-    admissible[a] = False
-    return int(np.argmin(np.where(admissible, to_a, np.inf))) if admissible.any() else a
-
-
-def distances(tau: Taxonomy, a: int) -> np.ndarray:
-    """Return the (m,) distances of one concept to every other one (2017: equations 11 and 12)."""
-    up = tau.closure
-    own = slice(up.offsets[a], up.offsets[a + 1])
-    links = np.full(len(tau), -1)
-    links[up.ancestors[own]] = up.paths[own]
-    common = links[up.ancestors] >= 0
-    depth = np.where(common, tau.depth[up.ancestors], 0)
-    deepest = np.maximum.reduceat(depth, up.offsets[:-1])
-    far = np.iinfo(np.int64).max
-    here = depth == np.repeat(deepest, np.diff(up.offsets))
-    paths = np.minimum.reduceat(np.where(here, up.paths + links[up.ancestors], far), up.offsets[:-1])
-    return 1 - 2 * deepest / (2 * deepest + paths)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Processor time of the parts of a worker's pipeline, without Kafka, in µs a record.
 
-``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5]``. One thread; batches of 10,000 records
-of four partitions, as a worker masks them. Prints the quartiles over all batches. The time of the thread hardly depends
-on what else runs on the machine. ``bench_kafka.py`` shows the processor time of the whole worker and of a plain copy.
+``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--fields]``. One thread; batches of
+10,000 records of four partitions, as a worker masks them. Prints the quartiles over all batches. The time of the thread
+hardly depends on what else runs on the machine. ``bench_kafka.py`` shows the processor time of the whole worker and of
+a plain copy. ``--fields``: instead, the time to mask a nested event with each kind of treatment of its fields.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import orjson
 from measuring import table
 from streaming import PARTITIONS, SHAPES, configured
+from support.file_commands import write_secret
 
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.pipeline.codec.fallback import fastest_codec
@@ -37,6 +39,16 @@ from stream_masker.service.masking import Masking
 BATCH, BATCHES, SAMPLE = 10_000, 6, 20_000
 LEVEL = 16
 """The level of a stream of some 100,000 records a second."""
+
+KEPT = ["encounter_id", "sex", "stay_days"]
+FIELDS: dict[str, dict[str, Any]] = {
+    "keep, drop, pseudonymize": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"]},
+    "pseudonyms": {"keep": [*KEPT, "age"], "pseudonyms": {"patient.id": {"prefix": "p-"}}},
+    "generalize": {"keep": KEPT, "pseudonymize": ["patient.id"], "generalize": {"age": {"width": 5, "top": 90}}},
+    "constant": {"keep": KEPT, "pseudonymize": ["patient.id"], "constant": {"age": 0}},
+    "encrypt": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"], "encrypt": ["patient.name"]},
+}
+"""Treatments of fields; the first is that of the other rows' base."""
 
 ResultT = TypeVar("ResultT")
 
@@ -99,17 +111,36 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--fields", action="store_true", help="instead, each kind of treatment of fields")
     options = parser.parse_args()
     gc.disable()
-    with tempfile.TemporaryDirectory() as name:
-        parts = Parts(configured(Path(name), "localhost:1", BATCH, options.shape))
-        for number in range(options.rounds + 1):
-            for batch in parts.batches():
-                parts.measure(batch)
-            if not number:
-                parts.times.clear()
+    if options.fields:
+        return print_fields(options.rounds)
+    parts = measured(options.shape, options.rounds)
     rows = [[part, *np.percentile(times, [25, 50, 75])] for part, times in parts.times.items()]
     table("Processor time of a worker's pipeline", ("part", "µs a record, lower quartile", "median", "upper"), rows)
+
+
+def measured(shape: str, rounds: int, **sections: object) -> Parts:
+    """Return the times of all rounds but the first. ``sections``: of the configuration."""
+    with tempfile.TemporaryDirectory() as name:
+        write_secret(Path(name), "encryption-secret", bytes(range(32)))
+        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape, **sections))
+    for number in range(rounds + 1):
+        for batch in parts.batches():
+            parts.measure(batch)
+        if not number:
+            parts.times.clear()
+    return parts
+
+
+def print_fields(rounds: int) -> None:
+    times = {}
+    for name, fields in FIELDS.items():
+        sections = {"fields": {**fields, "unlisted": "drop"}, "encryption_secret": {"file": "encryption-secret"}}
+        times[name] = float(np.median(measured("nested", rounds, **sections).times["mask, counting a sample"]))
+    rows = [[name, spent, spent / times[next(iter(FIELDS))]] for name, spent in times.items()]
+    table("Treatment of fields", ("fields", "µs per record", "times"), rows)
 
 
 if __name__ == "__main__":

@@ -13,26 +13,31 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from itertools import islice
 from pathlib import Path
 
 import bench_masking
-import bench_statistics as statistics
 import numpy as np
-import orjson
-from bench_distances import FEW, HESML, check_and_rate, library, literal
 from measuring import SNOMED_CONCEPTS, best, cell, peak_megabytes, random_positions, taxonomy
+from references import (
+    HESML,
+    OTHERS,
+    PairDistance,
+    dcor_covariance,
+    distances_to_all,
+    literal_covariance,
+    literal_wu_palmer,
+)
 
+from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.sources import compile_ontology
-from stream_masker.core.statistics import compute_statistics, distance_covariance, semantic_mean
+from stream_masker.core.statistics import compute_statistics, count_batch, distance_covariance, semantic_mean
 
 PAGE = Path(__file__).parents[2] / "docs" / "performance.md"
 SNOMED = f"snomed:{SNOMED_CONCEPTS}"
 NAMES = {"icd10cm": "ICD-10-CM", "hpo": "HPO", SNOMED: "RF2"}
-BATCHES, EARLY, LATE = 300, slice(15, 30), slice(270, 300)
-"""The number of masked batches, and of the last ones whose median is shown."""
+FEW = 300
+"""The number of pairs for slow implementations."""
 HEAD = ("", "on", "here", "others take, times as long")
 Row = tuple[str, str, str, str]
 PARSE = "sources.resolve_source({!r}).parse()"
@@ -86,12 +91,20 @@ def pairs(name: str, d: Distance) -> Row:
     n, tau = 1_000_000, d.taxonomy
     a, b = random_positions(tau, n, seed=1), random_positions(tau, n, seed=2)
     rate = n / best(lambda: d.pairs(a, b))
-    slow, python = (check_and_rate(d, other(tau), a[:FEW], b[:FEW]) for other in (literal(d), library(d)))
-    ratios = {"literal NumPy": rate / slow, ("NLTK" if d.name == WuPalmer.name else "nxontology"): rate / python}
+    ratios = {label: rate / rate_of_others(d, make(tau), a[:FEW], b[:FEW]) for label, make in OTHERS[d.name].items()}
     if d.name == WuPalmer.name and name in HESML:
         ratios["HESML (as published)"] = rate / HESML[name]
     what = "Wu–Palmer" if d.name == WuPalmer.name else "LogTaxonomic"
     return (f"{what}, random pairs", size(name), f"{rate / 1e6:,.0f} million/s", against(**ratios))
+
+
+def rate_of_others(d: Distance, other: PairDistance, a: np.ndarray, b: np.ndarray) -> float:
+    """Return another implementation's pairs per second; it must agree on nearly all pairs (some subsumers differ)."""
+    given = list(zip(a.tolist(), b.tolist(), strict=True))
+    seconds = best(lambda: [other(i, j) for i, j in given], repeats=3)
+    distances = np.array([other(i, j) for i, j in given])
+    assert np.isclose(distances, d.pairs(a, b), atol=1e-12).mean() > 0.5
+    return len(given) / seconds
 
 
 def strings(name: str) -> Row:
@@ -106,42 +119,53 @@ def matrix(name: str) -> Row:
     d, k = WuPalmer(taxonomy(name)), 1_000
     concepts = random_positions(d.taxonomy, k, seed=3)
     seconds = best(lambda: d.matrix(concepts))
-    slow = k**2 / check_and_rate(d, literal(d)(d.taxonomy), concepts[:FEW], concepts[::-1][:FEW])
+    slow = k**2 / rate_of_others(d, literal_wu_palmer(d.taxonomy), concepts[:FEW], concepts[::-1][:FEW])
     return (f"Wu–Palmer, {k:,} x {k:,}", size(name), f"{seconds * 1e3:,.1f} ms", against(literal_NumPy=slow / seconds))
 
 
 def to_all(name: str) -> Row:
     d = WuPalmer(taxonomy(name))
     a = int(random_positions(d.taxonomy, 1, seed=4)[0])
-    seconds, slow = best(lambda: d.to_all(a)), best(lambda: bench_masking.distances(d.taxonomy, a), repeats=2)
-    assert np.allclose(d.to_all(a), bench_masking.distances(d.taxonomy, a), atol=1e-12)
+    seconds, slow = best(lambda: d.to_all(a)), best(lambda: distances_to_all(d.taxonomy, a), repeats=2)
+    assert np.allclose(d.to_all(a), distances_to_all(d.taxonomy, a), atol=1e-12)
     return ("Wu–Palmer, one to all", size(name), f"{seconds * 1e3:,.2f} ms", against(literal_NumPy=slow / seconds))
+
+
+def sample(d: Distance, values: int, records: int) -> list[np.ndarray]:
+    """Return ``records`` positions of two attributes with up to ``values`` distinct ones; the second depends on the
+    first."""
+    rng = np.random.default_rng(0)
+    places = [rng.permutation(len(d.taxonomy))[:values].astype(np.int32) for _ in range(2)]
+    first, other = ((values * rng.random(records) ** 2.5).astype(np.int64) for _ in range(2))
+    second = np.where(rng.random(records) < 0.6, (first * 7 + 3) % values, other)
+    return [place[rank] for place, rank in zip(places, (first, second), strict=True)]
 
 
 def covariance(name: str) -> Row:
     d, n = WuPalmer(taxonomy(name)), 4_000
-    a, b = statistics.sample(d, 1_000, n)
-    seconds = best(lambda: distance_covariance(a, d, b, d))
-    others = {"literal NumPy": statistics.literal_covariance, "dcor": statistics.dcor_covariance}
-    slow = {label: partial(statistics.of_matrices, other, d, a, b) for label, other in others.items()}
-    assert all(abs(other() - distance_covariance(a, d, b, d)) < 1e-9 for other in slow.values())
-    ratios = {label: best(other, repeats=2) / seconds for label, other in slow.items()}
+    a, b = sample(d, 1_000, n)
+    seconds, ratios = best(lambda: distance_covariance(a, d, b, d)), {}
+    for label, other in {"literal NumPy": literal_covariance, "dcor": dcor_covariance}.items():
+        slow = partial(lambda other: other(d.matrix(a), d.matrix(b)), other)
+        assert abs(slow() - distance_covariance(a, d, b, d)) < 1e-9
+        ratios[label] = best(slow, repeats=2) / seconds
     return (f"sdCov of {n:,} records", size(name), f"{seconds * 1e3:,.1f} ms", against(**ratios))
 
 
 def mean(name: str) -> Row:
     d = WuPalmer(taxonomy(name))
-    values = statistics.sample(d, 1_000, 1_000_000)[0]
+    values = sample(d, 1_000, 1_000_000)[0]
     distinct = np.unique(values)
     seconds = best(lambda: semantic_mean(values, d), repeats=3)
-    slow = best(lambda: bench_masking.distances(d.taxonomy, int(distinct[0])), repeats=2) * distinct.size
+    slow = best(lambda: distances_to_all(d.taxonomy, int(distinct[0])), repeats=2) * distinct.size
     what = f"sMean of a million records, {distinct.size:,} values"
     return (what, size(name), f"{seconds * 1e3:,.0f} ms", against(literal_NumPy=slow / seconds))
 
 
 def everything(name: str) -> Row:
     d = WuPalmer(taxonomy(name))
-    counts = statistics.counted(d, statistics.sample(d, 2_000, 1_000_000))
+    columns = tuple(Column(codes) for codes in sample(d, 2_000, 1_000_000))
+    counts = count_batch(Batch(1_000_000, columns), [len(d.taxonomy)] * 2)
     compute = partial(compute_statistics, counts, "ab", [d, d], version=1)
     seconds, memory = best(compute, repeats=2), peak_megabytes(compute)
     pairs = counts.pairs[0, 1].keys.size
@@ -150,13 +174,10 @@ def everything(name: str) -> Row:
 
 
 def of_release(folder: Path) -> Iterator[Row]:
-    source = folder / "release"
-    bench_masking.write_release(source, concepts=SNOMED_CONCEPTS, seed=1)
-    compiled = folder / "rf2.ontology"
-    compile_ontology(str(source), compiled)
+    release, compiled = bench_masking.synthetic_release(folder)
     yield opening("icd10cm", "icd10cm", "icd10cm")
-    yield opening(SNOMED, str(compiled), str(source))
-    for name in ("icd10cm", str(compiled)):
+    yield opening(SNOMED, compiled, release)
+    for name in ("icd10cm", compiled):
         yield masking(name, folder / "codes.npy")
 
 
@@ -182,18 +203,13 @@ def started(code: str) -> float:
 def masking(source: str, file: Path) -> Row:
     """Measure masking. ``file``: stores the records' codes for the process whose memory is measured."""
     tau = Ontology.load(source).taxonomy()
-    stream = bench_masking.events(tau)
-    sample = list(islice(stream, bench_masking.BATCH))
-    codes = [bench_masking.codes_of(tau, islice(stream, bench_masking.BATCH)) for _ in range(BATCHES)]
-    np.save(file, np.array(codes, np.int32))
-    times, slow = bench_masking.seconds(tau, np.load(file), "pair", "calibrated")
-    early, steady = (float(np.median(times[which])) for which in (EARLY, LATE))
-    ratios = {"literal NumPy": slow / steady}
-    for label, shape in {"orjson round trip (flat)": bench_masking.flat, "(nested)": dict}.items():
-        ratios[label] = bench_masking.round_trip([orjson.dumps(shape(event)) for event in sample]) / steady
-    passed = EARLY.stop * bench_masking.BATCH
+    codes, parsing = bench_masking.written_batches(tau, file)
+    times = bench_masking.masking_times(tau, codes, "pair", "calibrated")
+    ratios = {"literal NumPy": times.literal / times.steady}
+    ratios |= {f"orjson round trip ({shape})": parsing[shape] / times.steady for shape in ("flat", "nested")}
+    passed = bench_masking.BATCHES * bench_masking.BATCH // 10
     here = (
-        f"{steady * 1e6:.2f} µs a record ({early * 1e6:.2f} when {passed:,} have passed), "
+        f"{times.steady * 1e6:.2f} µs a record ({times.second * 1e6:.2f} when {passed:,} have passed), "
         f"{bench_masking.resident(source, file, 'pair')} MB resident"
     )
     on = f"{'ICD-10-CM' if tau.is_tree else 'RF2'}, {len(tau):,} concepts"

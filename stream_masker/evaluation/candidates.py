@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
-from stream_masker.core.mechanisms import MECHANISMS, WindowedMechanism
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism
 from stream_masker.evaluation.dataset import DataSet
 
 NOISE_LEVELS = (0.1, 0.3, 0.5, 1.0)
@@ -86,64 +85,49 @@ class Candidate:
         return data.calibrated(built)
 
 
-def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS) -> Iterator[Candidate]:
-    """Yield the candidates of each mechanism by name. ``alphas``: the noise levels of mechanisms that have one."""
-    for name in mechanisms:
-        yield from GRIDS[name](alphas) if name in GRIDS else [Candidate(name, name.replace("_", " "), "")]
-
-
-def _noise(alphas: Sequence[float]) -> Iterator[Candidate]:
-    for (method, options), rounding, alpha in product(NOISE_METHODS.items(), ROUNDINGS_COMPARED, alphas):
-        yield noise_candidate(method, options, rounding, alpha)
-
-
 def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alpha: float) -> Candidate:
     """Return a method of 2017 with a rounding and a noise level."""
     parameters = {**options, "rounding": rounding, "alpha": alpha}
     return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", parameters)
 
 
-def _transport(alphas: Sequence[float]) -> Iterator[Candidate]:
-    for alpha in alphas:
-        yield Candidate("semantic_transport", "Semantic transport", f"α = {alpha:g}", {"target": {"alpha": alpha}})
+def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS) -> Iterator[Candidate]:
+    """Yield the candidates of each mechanism by name. ``alphas``: the noise levels of mechanisms that have one."""
+    for name in mechanisms:
+        if name == SemanticNoise.name:
+            for (method, options), rounding, alpha in product(NOISE_METHODS.items(), ROUNDINGS_COMPARED, alphas):
+                yield noise_candidate(method, options, rounding, alpha)
+        elif name == SemanticTransport.name:
+            for alpha in alphas:
+                yield Candidate(name, "Semantic transport", f"α = {alpha:g}", {"target": {"alpha": alpha}})
+        else:
+            for setting in GRIDS.get(name, [(name.replace("_", " "), "", {})]):
+                yield Candidate(name, *setting)
 
 
-def _rank_swapping(_: Sequence[float]) -> Iterator[Candidate]:
-    for (method, options), k in product(SWAPPING_VARIANTS.items(), SWAPPING_INTERVALS):
-        yield Candidate("rank_swapping", f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
+Grid = Sequence[tuple[str, str, Mapping[str, Any]]]
+"""The method, setting and options of candidates."""
 
 
-def _microaggregation(_: Sequence[float]) -> Iterator[Candidate]:
-    for variant, k in product(("semantic", "classic"), GROUP_SIZES):
-        yield Candidate("microaggregation", f"Microaggregation ({variant})", f"k = {k}", {"variant": variant, "k": k})
+def _by(method: str, parameter: str, symbol: str, values: Sequence[float]) -> Grid:
+    return [(method, f"{symbol} = {value:g}", {parameter: value}) for value in values]
 
 
-def _transitions(name: str, method: str) -> Callable[[Sequence[float]], Iterator[Candidate]]:
-    def grid(_: Sequence[float]) -> Iterator[Candidate]:
-        for k1, k2 in TRANSITION_RATIOS:
-            yield Candidate(name, method, f"k1 = {k1:g}, k2 = {k2:g}", {"k1": k1, "k2": k2})
-
-    return grid
-
-
-def _by(name: str, method: str, parameter: str, symbol: str, values: Sequence[float]) -> Any:
-    def grid(_: Sequence[float]) -> Iterator[Candidate]:
-        return (Candidate(name, method, f"{symbol} = {value:g}", {parameter: value}) for value in values)
-
-    return grid
-
-
-GRIDS: Mapping[str, Callable[[Sequence[float]], Iterator[Candidate]]] = {
-    "semantic_noise": _noise,
-    "semantic_transport": _transport,
-    "rank_swapping": _rank_swapping,
-    "distributional_rank_swapping": _by(
-        "distributional_rank_swapping", "Distributional rank swapping", "k", "k", SWAPPING_INTERVALS
-    ),
-    "microaggregation": _microaggregation,
-    "vicus": _transitions("vicus", "VICUS"),
-    "random": _transitions("random", "Random"),
-    "pram": _by("pram", "PRAM", "retention", "retention", RETENTIONS),
-    "exponential": _by("exponential", "Exponential", "epsilon", "ε", EPSILONS),
+GRIDS: Mapping[str, Grid] = {
+    "rank_swapping": [
+        (f"Rank swapping {method}", f"k = {k}", {**options, "k": k})
+        for (method, options), k in product(SWAPPING_VARIANTS.items(), SWAPPING_INTERVALS)
+    ],
+    "distributional_rank_swapping": _by("Distributional rank swapping", "k", "k", SWAPPING_INTERVALS),
+    "microaggregation": [
+        (f"Microaggregation ({variant})", f"k = {k}", {"variant": variant, "k": k})
+        for variant, k in product(("semantic", "classic"), GROUP_SIZES)
+    ],
+    **{
+        method.lower(): [(method, f"k1 = {k1:g}, k2 = {k2:g}", {"k1": k1, "k2": k2}) for k1, k2 in TRANSITION_RATIOS]
+        for method in ("VICUS", "Random")
+    },
+    "pram": _by("PRAM", "retention", "retention", RETENTIONS),
+    "exponential": _by("Exponential", "epsilon", "ε", EPSILONS),
 }
-"""The candidates of mechanisms that have a strength; every other mechanism has one."""
+"""The candidates of mechanisms that have another strength than α; every other mechanism has one."""

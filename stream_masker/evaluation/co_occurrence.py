@@ -18,6 +18,7 @@ from stream_masker.core.similarity import ValueGraph, most_frequent
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.evaluation.candidates import TRANSITION_RATIOS
 from stream_masker.evaluation.dataset import DataSet, keys_of
 from stream_masker.evaluation.entropy import average_security
 
@@ -47,9 +48,6 @@ def chi_square(observed: Int64Array) -> float:
     expected = np.outer(observed.sum(axis=1), observed.sum(axis=0)) / observed.sum()
     return float(((observed - expected) ** 2 / expected).sum())
 
-
-ENTROPY_RATIOS = ((2.0, 20.0), (5.0, 20.0), (10.0, 10.0), (10.0, 20.0), (10.0, 50.0))
-"""k1 and k2 of Table 3."""
 
 CHOSEN_RATIO = (5.0, 20.0)
 """k1 and k2 of figures 5 to 7."""
@@ -156,7 +154,7 @@ class _Measures:
         pair = self._strongest_pair() if names is None else (attributes.index(names[0]), attributes.index(names[1]))
         return CoOccurrence(
             confidential=self.confidential,
-            entropies=tuple(self._entropies(ENTROPY_RATIOS, [1])),
+            entropies=tuple(self._entropies(TRANSITION_RATIOS, [1])),
             by_knowledge=tuple(self._entropies([CHOSEN_RATIO], self._known_counts)),
             similarities=self._similarities(),
             pair=(attributes[pair[0]], attributes[pair[1]]),

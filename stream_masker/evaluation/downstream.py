@@ -19,6 +19,7 @@ from stream_masker.core.arrays import frozen_array, located
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.ontology.ancestors import to_level
 from stream_masker.evaluation.dataset import DataSet
 
 CHAPTER_DEPTH = 2
@@ -165,14 +166,8 @@ class AncestorFeatures:
 
 @lru_cache(maxsize=KNOWN_TAXONOMIES * FEATURE_DEPTH)
 def ancestors_at(taxonomy: Taxonomy, depth: int) -> Int64Array:
-    """Return (m,) int64, read-only: the position of the ancestor of each concept at a depth, by first parents; -1 if
-    there is none."""
-    first = np.concatenate(([0], taxonomy.parents[taxonomy.parent_offsets[1:-1]])).astype(np.int64)
-    ancestors = np.where(taxonomy.depth == depth, np.arange(len(taxonomy)), -1)
-    for level in range(depth + 1, int(taxonomy.depth.max()) + 1):
-        rows = np.flatnonzero(taxonomy.depth == level)
-        ancestors[rows] = ancestors[first[rows]]
-    return frozen_array(ancestors)
+    """Return (m,) int64, read-only: the position of the ancestor of each concept at a depth; -1 for one above it."""
+    return frozen_array(np.where(taxonomy.depth >= depth, to_level(taxonomy, depth), -1).astype(np.int64))
 
 
 def chapters(codes: Int64Array, taxonomy: Taxonomy) -> Int64Array:

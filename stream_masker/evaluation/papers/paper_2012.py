@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import ServiceError
-from stream_masker.evaluation.co_occurrence import CoOccurrence, EntropyRow, co_occurrence
+from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
 from stream_masker.evaluation.dataset import DataSet
-from stream_masker.evaluation.papers import printed, samples
-from stream_masker.evaluation.papers.printed import compared
-from stream_masker.evaluation.report.groups import association_figure, knowledge_figure
+from stream_masker.evaluation.papers import samples
+from stream_masker.evaluation.papers.printed import ASSOCIATIONS, printed_tables
+from stream_masker.evaluation.report.groups import (
+    ENTROPY_HEADER,
+    association_figure,
+    entropy_figures,
+    entropy_rows,
+    knowledge_figure,
+)
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
 
 CONFIDENTIAL = "spore-print-color"
@@ -28,7 +31,6 @@ ASSOCIATED = ("cap-color", "stalk-surface-below-ring")
 """The attributes of Figure 7: their χ² is the printed one."""
 
 PRINTED_FILES = 30
-ENTROPY_HEADER = ("record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
 PARTITION: Mapping[str, Any] = {"parts": 4, "part_size": 2}
 BANK_THRESHOLD = 0.4
 MUSHROOM_ATTRIBUTES = (
@@ -118,45 +120,31 @@ def _similarity_tables() -> Iterator[ReportTable]:
     graph = ValueGraph.of(counts, tuple(sizes), multigraph=False, most_values=100)
     direct = graph.direct()
     transitive = graph.transitive(direct, BANK_THRESHOLD)
-    total = 0.6 * direct[0] + 0.4 * transitive[0]
-    for name, ours in (("S′", direct[0]), ("S″", transitive[0]), ("S", total)):
-        theirs = np.array([line.split() for line in printed.SIMILARITIES[name].strip().splitlines()], float)
-        yield ReportTable(f"Table 2: {name}", ("client", *"123456"), tuple(_matrix(ours, theirs)))
-
-
-def _matrix(ours: Float64Array, theirs: Float64Array) -> Iterator[tuple[str, ...]]:
-    for i, (own, other) in enumerate(zip(ours, theirs, strict=True), 1):
-        yield (str(i), *(compared(float(a), float(b), 3) for a, b in zip(own, other, strict=True)))
+    matrices = {"S′": direct[0], "S″": transitive[0], "S": 0.6 * direct[0] + 0.4 * transitive[0]}
+    for table in printed_tables("2012")[:-1]:
+        ours = {str(i): row.tolist() for i, row in enumerate(matrices[table.of[0]], 1)}
+        yield table.beside(f"{table.name}: {table.of[0]}", ("client", *"123456"), ours, 3)
 
 
 def _entropy_comparison(measured: CoOccurrence) -> ReportTable:
-    rows = []
-    for (k1, k2), theirs in printed.ENTROPIES.items():
-        figures = _figures([row for row in measured.entropies if (row.k1, row.k2) == (k1, k2)])
-        rows.append((f"k1 = {k1:g}, k2 = {k2:g}", *(compared(a, b, 4) for a, b in zip(figures, theirs, strict=True))))
-    return ReportTable("Table 3: average entropy", ("parameters", *ENTROPY_HEADER), tuple(rows))
+    *_, table = printed_tables("2012")
+    header = ("parameters", *ENTROPY_HEADER)
+    return table.beside("Table 3: average entropy", header, entropy_rows(measured.entropies), 4)
 
 
 def _knowledge_table(measured: CoOccurrence) -> ReportTable:
     rows = []
     for known in dict.fromkeys(row.known for row in measured.by_knowledge):
-        figures = _figures([row for row in measured.by_knowledge if row.known == known])
+        figures = entropy_figures([row for row in measured.by_knowledge if row.known == known])
         rows.append((str(known), *(f"{figure:.4f}" for figure in figures)))
     note = "k1 = 5, k2 = 20. The paper prints these entropies as a picture only."
     title = "Figure 5: average entropy by the number of known attributes"
     return ReportTable(title, ("known attributes", *ENTROPY_HEADER), tuple(rows), note)
 
 
-def _figures(rows: Sequence[EntropyRow]) -> list[float]:
-    """Return the entropies of both methods in the order of ``ENTROPY_HEADER``."""
-    by_method = {row.method: row for row in rows}
-    both = [by_method[method] for method in ("VICUS", "Random")]
-    return [row.record for row in both] + [row.confidential for row in both]
-
-
 def _association_table(measured: CoOccurrence) -> ReportTable:
-    rows = [("original", f"{measured.original:.1f} ({printed.ASSOCIATIONS['original']})")]
+    rows = [("original", f"{measured.original:.1f} ({ASSOCIATIONS['original']})")]
     for method, values in measured.files:
-        rows.append((method, f"{min(values):.0f} to {max(values):.0f} ({printed.ASSOCIATIONS[method]})"))
+        rows.append((method, f"{min(values):.0f} to {max(values):.0f} ({ASSOCIATIONS[method]})"))
     title = f"Figure 7: χ² of {' and '.join(measured.pair)} in {PRINTED_FILES} masked files"
     return ReportTable(title, ("file", "ours (printed)"), tuple(rows), "k1 = 5, k2 = 20.")

@@ -10,15 +10,22 @@ from stream_masker.core.batch import MaskedBatch
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.marginality import marginality
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.utility import Utility
 from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import NOISE_METHODS, SWAPPING_INTERVALS, Candidate, noise_candidate
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import ALPHAS_2016
 from stream_masker.evaluation.measurement import utility_of
-from stream_masker.evaluation.papers import printed, samples
+from stream_masker.evaluation.papers import samples
 from stream_masker.evaluation.papers.paper_2012 import paper_2012
-from stream_masker.evaluation.papers.printed import compared
+from stream_masker.evaluation.papers.printed import (
+    NOISE_ALPHAS,
+    PRINTED_MARGINALITIES,
+    UNREACHABLE_DISTANCE,
+    UNREACHABLE_PAIRS,
+    PrintedTable,
+    compared,
+    printed_tables,
+)
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
 from stream_masker.evaluation.sse import SSE_KS, sse_rows
 from stream_masker.evaluation.swapping import METHODS, swapping_rows
@@ -26,64 +33,61 @@ from stream_masker.evaluation.swapping import METHODS, swapping_rows
 AT_ALPHA_1 = ("Table 2", "Table 3", "Table 4")
 """The tables of 2017 that mask Dataset1, by method."""
 
+METRICS = {
+    "mean moved": "mean_distance",
+    "sVar": "variance",
+    "RMSE": "rmse_actual",
+    "target": "rmse_target",
+    "variance error": "variance_error",
+}
+"""The measures of an attribute by the names of their printed metrics."""
 
-def _masked(data: DataSet, method: str, alpha: float) -> tuple[Utility, MaskedBatch]:
-    noise = noise_candidate(method, NOISE_METHODS[method], "ceil", alpha).build(data)
-    masked = data.mask(noise)
-    return utility_of(noise, data, masked), masked
 
-
-def _noise_utility(data: DataSet, method: str, alpha: float) -> Utility:
-    return _masked(data, method, alpha)[0]
-
-
-def _noise_metrics(utility: Utility) -> dict[str, float]:
-    """Return the metrics of a masked data set under the names of ``printed``."""
-    metrics: dict[str, float] = {}
-    for name, a in utility.attributes.items():
-        metrics |= {f"mean moved {name}": a.mean_distance, f"sVar {name}": a.variance, f"RMSE {name}": a.rmse_actual}
-        metrics |= {f"target {name}": a.rmse_target, f"variance error {name}": a.variance_error}
+def _masked(data: DataSet, candidate: Candidate) -> tuple[dict[str, float], MaskedBatch]:
+    """Mask a data set; return the measures under the names of the printed metrics, and the masks."""
+    mechanism = candidate.build(data)
+    masked = data.mask(mechanism)
+    utility = utility_of(mechanism, data, masked)
+    measures = {
+        f"{metric} {name}": getattr(a, measure)
+        for name, a in utility.attributes.items()
+        for metric, measure in METRICS.items()
+    }
     for pair in utility.pairs.values():
-        metrics |= {"sdCov": pair.covariance, "sdCor": pair.correlation, "covariance error": pair.covariance_error}
-    return metrics
+        measures |= {"sdCov": pair.covariance, "sdCor": pair.correlation, "covariance error": pair.covariance_error}
+    return measures, masked
 
 
-def _noise_table(
-    title: str, data: DataSet, method: str, alphas: Sequence[float], theirs: printed.PrintedFigures
-) -> ReportTable:
-    ours = [_noise_metrics(_noise_utility(data, method, alpha)) for alpha in alphas]
-    rows = tuple(
-        (metric, *(compared(one[metric], value) for one, value in zip(ours, values, strict=True)))
-        for metric, values in theirs.items()
-    )
-    return ReportTable(f"{title}: {method}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), rows)
+def _with_noise(data: DataSet, method: str, alpha: float) -> tuple[dict[str, float], MaskedBatch]:
+    return _masked(data, noise_candidate(method, NOISE_METHODS[method], "ceil", alpha))
 
 
-def _features(title: str, data: DataSet, theirs: printed.PrintedFigures, digits: int = 2) -> ReportTable:
+def _noise_table(table: PrintedTable, data: DataSet, alphas: Sequence[float], title: str) -> ReportTable:
+    measured = [_with_noise(data, table.of[1], alpha)[0] for alpha in alphas]
+    ours = {metric: [one[metric] for one in measured] for metric in table.figures}
+    return table.beside(f"{title}: {table.of[1]}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), ours)
+
+
+def _features(table: PrintedTable, data: DataSet, digits: int = 2) -> ReportTable:
     statistics = data.statistics
-    ours = {f"sVar({a})": statistics.variance[a] for a in data.attributes}
+    ours = {f"sVar({a})": [statistics.variance[a]] for a in data.attributes}
     for i, a in enumerate(data.attributes):
-        ours[f"sdVar({a})"] = float(statistics.covariance[i, i])
+        ours[f"sdVar({a})"] = [float(statistics.covariance[i, i])]
         for j, b in enumerate(data.attributes):
-            ours[f"sdCov({a}, {b})"] = float(statistics.covariance[i, j])
-            ours[f"sdCor({a}, {b})"] = float(statistics.correlation[i, j])
-    rows = tuple((name, compared(ours[name], values[0], digits)) for name, values in theirs.items())
-    return ReportTable(title, ("feature", "ours (printed)"), rows)
+            ours[f"sdCov({a}, {b})"] = [float(statistics.covariance[i, j])]
+            ours[f"sdCor({a}, {b})"] = [float(statistics.correlation[i, j])]
+    return table.beside(f"{table.name}: {table.of[0]}", ("feature", "ours (printed)"), ours, digits)
 
 
 def paper_2017(_: Path | None) -> list[ReportSection]:
     """Reproduce tables 1 to 8 (semantic noise)."""
     sets = {"Dataset1": samples.dataset_1_of_2017(), "Dataset2": samples.dataset_2_of_2017()}
-    tables = [
-        _features("Table 1: Dataset1", sets["Dataset1"], printed.TABLE_1_OF_2017),
-        _features("Table 6: Dataset2", sets["Dataset2"], printed.TABLE_6_OF_2017),
-        *(
-            _noise_table(f"{name}, {sample}", sets[sample], method, printed.NOISE_ALPHAS, theirs)
-            for name, ((sample, method), theirs) in printed.NOISE_TABLES.items()
-        ),
-        _means_table(sets["Dataset1"]),
-        _distance_table(),
-    ]
+    printed = {table.name: table for table in printed_tables("2017")}
+    tables = [_features(printed[name], sets[printed[name].of[0]]) for name in ("Table 1", "Table 6")]
+    for table in printed.values():
+        if len(table.of) > 1:
+            tables.append(_noise_table(table, sets[table.of[0]], NOISE_ALPHAS, f"{table.name}, {table.of[0]}"))
+    tables += [_means_table(printed["Table 5"], sets["Dataset1"]), _distance_table(printed)]
     return [ReportSection("2017: semantic noise", _reasons_2017(), tuple(tables))]
 
 
@@ -110,30 +114,26 @@ def _reasons_2017() -> tuple[str, ...]:
     )
 
 
-def _means_table(data: DataSet) -> ReportTable:
+def _means_table(table: PrintedTable, data: DataSet) -> ReportTable:
     baselines = {"Naive distortion": "naive_distortion", "Probabilistic distortion": "probabilistic_distortion"}
-    rows = []
-    for name, theirs in printed.TABLE_5_OF_2017.items():
-        if name in baselines:
-            made = Candidate(baselines[name], name, "").build(data)
-            utility = utility_of(made, data, data.mask(made))
-        else:
-            utility = _noise_utility(data, name, 1.0)
-        means = [a.mean_distance for a in utility.attributes.values()]
-        rows.append((name, *(compared(ours, value) for ours, value in zip(means, theirs, strict=True))))
-    return ReportTable("Table 5, Dataset1: sd(sMean*, sMean)", ("method (α = 1)", "a", "b"), tuple(rows))
+    ours = {}
+    for name in table.figures:
+        baseline = name in baselines
+        measures, _ = _masked(data, Candidate(baselines[name], name, "")) if baseline else _with_noise(data, name, 1.0)
+        ours[name] = [measures[f"mean moved {a}"] for a in data.attributes]
+    return table.beside("Table 5, Dataset1: sd(sMean*, sMean)", ("method (α = 1)", "a", "b"), ours)
 
 
-def _distance_table() -> ReportTable:
+def _distance_table(printed: Mapping[str, PrintedTable]) -> ReportTable:
     """Return the sdCor of masked data at α = 1, by how far apart both diagnoses of a record are."""
     sets = {
         "near each other (Dataset1)": samples.dataset_1_of_2017(),
         "in different chapters": samples.dataset_1_of_2017(apart=True),
         "in different chapters, a class for each value": samples.dataset_1_of_2017(apart=True, classes=17),
     }
-    methods = [f"sdCor: {printed.NOISE_TABLES[name].of[1]}" for name in AT_ALPHA_1]
+    methods = [f"sdCor: {printed[name].of[1]}" for name in AT_ALPHA_1]
     header = ("diagnoses of a record", "mean sd(a, b)", "beyond reach", "RMSE a", "target a", *methods)
-    rows = tuple((name, *_distance_row(data)) for name, data in sets.items())
+    rows = tuple((name, *_distance_row(data, printed)) for name, data in sets.items())
     note = (
         "Beyond reach, RMSE and target are those of Algorithm 2. Beyond reach: the share of values of a for which no "
         "admissible concept is as far away as the noise."
@@ -141,26 +141,22 @@ def _distance_table() -> ReportTable:
     return ReportTable("What sdCor at α = 1 depends on, Dataset1", header, rows, note)
 
 
-def _distance_row(data: DataSet) -> Iterator[str]:
+def _distance_row(data: DataSet, printed: Mapping[str, PrintedTable]) -> Iterator[str]:
     a, b = data.whole.columns
     yield f"{data.distances[0].pairs(a.codes, b.codes).mean():.2f}"
     measured = {}
     for name in AT_ALPHA_1:
-        utility, masked = _masked(data, printed.NOISE_TABLES[name].of[1], 1.0)
-        measured[name] = _noise_metrics(utility)
+        measured[name], masked = _with_noise(data, printed[name].of[1], 1.0)
     distortion = masked.distortions[0]
     yield f"{distortion.truncated / distortion.values:.2f}"
     for name, metric in (("Table 4", "RMSE a"), ("Table 4", "target a"), *((name, "sdCor") for name in AT_ALPHA_1)):
-        yield compared(measured[name][metric], printed.NOISE_TABLES[name].figures[metric][-1])
+        yield compared(measured[name][metric], printed[name].figures[metric][-1])
 
 
 def paper_2016(_: Path | None) -> list[ReportSection]:
     """Reproduce Table 1 (correlated noise)."""
     data = samples.dataset_1_of_2017()
-    tables = [
-        _noise_table("Table 1", data, method, ALPHAS_2016, table.figures)
-        for method, table in printed.TABLE_1_OF_2016.items()
-    ]
+    tables = [_noise_table(table, data, ALPHAS_2016, table.name) for table in printed_tables("2016")]
     reasons = (
         "The data set is that of 2017, generated as `stream-masker reproduce 2017` describes. The method of 2016 is "
         "Correlated-Algorithm2.",
@@ -178,9 +174,8 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
         "Dataset2": samples.dataset_2_of_2019(),
         "Dataset3": samples.dataset_3_of_2019(),
     }
-    tables = [_features("Table 1: Dataset1", sets["Dataset1"], printed.TABLE_1_OF_2019, 4)]
-    for name, ((sample, method), theirs) in printed.SWAPPING_TABLES.items():
-        tables.append(_swapping_table(f"{name}, {sample}: {method}", sets[sample], method, theirs))
+    first, *others = printed_tables("2019")
+    tables = [_features(first, sets["Dataset1"], 4), *(_swapping_table(table, sets[table.of[0]]) for table in others)]
     reasons = (
         "The paper swaps hospital records of California that are mapped to SNOMED CT. These are generated records of "
         "the same number, with as many values: diagnoses of ICD-10-CM, and procedures of a made-up taxonomy.",
@@ -203,19 +198,14 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
     return [ReportSection("2019: rank swapping", reasons, tuple(tables))]
 
 
-def _swapping_table(title: str, data: DataSet, method: str, theirs: printed.PrintedFigures) -> ReportTable:
-    rows = list(
-        swapping_rows(
-            data.whole, data.taxonomies, secrets=[data.secret], methods={method: METHODS[method]}, baselines={}
-        )
-    )
-    measures: dict[str, list[float]] = {f"RMSE {a}": [row.rmse[a] for row in rows] for a in data.attributes}
-    measures |= {f"sdCor {a} {b}": [row.correlation[a, b] for row in rows] for a, b in rows[0].correlation}
-    lines = tuple(
-        (metric, *(compared(ours, value, 4) for ours, value in zip(measures[metric], values, strict=True)))
-        for metric, values in theirs.items()
-    )
-    return ReportTable(title, ("metric", *(f"k = {k}" for k in SWAPPING_INTERVALS)), lines)
+def _swapping_table(table: PrintedTable, data: DataSet) -> ReportTable:
+    sample, method = table.of
+    methods = {method: METHODS[method]}
+    rows = list(swapping_rows(data.whole, data.taxonomies, secrets=[data.secret], methods=methods, baselines={}))
+    ours: dict[str, list[float]] = {f"RMSE {a}": [row.rmse[a] for row in rows] for a in data.attributes}
+    ours |= {f"sdCor {a} {b}": [row.correlation[a, b] for row in rows] for a, b in rows[0].correlation}
+    header = ("metric", *(f"k = {k}" for k in SWAPPING_INTERVALS))
+    return table.beside(f"{table.name}, {sample}: {method}", header, ours, 4)
 
 
 DISCHARGES_2013: Mapping[str, tuple[str, int, int, bool]] = {
@@ -232,7 +222,7 @@ Each has a chapter of ICD-10-CM, its number of distinct values and of records, a
 
 def paper_2013(_: Path | None) -> list[ReportSection]:
     """Reproduce Table 1 (marginality) and tables 2 to 5 (microaggregation)."""
-    tables = [_marginality_table(), *map(_sse_table, printed.SSE_TABLES)]
+    tables = [_marginality_table(), *map(_sse_table, printed_tables("2013"))]
     reasons = (
         "Table 1 is computed from a taxonomy that gives the printed distances, except those of Alzheimer to "
         "meningitis and sclerosis: with 2 of 7 ancestors in common they are log2(12/7) = 0.78, and the paper prints "
@@ -253,23 +243,23 @@ def _marginality_table() -> ReportTable:
     rounded = d.between(samples.PATIENTS, samples.PATIENTS).round(2)
     as_printed = rounded.copy()
     for i, j in permutations(range(len(samples.PATIENTS)), 2):
-        if frozenset((samples.PATIENTS[i], samples.PATIENTS[j])) in printed.UNREACHABLE_PAIRS:
-            as_printed[i, j] = printed.UNREACHABLE_DISTANCE
+        if frozenset((samples.PATIENTS[i], samples.PATIENTS[j])) in UNREACHABLE_PAIRS:
+            as_printed[i, j] = UNREACHABLE_DISTANCE
     columns = (marginality(list(samples.PATIENTS), d), rounded.sum(axis=1), as_printed.sum(axis=1))
     rows = tuple(
-        (f"x{i + 1} {value}", *(compared(float(ours[i]), printed.PRINTED_MARGINALITIES[i]) for ours in columns))
+        (f"x{i + 1} {value}", *(compared(float(ours[i]), PRINTED_MARGINALITIES[i]) for ours in columns))
         for i, value in enumerate(samples.PATIENTS)
     )
     header = ("element", "exact (printed)", "from rounded distances", "with the printed 0.65")
     return ReportTable("Table 1: marginalities", header, rows)
 
 
-def _sse_table(name: str) -> ReportTable:
-    root, categories, records, numeric = DISCHARGES_2013[name]
+def _sse_table(table: PrintedTable) -> ReportTable:
+    root, categories, records, numeric = DISCHARGES_2013[table.name]
     data = samples.discharges_of_2013(root, categories, records, numeric=numeric)
-    found = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=SSE_KS)
-    ours = {(row.k, row.variant): row.sse["diagnosis"] for row in found}
-    (title,), theirs = printed.SSE_TABLES[name]
+    measured = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=SSE_KS)
+    ours = {(row.k, row.variant): row.sse["diagnosis"] for row in measured}
+    theirs = table.figures
     rows = tuple(
         (
             str(k),
@@ -279,7 +269,7 @@ def _sse_table(name: str) -> ReportTable:
         )
         for i, k in enumerate(SSE_KS)
     )
-    return ReportTable(f"{name}: {title}", ("k", "SSE classic", "SSE semantic", "semantic / classic"), rows)
+    return ReportTable(f"{table.name}: {table.of[0]}", ("k", "SSE classic", "SSE semantic", "semantic / classic"), rows)
 
 
 def _ratio(part: float, whole: float) -> float:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from stream_masker.svg import SHAPES, element, line, marker, number, picture, polyline, text
 
@@ -148,13 +149,8 @@ def _series(frame: Frame, n: int, label: str, points: Sequence[tuple[str, float]
     return [
         polyline(places, fill="none", stroke=colour, stroke_width=2, stroke_dasharray=dashes),
         *marks,
-        *_legend_row(n, label, colour, shape),
+        *_legend_row(n, label, lambda x, y: marker(shape, x, y, 5, fill=colour)),
     ]
-
-
-def _legend_row(n: int, label: str, colour: str, shape: str) -> list[str]:
-    x, y = WIDTH - RIGHT + 24, TOP + 12 + 19 * n
-    return [marker(shape, x, y, 5, fill=colour), text(_shortened(label), x + 12, y + 4, fill=INK, font_size=11)]
 
 
 def _shortened(label: str) -> str:
@@ -186,7 +182,9 @@ def scatter_chart(
     )
     names = list(dict.fromkeys(point.group for point in points))
     marks = [_mark(names.index(p.group), *frame.at(p.x, p.y), 5.5, shade(p.shade), p.tip) for p in points]
-    legend = [part for i, name in enumerate(names) for part in _group_row(i, name)]
+    legend = []
+    for i, name in enumerate(names):
+        legend += _legend_row(i, name, partial(_mark, i, size=5, colour="#777777"))
     description = "; ".join(point.tip for point in points)
     lines = _limit_lines(frame, *limits)
     return picture(WIDTH, HEIGHT, title, description, *frame.draw(), *lines, *marks, *legend, *_colour_bar(*scale))
@@ -199,9 +197,10 @@ def _mark(n: int, x: float, y: float, size: float, colour: str, tip: str = "") -
     return marker(SHAPES[n % len(SHAPES)], x, y, size - 0.5, tip, fill="white", stroke=colour, stroke_width=2)
 
 
-def _group_row(n: int, name: str) -> list[str]:
+def _legend_row(n: int, name: str, mark: Callable[[float, float], str]) -> list[str]:
+    """Return row n of the legend. ``mark``: draws its marker at a point."""
     x, y = WIDTH - RIGHT + 24, TOP + 12 + 19 * n
-    return [_mark(n, x, y, 5, "#777777"), text(_shortened(name), x + 12, y + 4, fill=INK, font_size=11)]
+    return [mark(x, y), text(_shortened(name), x + 12, y + 4, fill=INK, font_size=11)]
 
 
 def _limit_lines(frame: Frame, x: float | None, y: float | None) -> list[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from stream_masker.core.dtypes import Float64Array
 from stream_masker.evaluation.co_occurrence import CoOccurrence, EntropyRow, Similarities
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.report.charts import bar_chart, line_chart
@@ -146,19 +145,29 @@ def transition_section(evaluation: Evaluation) -> ReportSection:
     )
 
 
+ENTROPY_HEADER = ("record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
+
+
+def entropy_figures(rows: Sequence[EntropyRow]) -> list[float]:
+    """Return the entropies of both methods in the order of ``ENTROPY_HEADER``."""
+    both = sorted(rows, key=lambda row: row.method != "VICUS")
+    return [row.record for row in both] + [row.confidential for row in both]
+
+
+def entropy_rows(rows: Sequence[EntropyRow]) -> dict[str, list[float]]:
+    """Return ``entropy_figures`` by k1 and k2."""
+    settings = {(row.k1, row.k2): f"k1 = {row.k1:g}, k2 = {row.k2:g}" for row in rows}
+    return {
+        text: entropy_figures([row for row in rows if (row.k1, row.k2) == setting])
+        for setting, text in settings.items()
+    }
+
+
 def entropy_table(rows: Sequence[EntropyRow]) -> ReportTable:
     """Return the average record and confidential entropies (Table 3)."""
-    header = ("parameters", "record: VICUS", "record: Random", "confidential: VICUS", "confidential: Random")
-    cells = {(row.k1, row.k2, row.method): row for row in rows}
-    lines = tuple(
-        (
-            f"k1 = {k1:g}, k2 = {k2:g}",
-            *(f"{cells[k1, k2, method].record:.4f}" for method in ("VICUS", "Random")),
-            *(f"{cells[k1, k2, method].confidential:.4f}" for method in ("VICUS", "Random")),
-        )
-        for k1, k2 in dict.fromkeys((row.k1, row.k2) for row in rows)
-    )
-    return ReportTable("Average entropy if one attribute is known (2012: Table 3)", header, lines)
+    lines = tuple((text, *(f"{figure:.4f}" for figure in figures)) for text, figures in entropy_rows(rows).items())
+    title = "Average entropy if one attribute is known (2012: Table 3)"
+    return ReportTable(title, ("parameters", *ENTROPY_HEADER), lines)
 
 
 def _similarity_tables(similar: Similarities | None) -> Iterator[ReportTable]:
@@ -166,12 +175,9 @@ def _similarity_tables(similar: Similarities | None) -> Iterator[ReportTable]:
         return
     for name, matrix in (("S′", similar.direct), ("S″", similar.transitive), ("S", similar.total)):
         title = f"{name} of the most frequent values of {similar.attribute} (2012: Table 2)"
-        yield ReportTable(title, ("value", *similar.values), tuple(_matrix_rows(similar.values, matrix)))
-
-
-def _matrix_rows(values: Sequence[str], matrix: Float64Array) -> Iterator[tuple[str, ...]]:
-    for value, row in zip(values, matrix, strict=True):
-        yield (value, *(f"{cell:.3f}" for cell in row))
+        lines = zip(similar.values, matrix, strict=True)
+        rows = tuple((value, *(f"{cell:.3f}" for cell in line)) for value, line in lines)
+        yield ReportTable(title, ("value", *similar.values), rows)
 
 
 def knowledge_figure(measured: CoOccurrence) -> Figure:

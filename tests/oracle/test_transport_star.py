@@ -17,6 +17,10 @@ from stream_masker.core.mechanisms.transport.star.repeats import MaskRows, make_
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.kinds import Kinds
 
+PLACES, SALTS = (
+    np.random.default_rng(5).permutation(SHAPE[1]).astype(np.int32),
+    salts_of(np.arange(SHAPE[1], dtype=np.int32)),
+)
 NO_EVENTS = np.empty(0, np.float32)
 
 
@@ -187,16 +191,15 @@ def test_the_epsilon_of_a_child_bounds_its_ratios(child):
 
 def test_draws_of_a_child_follow_its_joint_law(child):
     edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
-    channel, joint = edge.channel(child.squares), child.joint(edge)
     rng, size = np.random.default_rng(3), 40_000
-    salts = salts_of(np.arange(SHAPE[1], dtype=np.int32))
+    channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
     for a, new_a in ((0, 0), (1, 4), (5, 2), (7, 3)):
         pairs = (np.full(size, a, np.int32), np.full(size, new_a, np.int32))
         if not channel.laws.covers(*pairs).all():
             continue
         for b in np.flatnonzero(child.dense[a]):
             words = rng.integers(0, 2**64, size, dtype=np.uint64)
-            drawn = channel.draw(*pairs, np.full(size, b, np.int32), words, salts)
+            drawn = channel.draw(*pairs, np.full(size, b, np.int32), words)
             wanted = joint[a, b, new_a] / joint[a, b, new_a].sum()
             assert np.abs(np.bincount(drawn, minlength=SHAPE[1]) / size - wanted).max() < 5 * np.sqrt(0.25 / size)
 
@@ -237,16 +240,16 @@ def test_masks_that_do_not_repeat_tell_no_more_and_nothing_of_the_root(child):
 
 def test_draws_that_do_not_repeat_follow_their_law(child):
     edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
-    channel, joint = edge.channel(child.squares), child.joint(edge)
+    channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
     rng, size = np.random.default_rng(4), 40_000
-    salts, a, new_a = salts_of(np.arange(SHAPE[1], dtype=np.int32)), 1, 4
+    a, new_a = 1, 4
     source = child.dense[a] / child.dense[a].sum()
     elements = rng.choice(SHAPE[1], 2 * size, p=source).astype(np.int32)
     words = rng.integers(0, 2**64, 2 * size, dtype=np.uint64)
     pairs = (np.full(2 * size, a, np.int32), np.full(2 * size, new_a, np.int32))
-    drawn = channel.draw(*pairs, elements, words, salts)
+    drawn = channel.draw(*pairs, elements, words)
     law = MaskRows(channel.laws.mask_offsets, channel.laws.mask_partners, channel.laws.target)
-    make_distinct(law, np.full(size, new_a), np.arange(0, 2 * size + 1, 2), words, salts, drawn)
+    make_distinct(law, np.full(size, new_a), np.arange(0, 2 * size + 1, 2), words, SALTS, drawn)
     places, later = np.arange(0, 2 * size, 2), np.where(words[::2] < words[1::2], 1, 0)
     first, second = places + 1 - later, places + later
     seen = np.zeros((SHAPE[1],) * 3)

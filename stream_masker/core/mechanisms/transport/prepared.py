@@ -28,7 +28,6 @@ from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.star.repeats import MOST_EQUAL, MaskRows, make_distinct
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
@@ -208,17 +207,14 @@ class PreparedTransport:
         channel = self._conditional(edge)
         rows = np.flatnonzero((b >= 0) & channel.laws.covers(a, new_a))
         if rows.size:
-            salts = self._salts[edge.child]
-            after[edge.child][rows] = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows], salts)
+            after[edge.child][rows] = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows])
 
     @cached_property
     def pair_channel(self) -> PairChannel:
         """The channel of pairs."""
         assert self.pair is not None
-        tau = self.values[1].distance.taxonomy
         positions = (self.values[0].positions, self.values[1].positions)
-        place_of = preorder_of(first_parents_of(tau.parent_offsets, tau.parents))[positions[1]]
-        return PairChannel.of(self.pair, self.squares32[0], positions, place_of)
+        return PairChannel.of(self.pair, self.squares32[0], positions, self.values[1].places)
 
     def solution(self) -> Scaling:
         """Return the transport of pairs, or that of a single attribute."""
@@ -335,7 +331,9 @@ class PreparedTransport:
 
     def _conditional(self, edge: Edge) -> ConditionalChannel:
         if edge.child not in self._conditionals:
-            self._conditionals[edge.child] = edge.channel(self.squares[edge.child])
+            self._conditionals[edge.child] = edge.channel(
+                self.squares[edge.child], self.values[edge.child].places, self._salts[edge.child]
+            )
         return self._conditionals[edge.child]
 
 

@@ -26,7 +26,7 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
-from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table, factor_of
 from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
@@ -161,26 +161,49 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 
 @part
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
-    """Draw a tuple (a*, b*) of a*, and return its index: those of the nearest places first, so that few are visited."""
-    weights = channel.second[b]
-    left = np.float64(channel.context[b, new])
-    place = channel.place_of[b]
-    first, end = channel.offsets[new], channel.offsets[new + 1]
-    above = first + int64(channel.lesser[new, b])
-    below = above - 1
-    last = int64(-1)
+    """Draw a tuple (a*, b*) of a*, and return its index."""
+    first, place, left = channel.offsets[new], channel.place_of[b], np.float64(channel.context[b, new])
+    span = (first, first + int64(channel.lesser[new, b]), channel.offsets[new + 1])
+    partners, places, salts = channel.partners, channel.places, channel.second_salts
+    return draw_nearest(channel.second, b, partners, places, channel.psi, int64(0), span, place, left, word, salts)
+
+
+@inlined
+def draw_nearest(
+    kernel: Float32Matrix,
+    b: int,
+    partners: Int32Array,
+    places: Int32Array,
+    psi: Float64Array,
+    shift: int,
+    span: tuple[int, int, int],
+    place: int,
+    left: float,
+    word: np.uint64,
+    salts: UInt64Array,
+) -> int:
+    """Draw one of the partners of a* with weights K_B(b, b*)·ψ, the nearest places first, so that few are visited.
+
+    Return its index in ``partners``; −1 if all weights are 0.
+
+    * ``partners``, ``places``: of all tuples. ``psi``: ψ of tuple k is at k + ``shift``.
+    * ``span``: the first tuple of a*, the first whose place is at least ``place``, that of b, and the end.
+    * ``left``: the sum of the weights.
+    """
+    first, above, end = span
+    below, last = above - 1, int64(-1)
     while below >= first or above < end:
-        if below < first or (above < end and channel.places[above] - place <= place - channel.places[below]):
+        if below < first or (above < end and places[above] - place <= place - places[below]):
             k = above
             above += 1
         else:
             k = below
             below -= 1
-        candidate = int64(channel.partners[k])
-        weight = channel.psi[k] * np.float64(weights[candidate])
+        candidate = int64(partners[k])
+        weight = psi[k + shift] * np.float64(kernel[b, candidate])
         if weight > 0.0:
             last = k
-            if accepts(word, channel.second_salts[candidate], weight, left):
+            if accepts(word, salts[candidate], weight, left):
                 break
             left -= weight
     return last

@@ -21,6 +21,7 @@ from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float32Array, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int32, kernel
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
+from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
 
 MAX_WRITTEN_VALUES = 2000
@@ -85,6 +86,12 @@ class Values:
         """(l, k) float64: P(x) in each law of an attacker: of rows, and of events if these differ."""
         laws = np.array([self.counts] if self.events is None else [self.counts, self.events], np.float64)
         return np.asarray(laws / laws.sum(axis=1, keepdims=True))
+
+    @cached_property
+    def places(self) -> Int32Array:
+        """(k,) int32: the indices of the values in a preorder walk of the taxonomy, where near values are near."""
+        tau = self.distance.taxonomy
+        return preorder_of(first_parents_of(tau.parent_offsets, tau.parents))[self.positions]
 
     def __len__(self) -> int:
         return self.positions.size

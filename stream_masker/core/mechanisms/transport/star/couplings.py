@@ -10,8 +10,9 @@ each B of A, and for each element of an array.
 *Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
 Weed and Rigollet 2017: algorithm 2): a share of each row is kept, and what the columns then lack is drawn
 independently. The law of b* is therefore exact for any number of steps. A coupling of n partners of a and m partners
-of a* is held as 2·m + n numbers: ψ of each partner of a*; cumulative, what the columns lack; and of each partner of a
-the share of its row that is drawn from ψ. It is computed when (a, a*) first occurs, and kept in bounded memory.
+of a* is held as 2·(m + n) numbers: of each partner of a*, ψ and, cumulative, what the columns lack; of each partner of
+a, the share of its row that is drawn from ψ, and the sum of its weights K_B·ψ. It is computed when (a, a*) first
+occurs, and kept in bounded memory. Draws from ψ visit the nearest masks first (``transport.sampling``).
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
-from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.kernels.simd import VECTOR_LANES, sum_of_products
-from stream_masker.core.mechanisms.transport.sampling import tuple_index
+from stream_masker.core.mechanisms.transport.sampling import draw_nearest, tuple_index
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
 from stream_masker.core.random.draws import accepts, mixed_word, uniform
 
@@ -81,14 +82,16 @@ def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]
 
 @kernel
 def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float32Matrix:
-    """Set the coupling of a pair (a, a*), (2·m + n,), and return (m, n) float32 P(b, b* | a, a*) of the partners b* of
-    a* (rows) and b of a, with columns of zeros up to whole vectors.
+    """Set the coupling of a pair (a, a*), (2·(m + n),), and return (m, n) float32 P(b, b* | a, a*).
+
+    The rows are the partners b* of a*, the columns the partners b of a, with columns of zeros up to whole vectors.
 
     Sinkhorn's iteration ends with exact laws of b*; then the laws of b are reduced to theirs.
     """
     own, first = laws.offsets[a], laws.mask_offsets[new]
     source, target = laws.source[own : laws.offsets[a + 1]], laws.target[first : laws.mask_offsets[new + 1]]
-    psi, rest, kept = coupling[: target.size], coupling[target.size : 2 * target.size], coupling[2 * target.size :]
+    psi, rest = coupling[: target.size], coupling[target.size : 2 * target.size]
+    kept, totals = coupling[2 * target.size : coupling.size - source.size], coupling[coupling.size - source.size :]
     width = -(-source.size // VECTOR_LANES) * VECTOR_LANES
     rows, phi, sums = (
         np.zeros((target.size, width), np.float32),
@@ -114,7 +117,7 @@ def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) 
             phi[i] = np.float32(source[i]) / sums[i]
     for i in range(source.size):
         kept[i] = min(np.float64(phi[i]) * np.float64(sums[i]) / source[i], 1.0)
-        phi[i] = np.float32(kept[i] * source[i] / sums[i])
+        phi[i], totals[i] = np.float32(kept[i] * source[i] / sums[i]), np.float64(sums[i])
         sums[i] = np.float32((1.0 - kept[i]) * source[i])
     lacking = 0.0
     for k in range(target.size):
@@ -141,7 +144,7 @@ def add_scaled(result: Float32Array, row: Float32Array, weight: float) -> None:
 def coupling_of(laws: Conditional, a: int, new: int) -> Float32Matrix:
     """Return the probabilities of ``solve_coupling``."""
     targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-    return solve_coupling(laws, a, new, np.empty(2 * targets + laws.offsets[a + 1] - laws.offsets[a]))
+    return solve_coupling(laws, a, new, np.empty(2 * (targets + laws.offsets[a + 1] - laws.offsets[a])))
 
 
 @kernel
@@ -159,37 +162,28 @@ def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new
 
 
 @part
-def draw_among_partners(
-    partners: Int32Array, weights: Float64Array, total: float, word: np.uint64, salts: UInt64Array
-) -> int:
-    """Draw one of the partners of a* in proportion to their weights."""
-    chosen = int64(-1)
+def draw_among(partners: Int32Array, weights: Float64Array, total: float, word: np.uint64, salts: UInt64Array) -> int:
+    """Draw one of the partners of a* in proportion to their weights, and return its index; −1 if all weights are 0."""
+    last = int64(-1)
     for k in range(weights.size):
         if weights[k] > 0.0:
-            chosen = int64(partners[k])
-            if accepts(word, salts[chosen], weights[k], total):
+            last = k
+            if accepts(word, salts[partners[k]], weights[k], total):
                 break
             total -= weights[k]
-    return chosen
+    return last
 
 
 @part
-def fill_weights(
-    row: Float32Array, partners: Int32Array, coupling: Float64Array, share: float, u: float, weights: Float64Array
-) -> float:
-    """Set ``weights``, (m,), to those of the partners of a* given b, and return their sum.
-
-    With probability ``share`` they are drawn from ψ, otherwise from what the columns lack; ``u``: uniform in [0, 1).
-    """
-    lacking = coupling[2 * weights.size - 1]
-    from_psi = u < share or not lacking > 0.0
-    total, before = 0.0, 0.0
-    for k in range(weights.size):
-        rest = coupling[weights.size + k]
-        weights[k] = np.float64(row[partners[k]]) * coupling[k] if from_psi else rest - before
-        total += weights[k]
-        before = rest
-    return total if from_psi else lacking
+def first_at_least(places: Int32Array, low: int, high: int, place: int) -> int:
+    """Return the first index from ``low`` to ``high`` whose place, ascending, is at least ``place``."""
+    while low < high:
+        middle = (low + high) >> 1
+        if places[middle] < place:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 class Couplings(NamedTuple):
@@ -209,7 +203,7 @@ def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
     """Return where the coupling of a pair (a, a*) begins, which is computed if it is not known."""
     if couplings.starts[a, new] < 0:
         sources, targets = laws.offsets[a + 1] - laws.offsets[a], laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-        size = 2 * targets + sources
+        size = 2 * (targets + sources)
         if couplings.used[0] + size > couplings.numbers.size:
             couplings.starts[:] = -1
             couplings.used[0] = 0
@@ -220,62 +214,104 @@ def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
     return int64(couplings.starts[a, new])
 
 
+class Masks(NamedTuple):
+    """What a draw needs of the masks b* beside their laws, whose rows are in the order of places.
+
+    * ``redraws``, ``places``: (n,) float64 η and int32 the place of each pair (a*, b*).
+    * ``place_of``, ``salts``: (k_B,) int32 and uint64, of the values of B (``transport.sampling``).
+    """
+
+    redraws: Float64Array
+    places: Int32Array
+    place_of: Int32Array
+    salts: UInt64Array
+
+
+@inlined
+def draw_mask(
+    laws: Conditional,
+    masks: Masks,
+    numbers: Float64Array,
+    scratch: Float64Array,
+    start: int,
+    a: int,
+    new_a: int,
+    b: int,
+    word: np.uint64,
+) -> int:
+    """Draw b*. ``numbers``: of couplings; that of (a, a*) begins at ``start``. ``scratch``: (k_B,)."""
+    first, last = laws.mask_offsets[new_a], laws.mask_offsets[new_a + 1]
+    size, sources = last - first, laws.offsets[a + 1] - laws.offsets[a]
+    partners, weights, lacking = laws.mask_partners, scratch[: last - first], numbers[start + 2 * size - 1]
+    source = tuple_index(laws.offsets, laws.partners, a, b) - laws.offsets[a]
+    if source < 0 or uniform(word) < numbers[start + 2 * size + source] or not lacking > 0.0:
+        total, place, shift = 0.0, masks.place_of[b], start - first
+        if source >= 0:
+            total = numbers[start + 2 * size + sources + source]
+        else:
+            for k in range(first, last):
+                total += np.float64(laws.kernel[b, partners[k]]) * numbers[k + shift]
+        span = (first, first_at_least(masks.places, first, last, place), last)
+        new = draw_nearest(
+            laws.kernel, b, partners, masks.places, numbers, shift, span, place, total, word, masks.salts
+        )
+    else:
+        for k in range(size):
+            weights[k] = numbers[start + size + k] - (numbers[start + size + k - 1] if k > 0 else 0.0)
+        new = first + draw_among(partners[first:last], weights, lacking, word, masks.salts)
+    again, total = mixed_word(word), 0.0
+    if new >= 0 and uniform(again) < masks.redraws[new]:
+        for k in range(size):
+            weights[k] = laws.target[first + k] * masks.redraws[first + k]
+            total += weights[k]
+        new = first + draw_among(partners[first:last], weights, total, mixed_word(again), masks.salts)
+    return int64(partners[new]) if new >= 0 else int64(-1)
+
+
 @kernel
 def draw_conditional(
     laws: Conditional,
+    masks: Masks,
     couplings: Couplings,
     a: Int32Array,
     new_a: Int32Array,
     b: Int32Array,
     words: UInt64Array,
-    salts: UInt64Array,
-    redraws: Float64Array,
 ) -> Int32Array:
-    """Return (n,) int32: b* of n values; ``salts``: (k_B,); ``redraws``: (m,) η."""
+    """Return (n,) int32: b* of n values."""
     result, scratch = np.empty(b.size, np.int32), np.empty(laws.kernel.shape[0])
     for i in range(b.size):
         before, after = int64(a[i]), int64(new_a[i])
-        first, last = laws.mask_offsets[after], laws.mask_offsets[after + 1]
-        weights, partners = scratch[: last - first], laws.mask_partners[first:last]
-        coupling = couplings.numbers[start_of(laws, couplings, before, after) :]
-        own = tuple_index(laws.offsets, laws.partners, before, int64(b[i]))
-        share = coupling[2 * weights.size + own - laws.offsets[before]] if own >= 0 else 1.0
-        total = fill_weights(laws.kernel[b[i]], partners, coupling, share, uniform(words[i]), weights)
-        new = draw_among_partners(partners, weights, total, words[i], salts)
-        again = mixed_word(words[i])
-        place = tuple_index(laws.mask_offsets, laws.mask_partners, after, new)
-        if place >= 0 and uniform(again) < redraws[place]:
-            total = 0.0
-            for k in range(weights.size):
-                weights[k] = laws.target[first + k] * redraws[first + k]
-                total += weights[k]
-            new = draw_among_partners(partners, weights, total, mixed_word(again), salts)
-        result[i] = new
+        start = int64(couplings.starts[before, after])
+        if start < 0:
+            start = start_of(laws, couplings, before, after)
+        result[i] = draw_mask(laws, masks, couplings.numbers, scratch, start, before, after, int64(b[i]), words[i])
     return result
 
 
 class ConditionalChannel:
     """The channel of B given (a, a*), with a cache of couplings."""
 
-    def __init__(self, laws: Conditional, redraws: Float64Array) -> None:
+    def __init__(self, laws: Conditional, redraws: Float64Array, place_of: Int32Array, salts: UInt64Array) -> None:
         """Create a channel without couplings.
 
         ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
+        ``place_of``, ``salts``: (k_B,), of the values of B.
         """
-        self.laws = laws
-        self._redraws = redraws
+        rows = np.repeat(np.arange(laws.mask_offsets.size - 1), np.diff(laws.mask_offsets))
+        ordered = np.lexsort((place_of[laws.mask_partners], rows))
+        partners = laws.mask_partners[ordered]
+        self.laws = laws._replace(mask_partners=partners, target=laws.target[ordered])
+        self._masks = Masks(redraws[ordered], place_of[partners], place_of, salts)
         size = laws.offsets.size - 1
         starts = np.full((size, size), -1, np.int32)
         self._couplings = Couplings(starts, np.empty(CACHE_ENTRIES), np.zeros(1, np.int64))
         self._lock = Lock()
 
-    def draw(
-        self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array, salts: UInt64Array
-    ) -> Int32Array:
+    def draw(self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array) -> Int32Array:
         """Return (n,) int32: the indices of the masked values of B.
 
-        The other arguments are (n,), of pairs (a, a*) that the laws cover; ``salts``: (k_B,), see
-        ``core.random.draws.accepts``.
+        The arguments are (n,), of pairs (a, a*) that the laws cover.
         """
         with self._lock:
-            return draw_conditional(self.laws, self._couplings, a, new_a, b, words, salts, self._redraws)
+            return draw_conditional(self.laws, self._masks, self._couplings, a, new_a, b, words)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, UInt64Array
 from stream_masker.core.kernels.elementary import inner_product, logarithm
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
 from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
@@ -94,9 +94,9 @@ class Edge:
         """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""
         return Conditional.of(self.pairs, self.masks, kernel_of(squares.astype(np.float32), self.sharpness))
 
-    def channel(self, squares: Float64Matrix) -> ConditionalChannel:
-        """Return the channel of B given (a, a*)."""
-        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64))
+    def channel(self, squares: Float64Matrix, places: Int32Array, salts: UInt64Array) -> ConditionalChannel:
+        """Return the channel of B given (a, a*); ``places``, ``salts``: (k_B,), of the values of B."""
+        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64), places, salts)
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
-from stream_masker.core.kernels.jit import int32, kernel, part
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, draw_among_partners
+from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, draw_among
 from stream_masker.core.random.draws import mixed_word
 
 MOST_EQUAL = 0.25
@@ -99,6 +99,6 @@ def make_distinct(
                 left = total > 0.0
                 if left:
                     word = mixed_word(~own[place])
-                    masks[place] = int32(draw_among_partners(partners, weights, total, word, salts))
+                    masks[place] = partners[draw_among(partners, weights, total, word, salts)]
             if masks[place] >= 0:
                 seen[masks[place]] = used

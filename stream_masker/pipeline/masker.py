@@ -326,7 +326,7 @@ class RecordMasker:
             decoded.unknown,
             decoded.lost,
             decoded.styles,
-            None if self._plan.noise_key is None else self._counter.hashes(decoded.keys),
+            noise_keys=None if self._plan.noise_key is None else decoded.keys,
         )
         first, *others = [
             self._result(run, values[start:end], keys[start:end], slice_counted(counted, start, end))

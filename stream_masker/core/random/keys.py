@@ -125,12 +125,12 @@ class SecretHash:
         """Return the digests of messages, one after another. ``prefix``: the bytes before each message."""
         start = self._start.copy()
         start.update(prefix)
-        found = []
+        copy, digests = start.copy, []
         for message in messages:
-            state = start.copy()
+            state = copy()
             state.update(message)
-            found.append(state.digest())
-        return b"".join(found)
+            digests.append(state.digest())
+        return b"".join(digests)
 
     def digest(self, message: bytes) -> bytes:
         """Return the digest of one message."""
@@ -224,14 +224,16 @@ class KeyHasher:
         """Raises ParameterError if the secret is empty."""
         self._hash = SecretHash(secret, person=b"masker-distinct")
 
-    def hashes(self, keys: Sequence[bytes]) -> Int64Array:
+    def hashes(self, keys: Iterable[bytes]) -> Int64Array:
         """Return (n,) int64: the hashes of n keys, in [0, 2⁶³)."""
         return (self._hash.words(0, keys)[:, 0] >> np.uint64(64 - HASH_BITS)).astype(np.int64)
 
 
 def sketch(hashes: Int64Array) -> Sketch:
     """Return the sketch of (n,) hashes, in any order and with repetitions."""
-    return tuple(np.unique(hashes)[:SKETCH_SIZE].tolist())
+    size = 4 * SKETCH_SIZE
+    least = np.unique(np.partition(hashes, size)[:size] if len(hashes) > size else hashes)
+    return tuple((least if len(least) >= SKETCH_SIZE else np.unique(hashes))[:SKETCH_SIZE].tolist())
 
 
 def merged(sketches: Iterable[Sketch]) -> Sketch:

@@ -43,8 +43,8 @@ class CountedRecords:
 
     batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
     each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
-    those of the original codes of each attribute; keys: (n,) the hashes of the records' noise keys
-    (``core.random.keys``), None if their noise is by position.
+    those of the original codes of each attribute; noise_keys: n noise keys, None if the noise is by position; keys:
+    (n,) their hashes (``core.random.keys``), once they are needed: 0 for records that no block counts.
     """
 
     batch: Batch
@@ -54,6 +54,7 @@ class CountedRecords:
     unknown: Sequence[int]
     lost: Sequence[int]
     styles: Sequence[StyleCounts] = ()
+    noise_keys: Sequence[bytes] | None = None
     keys: Int64Array | None = None
 
 
@@ -113,6 +114,7 @@ def slice_counted(counted: CountedRecords, start: int, end: int) -> CountedRecor
         counted.unknown if start == 0 else [0] * len(counted.unknown),
         counted.lost if start == 0 else [0] * len(counted.lost),
         counted.styles if start == 0 else [StyleCounts()] * len(counted.styles),
+        None if counted.noise_keys is None else counted.noise_keys[first:last],
         None if counted.keys is None else counted.keys[first:last],
     )
 

@@ -144,11 +144,7 @@ class BlockCounter:
 
     def with_slots(self, decoded: DecodedBatch[Any]) -> Batch:
         """Return the batch of decoded records with the slots of their noise keys."""
-        return _with_slots(decoded.batch, self.hashes(decoded.keys) if decoded.keys else None)
-
-    def hashes(self, keys: Sequence[bytes]) -> Int64Array:
-        """Return (n,) int64: the hashes of n noise keys, for ``CountedRecords.keys``."""
-        return self._hasher.hashes(keys)
+        return _with_slots(decoded.batch, self._hasher.hashes(decoded.keys) if decoded.keys else None)
 
     def blocks(
         self,
@@ -196,16 +192,20 @@ class BlockCounter:
         return blocks, left_out
 
     def _bounded(self, counted: CountedRecords, levels: Int64Array | None) -> tuple[CountedRecords, int]:
-        """Return the records without those whose noise keys have been counted too often, and their number."""
-        if counted.keys is None:
+        """Hash the noise keys of the records that are counted.
+
+        Return the records without those whose noise keys have been counted too often, and their number.
+        """
+        if counted.noise_keys is None:
             return counted, 0
-        sampled = np.ones(len(counted.keys), np.bool_)
-        if levels is not None:
-            sampled = levels[counted.indices] >= (self._level or 0)
-        admitted = self._weights.admit(counted.keys[sampled])
+        keys = np.zeros(len(counted.noise_keys), np.int64)
+        sampled = slice(None) if levels is None else np.flatnonzero(levels[counted.indices] >= (self._level or 0))
+        keys[sampled] = self._hasher.hashes(np.array(counted.noise_keys, object)[sampled])
+        admitted = self._weights.admit(keys[sampled])
+        counted = replace(counted, keys=keys)
         if admitted.all():
             return counted, 0
-        kept = np.ones(len(counted.keys), np.bool_)
+        kept = np.ones(len(keys), np.bool_)
         kept[sampled] = admitted
         return chosen_records(counted, np.flatnonzero(kept), counted.rejected), int(np.count_nonzero(~admitted))
 

@@ -26,6 +26,12 @@ def test_few_keys_are_counted_exactly_however_often_they_occur(keys: set[bytes],
     assert distinct(sketch(HASHER.hashes([*keys] * times))) == len(keys)
 
 
+@pytest.mark.parametrize(("number", "times"), [(500, 1), (500, 20), (100, 30), (10, 100), (65, 5)])
+def test_the_sketch_holds_the_least_hashes_however_often_they_occur(number: int, times: int) -> None:
+    hashes = HASHER.hashes([b"%d" % i for i in range(number)])
+    assert sketch(np.random.default_rng(0).permutation(np.repeat(hashes, times))) == tuple(sorted(hashes)[:SKETCH_SIZE])
+
+
 @pytest.mark.parametrize("number", [64, 1_000, 50_000])
 def test_the_estimate_of_many_keys_is_within_four_standard_errors(number: int) -> None:
     found = [distinct(sketch(KeyHasher(bytes([k + 1])).hashes([b"%d" % i for i in range(number)]))) for k in range(30)]

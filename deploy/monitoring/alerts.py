@@ -33,8 +33,7 @@ class Thresholds:
       duration, and as removed after it.
     * ``stale_seconds``: age of statistics. ``lag``: uncommitted records. ``divergence``: Jensen-Shannon divergence, in
       [0, 1]. ``rmse_error``: relative difference of actual and target RMSE.
-    * Shares, in [0, 1]: ``rejected`` of the records, ``truncated`` and ``unchanged`` of the window's values, and
-      ``certain`` of the values that are guessed with a probability above 0.9.
+    * Shares, in [0, 1]: ``rejected`` of the records, ``truncated`` and ``unchanged`` of the window's values.
     """
 
     window: str = "5m"
@@ -47,7 +46,6 @@ class Thresholds:
     rejected: str = "0.01"
     truncated: str = "0.05"
     unchanged: str = "0.6"
-    certain: str = "0.05"
     lag: str = "100000"
 
 
@@ -270,7 +268,7 @@ def _statistics_alerts(found: Expressions) -> tuple[Alert, ...]:
 
 
 def _protection_alerts(found: Expressions) -> tuple[Alert, ...]:
-    """Values of an attribute that has nearly always the same one are guessed and repeated, whatever masking does."""
+    """Values of an attribute that has nearly always the same one are repeated, whatever masking does."""
     at, prior = found.at, found.most("risk_prior", "attribute")
     return (
         Alert(
@@ -279,14 +277,6 @@ def _protection_alerts(found: Expressions) -> tuple[Alert, ...]:
             "0s",
             f"{found.most('risk_limits_crossed')} > 0",
             "The disclosure risk of the last statistics version is beyond a limit.",
-        ),
-        Alert(
-            "ValuesGuessed",
-            "critical",
-            "0s",
-            f"{found.most('risk_certain_share', 'attribute')} > {at.certain} unless {prior} > 0.9",
-            "{{ $value | humanizePercentage }} of the values of {{ $labels.attribute }} are guessed from their masks "
-            "with a probability above 0.9.",
         ),
         Alert(
             "ValuesUnchanged",

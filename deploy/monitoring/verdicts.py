@@ -72,7 +72,6 @@ def _uncertain(text: str, expression: str) -> Case:
 
 RECORDS = NEAR.rate("records_in_total", NEAR.at.window)
 LAG = NEAR.sum("consumer_lag_assigned")
-CERTAINTY, PRIOR = NEAR.most("risk_certainty", "attribute", given="record"), NEAR.most("risk_prior", "attribute")
 
 VERDICTS = (
     Verdict(
@@ -91,16 +90,14 @@ VERDICTS = (
     ),
     Verdict(
         "Protected?",
-        "Whether the last version keeps the limits of the risk, values are neither guessed nor left as they are, and a "
-        "promise holds for every record.",
+        "Whether the last version keeps the limits of the risk and what is promised for every record, and whether "
+        "values change.",
         "protection",
         [
             _alert("RiskOverLimit", "limit crossed"),
-            _alert("ValuesGuessed", "values guessed"),
             _alert("ValuesUnchanged", "unchanged"),
             _alert("StatisticsWithheld", "withheld"),
-            Case(Word("a value known", "red"), f"{CERTAINTY} > 0.9 unless {PRIOR} > 0.9"),
-            _good("yes", CERTAINTY),
+            _good("yes", NEAR.most("risk_certainty", given="record")),
             _uncertain("on average", NEAR.most("risk_limits_crossed")),
         ],
         Word("not known", "orange"),

@@ -40,7 +40,6 @@ FAULTS: Mapping[str, Mapping[str, str]] = {
     "StatisticsRefused": {metric("statistics_refused_total", JOB): "0+1"},
     "VersionsDiffer": {metric("statistics_version", JOB, BEHIND): "1"},
     "RiskOverLimit": {metric("risk_limits_crossed", JOB): "2"},
-    "ValuesGuessed": {metric("risk_certain_share", JOB, **ATTRIBUTE): "0.12"},
     "ValuesUnchanged": {metric("unchanged_share", JOB, **ATTRIBUTE): "0.81"},
     "StatisticsWithheld": {metric("statistics_withheld_total", JOB): "0+1"},
     "MessagesRefused": {metric("messages_refused_total", JOB, topic="statistics", cause="forged"): "0+1"},

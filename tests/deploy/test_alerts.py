@@ -51,13 +51,6 @@ SILENT: Mapping[str, list[Series]] = {
             metric("risk_prior", JOB, attribute="principal"): f"0.9x{MINUTES}",
         },
     ],
-    "ValuesGuessed": [
-        {metric("risk_certain_share", JOB, attribute="principal"): f"0.04x{MINUTES}"},
-        {
-            metric("risk_certain_share", JOB, attribute="principal"): f"1x{MINUTES}",
-            metric("risk_prior", JOB, attribute="principal"): f"0.95x{MINUTES}",
-        },
-    ],
     "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.03x{MINUTES}"}],
     "StatisticsStale": [
         {metric("statistics_age_seconds", JOB): f"3000x{MINUTES}"},

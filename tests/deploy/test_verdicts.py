@@ -41,7 +41,6 @@ BAD: Sequence[tuple[str, str, str]] = (
     ("Masking?", "NotMasking", "stopped"),
     ("Masking?", "PartitionUnreadable", "partition stuck"),
     ("Protected?", "RiskOverLimit", "limit crossed"),
-    ("Protected?", "ValuesGuessed", "values guessed"),
     ("Protected?", "ValuesUnchanged", "unchanged"),
     ("Protected?", "StatisticsWithheld", "withheld"),
     ("Meaning kept?", "UtilityOffTarget", "distance off"),
@@ -56,11 +55,6 @@ OTHERS: Sequence[tuple[str, Series, str]] = (
         "Masking?",
         {metric("records_in_total", JOB): f"9x{MINUTES}", metric("consumer_lag_assigned", JOB): "0x90"},
         "no input",
-    ),
-    (
-        "Protected?",
-        {metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.97x{MINUTES}"},
-        "a value known",
     ),
     (
         "Protected?",

@@ -44,7 +44,6 @@ WORKING: Series = {
     metric("rmse", JOB, attribute="principal", kind="target"): f"0.2x{MINUTES}",
     metric("configuration_refused_total", JOB): f"3x{MINUTES}",
     metric("risk_limits_crossed", JOB): f"0x{MINUTES}",
-    metric("risk_certain_share", JOB, attribute="principal"): f"0.01x{MINUTES}",
     metric("risk_certainty", JOB, attribute="principal", given="record"): f"0.5x{MINUTES}",
     metric("risk_prior", JOB, attribute="principal"): f"0.1x{MINUTES}",
     metric("statistics_withheld_total", JOB): f"1x{MINUTES}",
@@ -82,7 +81,6 @@ FIRING: Mapping[str, list[Series]] = {
     "RejectionRate": [{metric("records_rejected_total", JOB, reason="missing"): f"0+3000x{MINUTES}"}],
     "LagGrowing": [{metric("consumer_lag_assigned", JOB): f"0+5000x{MINUTES}"}],
     "ValuesUnchanged": [{metric("unchanged_share", JOB, attribute="principal"): f"0.81x{MINUTES}"}],
-    "ValuesGuessed": [{metric("risk_certain_share", JOB, attribute="principal"): f"0.12x{MINUTES}"}],
     "TruncationRate": [{metric("truncated_share", JOB, attribute="principal"): f"0.15x{MINUTES}"}],
     "StatisticsStale": [{metric("statistics_age_seconds", JOB): f"0+60x{MINUTES}"}],
     "DriftOverThreshold": [

@@ -92,6 +92,7 @@ def _told(attributes: Mapping[str, AttributeRisk], told: tuple[Told, ...] | None
     pairs = dict(zip(attributes, told, strict=True))
     return {
         "certainty_given_record": {name: found.certainty for name, found in pairs.items()},
+        "frequency": {name: found.frequency for name, found in pairs.items()},
         "meaning_given_record": {name: found.meaning or attributes[name].meaning for name, found in pairs.items()},
     }
 

@@ -37,7 +37,8 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
     return Risk(
         **figures,
         certainty={a: max(risk.certainty[a] for risk in risks) for a in names},
-        certainty_given_record=_greatest_given_record(risks, names),
+        certainty_given_record=_greatest([risk.certainty_given_record for risk in risks], names),
+        frequency=_greatest([risk.frequency for risk in risks], names),
         epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
         rmse={a: float(np.average([r.rmse[a] ** 2 for r in risks], weights=weights[a]) ** 0.5) for a in names},
         meaning=_meanings([risk.meaning for risk in risks], parts, names, distances),
@@ -80,8 +81,8 @@ def _given_record(risks: Sequence[Risk], weights: Mapping[str, Float64Array]) ->
     return _means([risk.given_record or risk.vulnerability for risk in risks], weights)
 
 
-def _greatest_given_record(risks: Sequence[Risk], names: Sequence[str]) -> dict[str, float] | None:
-    known = [risk.certainty_given_record for risk in risks if risk.certainty_given_record is not None]
+def _greatest(figures: Sequence[Mapping[str, float] | None], names: Sequence[str]) -> dict[str, float] | None:
+    known = [each for each in figures if each is not None]
     return {name: max(each[name] for each in known) for name in names} if known else None
 
 

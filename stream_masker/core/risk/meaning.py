@@ -89,8 +89,10 @@ class Told:
     """What all masks of a record tell of an attribute's value.
 
     * ``certainty``: the greatest posterior of a value, over all records that can be written.
+    * ``frequency``: the greatest prior of a value, in any law of an attacker.
     * ``meaning``: None if the value's own mask tells as much of its kind.
     """
 
     certainty: float
+    frequency: float
     meaning: MeaningRisk | None

@@ -86,6 +86,8 @@ class Risk:
       can be written. Only a mechanism that can promise something about every record has it (semantic transport; see its
       ``disclosure``). Without it, all masks of a record may tell more than ``certainty``, which is given one.
       ``meaning_given_record``: ``meaning`` given all masks, of the same mechanisms.
+    * ``frequency``: the greatest prior of a value, in any law and any context that an attacker may know, of the same
+      mechanisms. No promise about certainty is below it.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
     * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
@@ -119,6 +121,7 @@ class Risk:
     bound: Mapping[str, float]
     given_record: Mapping[str, float] | None = None
     certainty_given_record: Mapping[str, float] | None = None
+    frequency: Mapping[str, float] | None = None
     meaning_given_record: Mapping[str, MeaningRisk] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
+from stream_masker.core.mechanisms.transport.limits import PRIOR_ROOM
 from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, required_change
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.risk.reduction import reduced_counts
-from stream_masker.core.risk.risk import Risk
+from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 
@@ -36,6 +37,10 @@ class RiskLimits:
 
     * ``max_vulnerability``: that of every attribute, by its own mask and given all masks of the record; in (0, 1]. What
       is estimated counts with its error.
+    * ``max_certain``: the largest share of an attribute's values that are guessed from their masks with a probability
+      above 0.9, unless a value is so frequent; in [0, 1].
+    * ``max_certainty``: the greatest posterior of a value given any masked record, unless its prior is greater; in
+      (0, 1]. None: what the mechanism promises, or 0.9; nothing, if it does not tell what all masks of a record tell.
     * ``min_changed``: the least share of values that changes (``core.risk.floor``); in [0, 1].
     * ``min_variance``: the least sVar of an attribute; ``min_variance_share``: the least sVar, as a share of the
       baseline's. Statistics below them are refused in any case.
@@ -45,6 +50,8 @@ class RiskLimits:
     """
 
     max_vulnerability: float = 1.0
+    max_certain: float = 0.05
+    max_certainty: float | None = None
     min_changed: float = MIN_CHANGED
     min_variance: float = 0.0
     min_variance_share: float = 0.0
@@ -95,11 +102,12 @@ def assess_version(
     reduced, left_out = reduced_counts(counts, sizes, [min(MAX_VALUES, max(1, MAX_CELLS // size)) for size in sizes])
     installed, draws = mechanism.with_statistics(statistics, reduced), _draws(reduced)
     risk = installed.risk(draws=draws)
+    crossed = (*_crossed(risk, reduced, limits, left_out), *_beyond_promise(risk, limits, mechanism.promise))
     return VersionRisk(
         risk,
         left_out,
         left_out + (risk.bound_of_record or max(risk.bound.values())),
-        tuple(_crossed(risk, reduced, limits, left_out)),
+        crossed,
         repeated={} if brief else _repeated(installed, risk, max(MIN_SAMPLED_RECORDS, draws // 2), limits),
         linked=None if brief else linked_share(installed, reduced, distances),
     )
@@ -139,11 +147,28 @@ def _crossed(risk: Risk, counts: Counts, limits: RiskLimits, left_out: float) ->
         if worst > limits.max_vulnerability + ROUNDING_ERROR:
             shown = math.ceil(worst * 100) / 100
             yield f"{name}: the vulnerability {shown:.2f} is above risk.max_vulnerability {limits.max_vulnerability:g}"
+        if risk.certain[name] > limits.max_certain and risk.prior[name] <= CERTAIN:
+            yield (
+                f"{name}: {risk.certain[name]:.0%} of the values are guessed with a probability above {CERTAIN:g}, "
+                f"and risk.max_certain is {limits.max_certain:g}"
+            )
         required = required_change(value_law(counts.values[j])[1], limits.min_changed)
         changed = 1.0 - risk.unchanged[name] - risk.bound[name]
         if changed < required:
             shown = math.floor(changed * 100) / 100
             yield f"{name}: the share of changed values {shown:.2f} is below {required:.2f} (risk.min_changed)"
+
+
+def _beyond_promise(risk: Risk, limits: RiskLimits, promise: float | None) -> Iterator[str]:
+    """Yield a sentence about every attribute with a value that some masked record tells too surely."""
+    limit, certainty = limits.max_certainty, risk.certainty_given_record
+    if limit is None and certainty is None:
+        return
+    allowed = limit or promise or CERTAIN
+    for name, greatest in (certainty or risk.certainty).items():
+        if greatest > max(allowed, (risk.frequency or risk.prior)[name] * (1.0 + PRIOR_ROOM)) + ROUNDING_ERROR:
+            shown = math.ceil(greatest * 100) / 100
+            yield f"{name}: a masked record tells a value with a probability of {shown:.2f}, above {allowed:g}"
 
 
 def _vulnerability_bound(risk: Risk, name: str, left_out: float) -> float:

@@ -255,6 +255,19 @@ class RiskSection(Section):
         description="The maximum chance that an attacker's best guess of an original value is right, by its own mask "
         "and by all masks of its record; above 0, at most 1; 1 means no limit.",
     )
+    max_certain: float = Field(
+        default=0.05,
+        ge=0,
+        le=1,
+        description="The maximum share of an attribute's values that are guessed from their masks with a probability "
+        "above 0.9; from 0 to 1. Attributes with a value that is so frequent have no limit.",
+    )
+    max_certainty: Annotated[float, Field(gt=0, le=1)] | SkipJsonSchema[None] = Field(
+        default=None,
+        description="The maximum probability of a value given any masked record, unless the value is more frequent; "
+        "above 0, at most 1. Default: what the mechanism promises (`certainty` of its target), or 0.9 without a "
+        "promise; no limit for mechanisms of which only averages are known.",
+    )
     min_changed: float = Field(
         default=0.05,
         ge=0,

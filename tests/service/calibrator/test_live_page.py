@@ -19,7 +19,6 @@ from stream_masker.service.calibrator.page import LivePage
 from stream_masker.service.calibrator.page.charts import Line, version_chart
 from stream_masker.service.calibrator.page.document import PageContent, document
 from stream_masker.service.calibrator.page.figures import (
-    MAX_CERTAIN,
     MAX_CORRELATION_ERROR,
     MAX_UNCHANGED,
     AttributeRiskFigures,
@@ -95,7 +94,7 @@ def test_page_is_whole_and_loads_nothing() -> None:
 def test_the_head_has_the_mechanism_its_promise_a_rate_and_a_verdict() -> None:
     moments = iter((1.0, 30.0, 80.0, 80.0, 200.0))
     page = LivePage(configuration(), clock=lambda: next(moments))
-    page.show(version(2))
+    page.show(replace(version(2), crossed=("21% of the values of principal are guessed",)))
     for _ in range(3):
         page.count(600)
     head = outline(page.html("")).text
@@ -103,14 +102,22 @@ def test_the_head_has_the_mechanism_its_promise_a_rate_and_a_verdict() -> None:
     assert f"Its promise: {SemanticNoise.method_card.guarantee}." in head
     assert "20 records/s in the last minute" in head
     assert "Protected: no" in head
-    assert "21% of the values of principal are guessed with a probability above 0.9" in head
+    assert "21% of the values of principal are guessed" in head
     assert "Meaning kept: yes" in head
     assert "0 records/s" in page.html("")
 
 
-def test_the_promise_is_shown_without_the_marks_of_code() -> None:
-    one = replace(content(), mechanism="Mechanism: semantic_transport", promise="at most `certainty`")
-    assert "Its promise: at most certainty." in document(one)
+@pytest.mark.parametrize(
+    ("mechanism", "promise"),
+    [
+        ({"name": "semantic_transport"}, ("more than 0.5 from", "fewer patients than 2.")),
+        ({"name": "semantic_transport", "target": {"certainty": 0.3}, "least": 5}, ("more than 0.3", "than 5.")),
+    ],
+)
+def test_the_promise_has_the_values_of_its_parameters(mechanism: dict[str, object], promise: tuple[str, ...]) -> None:
+    page = LivePage(configuration(mechanism=mechanism))
+    _, head = outline(page.html("")).text.split("Its promise: ", 1)
+    assert [part in head for part in promise] == [True, True]
 
 
 def test_a_verdict_that_is_not_known_yet_says_so() -> None:
@@ -123,11 +130,7 @@ def test_a_verdict_that_is_not_known_yet_says_so() -> None:
     ("figures", "protected", "kept"),
     [
         (RISK, True, True),
-        (replace(RISK, certain=0.06), False, True),
-        (replace(RISK, certainty=0.95), False, True),
-        (replace(RISK, certainty=0.96, prior=0.95), True, True),
         (replace(RISK, certainty=None), None, True),
-        (replace(RISK, certain=1.0, prior=0.95), True, True),
         (replace(RISK, unchanged=0.61), False, True),
         (replace(RISK, unchanged=0.9, prior=0.9), True, True),
     ],
@@ -137,7 +140,7 @@ def test_the_verdict_follows_from_the_limits_of_the_alerts(
 ) -> None:
     one, other = verdict(replace(version(2), risk={"principal": figures}))
     assert (one.yes, other.yes) == (protected, kept)
-    assert (str(MAX_CERTAIN), str(MAX_UNCHANGED)) == (Thresholds().certain, Thresholds().unchanged)
+    assert str(MAX_UNCHANGED) == Thresholds().unchanged
     assert MAX_CORRELATION_ERROR == CORRELATION_CHANGED
 
 

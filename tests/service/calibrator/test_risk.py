@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
 from html import escape
 
@@ -10,12 +11,12 @@ import numpy as np
 import pytest
 from calibration_session import SessionBench, block, sample
 
-from stream_masker import Ontology, SemanticTransport
+from stream_masker import Ontology, SemanticNoise, SemanticTransport
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics import count_batch
 from stream_masker.errors import StatisticsError
-from stream_masker.pipeline.calibration.risk import RiskLimits, _crossed, assess_version
+from stream_masker.pipeline.calibration.risk import RiskLimits, _beyond_promise, _crossed, assess_version
 from stream_masker.service.calibrator import session
 from stream_masker.service.calibrator.components import CalibratorComponents
 from stream_masker.summary import ATTACKER
@@ -167,6 +168,64 @@ def test_an_estimate_counts_with_its_error(limit: float, estimated: float, cross
     sentences = list(_crossed(risk, COUNTS, RiskLimits(max_vulnerability=limit, min_changed=0.0), 0.0))
     assert bool(sentences) == crossed
     assert all("is above risk.max_vulnerability" in sentence for sentence in sentences)
+
+
+@pytest.mark.parametrize(
+    ("figures", "limits", "crossed"),
+    [
+        ({"certain": 0.06}, RiskLimits(), "one: 6% of the values are guessed"),
+        ({"certain": 0.05}, RiskLimits(), ""),
+        ({"certain": 1.0, "prior": 0.95}, RiskLimits(), ""),
+        ({"certain": 0.06}, RiskLimits(max_certain=0.1), ""),
+    ],
+)
+def test_values_that_are_guessed_with_certainty_cross_a_limit_by_default(
+    figures: Mapping[str, float], limits: RiskLimits, crossed: str
+) -> None:
+    risk = replace(small_risk(given=0.2, error=0.0), **{name: {"one": value} for name, value in figures.items()})
+    sentences = list(_crossed(risk, COUNTS, limits, 0.0))
+    assert [sentence.startswith(crossed) for sentence in sentences] == [True] * bool(crossed)
+
+
+@pytest.mark.parametrize(
+    ("certainty", "frequency", "promise", "limit", "crossed"),
+    [
+        (0.5, 0.2, 0.5, None, False),
+        (0.502, 0.2, 0.5, None, True),
+        (0.7, 0.7, 0.5, None, False),
+        (0.72, 0.7, 0.5, None, True),
+        (0.91, 0.2, None, None, True),
+        (0.89, 0.2, None, None, False),
+        (None, 0.2, None, None, False),
+        (None, 0.2, None, 0.1, True),
+        (0.5, 0.2, 0.5, 0.4, True),
+        (0.6, 0.2, 0.5, 0.7, False),
+    ],
+)
+def test_a_record_that_tells_more_than_the_promise_crosses_a_limit_by_default(
+    certainty: float | None, frequency: float, promise: float | None, limit: float | None, crossed: bool
+) -> None:
+    told = None if certainty is None else {"one": certainty}
+    risk = replace(small_risk(given=0.2, error=0.0), certainty_given_record=told, frequency=told and {"one": frequency})
+    sentences = list(_beyond_promise(risk, RiskLimits(max_certainty=limit), promise))
+    assert [sentence.startswith("one: a masked record tells a value") for sentence in sentences] == [True] * crossed
+
+
+@pytest.mark.parametrize("certainty", [0.5, 0.3])
+def test_the_default_mechanism_is_within_the_limits_and_its_promise_is_one(certainty: float) -> None:
+    made = SemanticTransport({"one": TAU}, target={"alpha": 0.1, "certainty": certainty}, seed=SEED, least=1)
+    statistics = made.compute(COUNTS, version=1)
+    assert assess_version(made, statistics, COUNTS, made.distances, RiskLimits(), brief=True).crossed == ()
+    limits = RiskLimits(max_certainty=certainty / 2)
+    found = assess_version(made, statistics, COUNTS, made.distances, limits, brief=True)
+    assert found.crossed[0].endswith(f"above {certainty / 2:g}")
+
+
+def test_noise_that_tells_most_values_is_beyond_a_limit_by_default() -> None:
+    made = SemanticNoise({"one": TAU}, alpha=0.1, candidates="all", rounding="calibrated", seed=SEED)
+    statistics = made.compute(COUNTS, version=1)
+    found = assess_version(made, statistics, COUNTS, made.distances, RiskLimits(), brief=True)
+    assert "guessed with a probability above 0.9" in found.crossed[0]
 
 
 @pytest.mark.parametrize("level", [0.35, 0.5])

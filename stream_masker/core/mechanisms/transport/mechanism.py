@@ -233,7 +233,8 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
         prepared = self._prepared_statistics()
         if isinstance(prepared, Laws):
             return None
-        return tuple(Told(prepared.certainty(j), prepared.meaning(j)) for j in range(len(self._attributes)))
+        columns = range(len(self._attributes))
+        return tuple(Told(prepared.certainty(j), prepared.frequency(j), prepared.meaning(j)) for j in columns)
 
     def disclosure(self) -> Disclosure:
         """Return what masked records tell an attacker.

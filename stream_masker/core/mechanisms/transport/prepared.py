@@ -265,6 +265,12 @@ class PreparedTransport:
         alone = self.alone(j).certainty if j in self._figures else 0.0
         return max(alone, self.columns(j).certainty)
 
+    def frequency(self, j: int) -> float:
+        """Return the greatest prior of a value of an attribute, in any law of an attacker."""
+        values = self.values[j]
+        given = [edge.priors(values) for edge in self.edges if edge.child == j]
+        return max(float(laws.max()) for laws in (values.laws, *given))
+
     @cached_property
     def _figures(self) -> Mapping[int, EdgeFigures]:
         """The figures of each edge, by its child."""

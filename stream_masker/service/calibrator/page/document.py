@@ -151,8 +151,7 @@ def _answer(answer: Answer) -> str:
 def _mechanism(content: PageContent) -> str:
     if not content.mechanism:
         return ""
-    promise = escape(content.promise.replace("`", ""))
-    return f'<p>{escape(content.mechanism)}</p><p class="soft">Its promise: {promise}.</p>'
+    return f'<p>{escape(content.mechanism)}</p><p class="soft">Its promise: {escape(content.promise)}.</p>'
 
 
 def _version_line(latest: VersionFigures | None, content: PageContent) -> str:

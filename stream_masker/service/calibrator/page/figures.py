@@ -12,7 +12,6 @@ from typing import TypeAlias
 
 from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.core.statistics import Statistics
 from stream_masker.core.utility import Utility
 from stream_masker.pipeline.calibration.publication import LabelledConcept
@@ -172,9 +171,9 @@ def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
 
 NOT_KNOWN_YET = "not known yet"
 
-MAX_CERTAIN, MAX_UNCHANGED, MAX_CORRELATION_ERROR = 0.05, 0.6, 0.1
-"""Shares of the values that are guessed with a probability above ``CERTAIN``, and that masking leaves as they are; and
-the difference of a correlation. The alerts have the same limits by default."""
+MAX_UNCHANGED, MAX_CORRELATION_ERROR = 0.6, 0.1
+"""The share of the values that masking leaves as they are, and the difference of a correlation. The alerts have the
+same limits by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,10 +205,6 @@ def _protected(latest: VersionFigures, risks: tuple[str, ...]) -> Answer:
 def _risks(latest: VersionFigures) -> Iterator[str]:
     yield from latest.crossed
     for name, risk in latest.risk.items():
-        if risk.certainty is not None and risk.certainty > CERTAIN and risk.prior <= CERTAIN:
-            yield f"in some record, the value of {name} is known with a probability of {risk.certainty:.2f}"
-        if risk.certain > MAX_CERTAIN and risk.prior <= CERTAIN:
-            yield f"{risk.certain:.0%} of the values of {name} are guessed with a probability above {CERTAIN:g}"
         if risk.unchanged > MAX_UNCHANGED and risk.prior <= MAX_UNCHANGED:
             yield f"{risk.unchanged:.0%} of the values of {name} stay as they are"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import ssl
 import time
 from base64 import b64encode
@@ -26,6 +27,14 @@ FETCH_SECONDS = 3.0
 """The maximum duration of one read from the other calibrator."""
 
 MAX_PAGE_BYTES = 8_000_000
+
+
+def _promise(configuration: Configuration) -> str:
+    """Return what the mechanism guarantees, with the values of its parameters; a limit that is not set is 1."""
+    section = configuration.mechanism.model_dump()
+    values = {**section, **(section.get("target") or {})}
+    guarantee = MECHANISMS[configuration.mechanism.name].method_card.guarantee
+    return re.sub(r"`(\w+)`", lambda found: f"{values.get(found[1]) or 1:g}", guarantee)
 
 
 def fetched_page(configuration: Configuration, access: HttpAccess, address: str, query: str) -> str | None:
@@ -103,7 +112,7 @@ class LivePage:
         self._least = configuration.publication.min_records
         self._configuration = redacted_yaml(configuration)
         self._mechanism = f"M{mechanism_line(configuration).removeprefix('m')}"
-        self._promise = MECHANISMS[configuration.mechanism.name].method_card.guarantee
+        self._promise = _promise(configuration)
 
     def count(self, records: int) -> None:
         """Count the records of a block that was just read."""

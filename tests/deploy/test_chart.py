@@ -30,7 +30,8 @@ WATCHED = {"podMonitor": True, "prometheusRule": True, "dashboards": True}
 
 CHOICES = {
     "autoscaling": [{"mode": "none"}, {"mode": "keda", "authenticationRef": "kafka"}, {"mode": "cpu"}],
-    "strimzi": [{}, {"cluster": "kafka", "topics": True, "users": True}, {**CERTIFIED, "topics": True, "replicas": 1}],
+    "strimzi": [{"cluster": "kafka"}, {"cluster": "kafka", "users": True}, CERTIFIED],
+    "kafkaTopics": [{}, {"create": "strimzi"}, {"create": "strimzi", "partitions": 1, "replicationFactor": 0}],
     "ontologies": [{}, {"existingClaim": "terms"}, {"image": "terms:1"}, {"urls": [FILE]}],
     "internalTopics": [{}, {"existingSecret": "topics", "previousSecrets": [{"existingSecret": "old", "key": "k"}]}],
     "encryptionSecret": [{}, {"existingSecret": "encryption", "key": "k"}],
@@ -40,7 +41,8 @@ CHOICES = {
     "networkPolicy": [{"enabled": False}, {"kafkaTo": [{"namespaceSelector": {}}], "kafkaPorts": [9093, 9094]}],
     "monitoring": [{"podMonitor": False}, {**WATCHED, "labels": {"release": "prometheus"}}],
     "serviceAccount": [{"create": False}, {"create": True, "annotations": {"owner": "masking"}}],
-    "worker": [{}, {"replicas": 3, "podLabels": {"team": "data"}, "tolerations": [{"operator": "Exists"}]}],
+    "worker": [{}, {"replicas": 3, "tolerations": [{"operator": "Exists"}]}],
+    "podLabels": [{}, {"team": "data"}],
 }
 
 pytestmark = NEEDS_HELM
@@ -72,7 +74,7 @@ def pod_templates(objects):
 
 @pytest.mark.parametrize("values", cases(), ids=lambda values: ",".join(map(json.dumps, values.values()))[:60])
 def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(values):
-    objects = rendered(values)
+    objects = rendered({"strimzi": {"cluster": "kafka"}, **values})
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
             kubernetes_validate.validate(one, "1.33", strict=True)
@@ -219,6 +221,25 @@ def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(
     (trigger,) = rendered(values)["ScaledObject", "release-stream-masker-worker"]["spec"]["triggers"]
     assert "topic" not in trigger["metadata"]
     assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"autoscaling": {"mode": "keda"}, "strimzi": CERTIFIED, "kafkaTopics": {"create": "strimzi"}},
+        {"configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}}},
+    ],
+)
+def test_a_text_of_the_configuration_is_read_like_a_mapping(values):
+    example = yaml.safe_load(EXAMPLE.read_text())["configuration"]
+    own = {"topics": {"input": "admissions"}, "kafka": {"bootstrap_servers": "broker:9092"}}
+    mapping = {**example, **own, **values.get("configuration", {})}
+    first, second = (rendered({**values, "configuration": one}) for one in (mapping, yaml.safe_dump(mapping)))
+    for objects in (first, second):
+        del objects["ConfigMap", NAME]
+        for name in ("worker", "calibrator"):
+            del objects["Deployment", f"{NAME}-{name}"]["spec"]["template"]["metadata"]["annotations"]
+    assert first == second
 
 
 def test_secrets_come_from_existing_secrets_only():
@@ -369,9 +390,10 @@ def rules_of(rule):
         ({"monitoring": {"alerts": {"rules": {"StreamMaskerNoSuch": {}}}}}, "StreamMaskerNoSuch"),
         ({"monitoring": {"alerts": {"thresholds": {"lag": "many"}}}}, "lag"),
         ({"monitoring": {"runbooks": "docs/kafka/alerts.md"}}, "runbooks"),
-        ({"strimzi": {"users": True}}, "cluster"),
+        ({"strimzi": {"users": True}}, r"strimzi\.cluster"),
         ({"strimzi": {**CERTIFIED, "authentication": "plain"}}, "authentication"),
-        ({"strimzi": CERTIFIED, "configuration": "attributes: {}"}, "names of the topics"),
+        ({"kafkaTopics": {"create": "strimzi"}}, r"strimzi\.cluster"),
+        ({"configuration": "attributes: {"}, "not YAML"),
         ({"strimzi": CERTIFIED, "configuration": {"topics": {"input": "^ward"}}}, "not a regular expression"),
         ({"internalTopics": {"previousSecrets": [{"key": "secret"}]}}, "existingSecret"),
     ],

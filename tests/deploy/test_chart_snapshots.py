@@ -28,7 +28,8 @@ CASES = {
         "networkPolicy": {"kafkaPorts": [9093], "metricsFrom": [{"namespaceSelector": {}}]},
         "ontologies": {"urls": [FILE]},
         "schemaRegistry": {"existingSecret": "registry", "certificates": "registry-tls"},
-        "strimzi": {"cluster": "kafka", "topics": True, "users": True},
+        "strimzi": {"cluster": "kafka", "users": True},
+        "kafkaTopics": {"create": "strimzi"},
         "worker": {"nodeSelector": {"pool": "masking"}, "tolerations": [{"operator": "Exists"}]},
     },
 }

@@ -19,7 +19,7 @@ pytestmark = NEEDS_HELM
 
 NAME = "release-stream-masker"
 OPENSHIFT = {"podSecurityContext": {"runAsUser": None, "runAsGroup": None, "fsGroup": None}}
-CREATED = {"topicsJob": {"enabled": True, "partitions": 12}}
+CREATED = {"kafkaTopics": {"create": "job", "partitions": 12}}
 MOUNTED = {
     "volumes": [{"name": "vault", "csi": {"driver": "secrets-store.csi.k8s.io", "readOnly": True}}],
     "volumeMounts": [{"name": "vault", "mountPath": "/vault", "readOnly": True}],
@@ -171,7 +171,7 @@ def test_jobs_run_where_workers_run() -> None:
 
 
 def test_topics_have_the_replication_of_the_brokers_if_none_is_given() -> None:
-    job = rendered({"topicsJob": {"enabled": True, "replicationFactor": 0}})["Job", f"{NAME}-topics"]
+    job = rendered({"kafkaTopics": {"create": "job", "replicationFactor": 0}})["Job", f"{NAME}-topics"]
     assert job["spec"]["template"]["spec"]["containers"][0]["args"] == ["topics", "--partitions", "4"]
 
 
@@ -204,7 +204,7 @@ def test_the_notes_say_how_runbooks_are_read_from_elsewhere(notes: Callable[...,
 
 
 def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None:
-    assert "The release creates the topics." in notes(topicsJob={"enabled": True})
+    assert "The release creates the topics." in notes(kafkaTopics={"create": "job"})
     assert "stream-masker topics --config FILE" in notes()
 
 
@@ -220,9 +220,9 @@ def test_the_notes_say_who_creates_the_topics(notes: Callable[..., str]) -> None
         ({"ontologies": {"existingClaim": "terms", "image": "terms:1"}}, "one of existingClaim, image and urls"),
         ({"worker": {"terminationGracePeriodSeconds": 25}}, at("worker/terminationGracePeriodSeconds")),
         ({"calibrator": {"terminationGracePeriodSeconds": 5}}, at("calibrator/terminationGracePeriodSeconds")),
-        ({**CREATED, "strimzi": {"cluster": "kafka", "topics": True}}, r"use strimzi\.topics"),
+        ({**CREATED, "strimzi": {"cluster": "kafka", "users": True}}, "use strimzi"),
         ({"volumes": [{"emptyDir": {}}]}, at("volumes/0")),
-        ({"topicsJob": {"enabled": True, "partitions": 0}}, at("topicsJob/partitions")),
+        ({"kafkaTopics": {"create": "job", "partitions": 0}}, at("kafkaTopics/partitions")),
     ],
 )
 def test_contradictions_are_refused(values: Any, said: str) -> None:

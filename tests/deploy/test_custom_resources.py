@@ -18,7 +18,8 @@ from rendered_chart import NEEDS_HELM, rendered
 pytestmark = NEEDS_HELM
 
 WATCHED = {"podMonitor": True, "prometheusRule": True, "labels": {"release": "prometheus"}, "interval": "30s"}
-KAFKA = {"cluster": "kafka", "topics": True, "users": True, "partitions": 12}
+KAFKA = {"cluster": "kafka", "users": True}
+TOPICS = {"create": "strimzi", "partitions": 12}
 CASES: Mapping[str, Mapping[str, Any]] = {
     "lag": {"autoscaling": {"mode": "keda", "maxReplicas": 12, "authenticationRef": "kafka"}},
     "lag of several topics": {
@@ -30,9 +31,10 @@ CASES: Mapping[str, Mapping[str, Any]] = {
         "monitoring": {**WATCHED, "tlsConfig": {"serverName": "masking", "insecureSkipVerify": False}},
         "http": {"token": {"existingSecret": "metrics"}, "tls": {"existingSecret": "https"}},
     },
-    "topics and users with passwords": {"strimzi": KAFKA},
+    "topics and users with passwords": {"strimzi": KAFKA, "kafkaTopics": TOPICS},
     "topics and users with certificates": {
         "strimzi": {**KAFKA, "authentication": "tls"},
+        "kafkaTopics": TOPICS,
         "configuration": {"topics": {"input": ["admissions", "discharges"]}},
     },
 }

@@ -90,15 +90,13 @@ def test_no_port_is_opened_without_the_wire_format() -> None:
     assert ports_beside_kafka({"configuration": {"format": {"value": "json", "registry": {}}}}) == []
 
 
-def test_ports_and_destinations_of_the_registry_can_be_given() -> None:
+def test_destinations_of_the_registry_can_be_given() -> None:
     peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "registry"}}}]
-    policy = {"registryPorts": [8085], "registryTo": peers}
-    configuration = yaml.safe_dump(wire_format())
+    policy = {"registryTo": peers}
+    configuration = yaml.safe_dump(wire_format("https://registry.example:8085"))
     objects = rendered({"configuration": configuration, "networkPolicy": policy})
     egress = objects["NetworkPolicy", "release-stream-masker"]["spec"]["egress"]
     assert {"ports": [{"port": 8085, "protocol": "TCP"}], "to": peers} in egress
-    assert ports_beside_kafka({"configuration": configuration}) == []
-    assert ports_beside_kafka({"configuration": wire_format(), "networkPolicy": policy}) == [8085]
 
 
 def test_an_unknown_kind_of_login_is_refused() -> None:

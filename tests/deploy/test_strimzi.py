@@ -12,7 +12,10 @@ from stream_masker.service.kafka.topics import required_topics
 
 pytestmark = NEEDS_HELM
 
-STRIMZI = {"cluster": "kafka", "topics": True, "users": True, "partitions": 7, "replicas": 2}
+STRIMZI = {
+    "strimzi": {"cluster": "kafka", "users": True},
+    "kafkaTopics": {"create": "strimzi", "partitions": 7, "replicationFactor": 2},
+}
 NAMES = ("input", "output", "rejected", "calibration", "statistics", "drift")
 RESOURCE_TYPES = {"topic": "topic", "group": "group", "transactional-id": "transactionalId"}
 NOTHING: dict[str, object] = {}
@@ -35,7 +38,7 @@ def both(request, tmp_path):
     merged = {**yaml.safe_load(EXAMPLE.read_text())["configuration"], **request.param}
     file = tmp_path / "stream-masker.yaml"
     file.write_text(yaml.safe_dump(merged))
-    return load_configuration(file, {}), rendered({"configuration": request.param, "strimzi": STRIMZI})
+    return load_configuration(file, {}), rendered({"configuration": request.param, **STRIMZI})
 
 
 def test_topics_are_those_of_the_configuration(both):
@@ -83,7 +86,7 @@ def pods(objects):
 
 
 def test_each_process_has_the_password_of_its_own_user():
-    found = list(pods(rendered({"strimzi": STRIMZI})))
+    found = list(pods(rendered(STRIMZI)))
     assert {role for role, _, _ in found} == {"worker", "calibrator", "administrator"}
     for role, container, _ in found:
         env = {one["name"].removeprefix("STREAM_MASKER__KAFKA__PROPERTIES__"): one for one in container["env"]}
@@ -93,7 +96,7 @@ def test_each_process_has_the_password_of_its_own_user():
 
 
 def test_each_process_has_the_certificate_of_its_own_user():
-    for role, container, volumes in pods(rendered({"strimzi": {**STRIMZI, "authentication": "tls"}})):
+    for role, container, volumes in pods(rendered({"strimzi": {**STRIMZI["strimzi"], "authentication": "tls"}})):
         env = {one["name"].removeprefix("STREAM_MASKER__KAFKA__PROPERTIES__"): one for one in container["env"]}
         (mount,) = (one for one in container["volumeMounts"] if one["name"] == "kafka-user")
         assert volumes["kafka-user"]["secret"]["secretName"] == f"release-stream-masker-{role}"

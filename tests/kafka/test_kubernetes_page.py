@@ -84,7 +84,7 @@ def write_files(folder: Path, kafka: str) -> None:
     (folder / "deploy").symlink_to(ROOT / "deploy")
     texts = {block.title: block.text for block in blocks("yaml", page=PAGE)}
     values = yaml.safe_load(texts["values.yaml"].replace("kafka:9092", kafka))
-    values["topicsJob"]["replicationFactor"] = 1
+    values["kafkaTopics"]["replicationFactor"] = 1
     values |= {"worker": PLACEMENT, "calibrator": PLACEMENT}
     (folder / "values.yaml").write_text(yaml.safe_dump(values))
     (folder / "new-secret.yaml").write_text(texts["new-secret.yaml"])

@@ -53,22 +53,14 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end }}
 
-{{/* A key of the configuration: a mapping holds it, a text does not tell. Takes (list context section key default). */}}
-{{- define "stream-masker.configured" -}}
-{{- $section := dict -}}
-{{- if kindIs "map" (index . 0).Values.configuration -}}
-{{- $section = get (index . 0).Values.configuration (index . 1) | default dict -}}
+{{/* The configuration as JSON. */}}
+{{- define "stream-masker.settings" -}}
+{{- $settings := .Values.configuration -}}
+{{- if kindIs "string" $settings -}}
+{{- $settings = fromYaml $settings -}}
+{{- with $settings.Error }}{{ fail (printf "configuration is not YAML: %s" .) }}{{ end -}}
 {{- end -}}
-{{- $value := get $section (index . 2) | default (index . 3) -}}
-{{- if kindIs "map" $value }}{{ toYaml $value }}{{ else }}{{ $value }}{{ end -}}
-{{- end }}
-
-{{- define "stream-masker.podSecurityContext" -}}
-{{ toYaml .Values.podSecurityContext }}
-{{- end }}
-
-{{- define "stream-masker.securityContext" -}}
-{{ toYaml .Values.securityContext }}
+{{- toJson $settings -}}
 {{- end }}
 
 {{/* Refuse values that contradict each other, which the schema cannot compare. */}}
@@ -80,7 +72,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- with .Values.ontologies -}}
 {{- if gt (len (compact (list .existingClaim .image (len .urls | eq 0 | ternary "" "urls")))) 1 }}{{ fail "ontologies: use one of existingClaim, image and urls" }}{{ end -}}
 {{- end -}}
-{{- if and .Values.topicsJob.enabled (or .Values.strimzi.topics .Values.strimzi.users) }}{{ fail "topicsJob.enabled: Strimzi creates topics and users after the Job; use strimzi.topics" }}{{ end -}}
+{{- if .Values.strimzi.users }}
+{{- if eq .Values.kafkaTopics.create "job" }}{{ fail "kafkaTopics.create: Strimzi creates users after the Job; use strimzi" }}{{ end -}}
+{{- end -}}
+{{- if and (or .Values.strimzi.users (eq .Values.kafkaTopics.create "strimzi")) (not .Values.strimzi.cluster) }}{{ fail "strimzi.cluster is required for topics and users of Strimzi" }}{{ end -}}
 {{- end }}
 
 {{/*
@@ -267,7 +262,7 @@ template:
     serviceAccountName: {{ index $job 4 }}
     automountServiceAccountToken: false
     enableServiceLinks: false
-    securityContext: {{- include "stream-masker.podSecurityContext" . | nindent 6 }}
+    securityContext: {{- toYaml .Values.podSecurityContext | nindent 6 }}
     {{- with .Values.image.pullSecrets }}
     imagePullSecrets: {{- range . }}{{ list (dict "name" .) | toYaml | nindent 6 }}{{ end }}
     {{- end }}
@@ -287,7 +282,7 @@ template:
         args: {{ index $job 2 }}
         env: {{- include "stream-masker.env" (list . "test") | nindent 10 }}
         resources: {limits: {memory: 384Mi}}
-        securityContext: {{- include "stream-masker.securityContext" . | nindent 10 }}
+        securityContext: {{- toYaml .Values.securityContext | nindent 10 }}
         volumeMounts: {{- include "stream-masker.volumeMounts" (list . "test") | nindent 10 }}
     volumes: {{- include "stream-masker.volumes" (list . "test" (index $job 3)) | nindent 6 }}
 {{- end }}
@@ -310,10 +305,9 @@ template:
 
 {{/* The ports of the schema registry as JSON, for the NetworkPolicy: those of the URLs if records have its format. */}}
 {{- define "stream-masker.registryPorts" -}}
-{{- $ports := .Values.networkPolicy.registryPorts -}}
-{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
-{{- $format := get $configuration "format" | default dict -}}
-{{- if and (not $ports) (eq ($format.value | default "json") "confluent") -}}
+{{- $ports := list -}}
+{{- $format := (include "stream-masker.settings" . | fromJson).format | default dict -}}
+{{- if eq ($format.value | default "json") "confluent" -}}
 {{- range dig "registry" "url" "http://localhost:8081" $format | splitList "," | compact -}}
 {{- $url := urlParse . -}}
 {{- $default := eq $url.scheme "https" | ternary "443" "80" -}}
@@ -329,7 +323,7 @@ template:
 - name: ontologies
   image: {{ .Values.ontologies.image }}
   command: [cp, -R, /ontologies/., /target/]
-  securityContext: {{- include "stream-masker.securityContext" . | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   resources: {limits: {memory: 64Mi}}
   volumeMounts: [{name: ontologies, mountPath: /target}]
 {{- else if .Values.ontologies.urls }}
@@ -337,7 +331,7 @@ template:
   image: {{ include "stream-masker.image" . }}
   command: [python, -c, {{ .Files.Get "files/download.py" | toJson }}]
   args: [{{ range $i, $file := .Values.ontologies.urls }}{{ if $i }}, {{ end }}{{ list $file.url $file.sha256 $file.name | join " " | quote }}{{ end }}]
-  securityContext: {{- include "stream-masker.securityContext" . | nindent 4 }}
+  securityContext: {{- toYaml .Values.securityContext | nindent 4 }}
   resources: {limits: {memory: 128Mi}}
   volumeMounts: [{name: ontologies, mountPath: /target}]
 {{- end }}
@@ -345,9 +339,8 @@ template:
 
 {{/* The topics by role, as JSON: input has a list, other roles have templates. Takes the context. */}}
 {{- define "stream-masker.roles" -}}
-{{- $configuration := kindIs "map" .Values.configuration | ternary .Values.configuration dict -}}
 {{- $defaults := dict "input" "discharges" "output" "{topic}.masked" "rejected" "{topic}.rejected" "calibration" "stream-masker.calibration" "statistics" "stream-masker.statistics" "drift" "stream-masker.drift" -}}
-{{- $roles := merge dict (get $configuration "topics" | default dict) $defaults -}}
+{{- $roles := merge dict ((include "stream-masker.settings" . | fromJson).topics | default dict) $defaults -}}
 {{- if kindIs "string" $roles.input }}{{ $_ := set $roles "input" (list $roles.input) }}{{ end -}}
 {{- $roles | toJson -}}
 {{- end }}
@@ -371,14 +364,13 @@ template:
 {{/* The input topic, empty if there are several. Takes the context. */}}
 {{- define "stream-masker.inputTopic" -}}
 {{- $input := (include "stream-masker.roles" . | fromJson).input -}}
-{{- $topic := default (first $input) .Values.autoscaling.topic -}}
-{{- if and (eq (len $input) 1) (not (hasPrefix "^" $topic)) }}{{ $topic }}{{ end -}}
+{{- if and (eq (len $input) 1) (not (hasPrefix "^" (first $input))) }}{{ first $input }}{{ end -}}
 {{- end }}
 
 {{/* The consumer group of the workers, for a scaler that reads the lag. Takes the context. */}}
 {{- define "stream-masker.consumerGroup" -}}
-{{- $properties := include "stream-masker.configured" (list . "kafka" "properties" dict) | fromYaml -}}
+{{- $settings := include "stream-masker.settings" . | fromJson -}}
 {{- $group := printf "%s.workers" (include "stream-masker.roles" . | fromJson).calibration -}}
 {{- with include "stream-masker.inputTopic" . }}{{ $group = printf "stream-masker.%s" . }}{{ end -}}
-{{- get $properties "group.id" | default $group -}}
+{{- dig "kafka" "properties" "group.id" $group $settings -}}
 {{- end }}

@@ -18,12 +18,12 @@ Color: TypeAlias = Literal["green", "orange", "red", "blue", "text"]
 
 DATASOURCE = dashboard_models.DataSourceRef(type_val="prometheus", uid="${datasource}")
 
-SHARE, SECONDS, BYTES = "percentunit", "s", "bytes"
+SHARE, SECONDS, BYTES, RECORDS_A_SECOND = "percentunit", "s", "bytes", "recps"
 
 COLUMNS = 24
 """The width of a dashboard, in columns of Grafana's grid."""
 
-WIDE, HALF, QUARTER = COLUMNS, COLUMNS // 2, COLUMNS // 4
+WIDE, HALF, THIRD, QUARTER = COLUMNS, COLUMNS // 2, COLUMNS // 3, COLUMNS // 4
 
 STAT_HEIGHT, HEIGHT = 4, 8
 
@@ -48,24 +48,26 @@ class Word:
 class Panel:
     """A panel.
 
-    * ``unit``: as Grafana names it. ``columns``: its width. ``top``: the end of its axis, if it has one.
+    * ``unit``: as Grafana names it. ``whole``: whether values are small whole numbers. ``columns``: its width. ``top``:
+      the end of its axis, if it has one.
     * ``limits``: values from which on a figure has another color. Lines show them as dashes. Without limits a figure
       says nothing by its color; Grafana's own default would show every value from 80 on in red.
     * ``words``: what a value stands for. ``dashboard``: the one that a verdict leads to.
-    * ``hidden``: columns of a table to leave out, beside the time and the value. ``shown``: the title of the value.
+    * ``order``: the labels that are columns of a table. ``shown``: the title of its value, which is the first column.
     """
 
     title: str
     description: str
     queries: Sequence[Query]
     unit: str = "short"
+    whole: bool = False
     columns: int = HALF
     kind: PanelKind = "timeseries"
     top: float | None = None
     limits: Sequence[tuple[float, Color]] = ()
     words: Mapping[int, Word] = field(default_factory=dict)
     dashboard: str = ""
-    hidden: Sequence[str] = ()
+    order: Sequence[str] = ()
     shown: str = ""
 
 
@@ -78,7 +80,7 @@ def number(
     columns: int = QUARTER,
 ) -> Panel:
     """Return a panel of a single number."""
-    return Panel(title, description, [Query(expression, title)], unit, columns, "stat", limits=limits)
+    return Panel(title, description, [Query(expression, title)], unit, columns=columns, kind="stat", limits=limits)
 
 
 def by_attribute(title: str, description: str, name: str, **options: Any) -> Panel:
@@ -97,10 +99,13 @@ def built_panel(panel: Panel) -> PanelBuilder:
 
 
 def _columns(panel: Panel) -> list[dashboard_models.DataTransformerConfig]:
-    """Return what leaves out the time, other hidden columns, and the value unless it has a title."""
-    hidden = ["Time", *panel.hidden, *([] if panel.shown else ["Value"])]
-    renamed = {"Value": panel.shown} if panel.shown else {}
-    options = {"excludeByName": dict.fromkeys(hidden, True), "renameByName": renamed, "indexByName": {}}
+    """Return what puts the columns in order, and leaves out the time, and the value unless it has a title."""
+    hidden = ["Time", *([] if panel.shown else ["Value"])]
+    options = {
+        "excludeByName": dict.fromkeys(hidden, True),
+        "renameByName": {"Value": panel.shown} if panel.shown else {},
+        "indexByName": {name: place for place, name in enumerate(("Value", *panel.order))},
+    }
     return [
         dashboard_models.DataTransformerConfig(id_val="organize", options=options),
     ]
@@ -151,6 +156,8 @@ def _thresholds(panel: Panel) -> dashboard.ThresholdsConfig:
 
 def _with_queries(built: PanelBuilder, panel: Panel, *, instant: bool) -> PanelBuilder:
     built.title(panel.title).description(panel.description).datasource(DATASOURCE).unit(panel.unit)
+    if panel.whole:
+        built.decimals(0)
     built.span(panel.columns).height(STAT_HEIGHT if panel.kind == "stat" else HEIGHT).thresholds(_thresholds(panel))
     for i, query in enumerate(panel.queries):
         target = prometheus.Dataquery().expr(query.expression).legend_format(query.legend).ref_id(chr(ord("A") + i))

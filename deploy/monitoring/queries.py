@@ -31,9 +31,16 @@ def by(name: str, *labels: str) -> tuple[str, ...]:
     return labels
 
 
-def aggregated(operator: str, name: str, *labels: str, **selected: str) -> str:
-    """Return the panels' expression ``OPERATOR by (labels) (metric)``."""
-    return f"{operator}{_by(by(name, *labels))} ({metric(name, SELECTED_SERIES, **selected)})"
+def aggregated(operator: str, name: str, *labels: str, where: str = "", **selected: str) -> str:
+    """Return the panels' expression ``OPERATOR by (labels) (metric)``; ``where``: a further matcher."""
+    matchers = [where] if where else []
+    return f"{operator}{_by(by(name, *labels))} ({metric(name, *matchers, SELECTED_SERIES, **selected)})"
+
+
+def occurring(expression: str, label: str) -> str:
+    """Return the series of an expression that are above 0, or one whose ``label`` is ``none``: most reasons never
+    occur, and their names would hide the lines."""
+    return f'{expression} > 0 or on () label_replace(vector(0), "{label}", "none", "", "")'
 
 
 def rate(name: str, *labels: str, **selected: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from panels import SECONDS, Panel, Query, number
-from queries import SELECTED_SERIES, aggregated, metric, quantile, rate
+from queries import SELECTED_SERIES, aggregated, metric, occurring, quantile, rate
 
 from dashboards.model import Dashboard
 
@@ -21,9 +21,8 @@ CALIBRATOR = Dashboard(
         "Work": [
             Panel(
                 "Published versions",
-                "Versions per second, by source.",
-                [Query(rate("statistics_published_total", "source"), "{{source}}")],
-                "ops",
+                "Versions per hour, by source.",
+                [Query(f"3600 * {rate('statistics_published_total', 'source')}", "{{source}}")],
             ),
             Panel(
                 "Time of a calibration",
@@ -33,9 +32,8 @@ CALIBRATOR = Dashboard(
             ),
             Panel(
                 "Windows",
-                "Windows per second that statistics were due for, by outcome.",
-                [Query(rate("calibration_windows_total", "outcome"), "{{outcome}}")],
-                "ops",
+                "Windows per hour that statistics were due for, by outcome.",
+                [Query(f"3600 * {rate('calibration_windows_total', 'outcome')}", "{{outcome}}")],
             ),
             Panel(
                 "Processor time",
@@ -62,7 +60,7 @@ CALIBRATOR = Dashboard(
             Panel(
                 "Messages that are not authentic",
                 "Messages of internal topics per second, by topic and cause.",
-                [Query(rate("messages_refused_total", "topic", "cause"), "{{topic}} {{cause}}")],
+                [Query(occurring(rate("messages_refused_total", "topic", "cause"), "cause"), "{{topic}} {{cause}}")],
                 "ops",
             ),
             Panel(
@@ -73,6 +71,7 @@ CALIBRATOR = Dashboard(
                     Query(aggregated("sum", "configuration_refused_total"), "configurations"),
                     Query(aggregated("sum", "psd_projections_total"), "projections of Σ"),
                 ],
+                whole=True,
             ),
         ],
     },

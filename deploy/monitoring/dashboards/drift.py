@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from alerts import Thresholds
 from panels import SHARE, Panel, Query, by_attribute
 from queries import aggregated
 
@@ -10,9 +13,9 @@ from dashboards.model import Dashboard
 _PAIR = "{{first}}, {{second}}"
 
 
-def _drift(title: str, description: str, name: str) -> Panel:
+def _drift(title: str, description: str, name: str, **options: Any) -> Panel:
     expression = aggregated("max", name, "attribute", "against")
-    return Panel(title, description, [Query(expression, "{{attribute}} against {{against}}")])
+    return Panel(title, description, [Query(expression, "{{attribute}} against {{against}}")], **options)
 
 
 def _pair_drift(title: str, description: str, name: str) -> Panel:
@@ -26,7 +29,12 @@ DRIFT = Dashboard(
     "How the window differs from the previous version and from the baseline.",
     {
         "Values": [
-            _drift("Divergence", "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].", "drift_divergence"),
+            _drift(
+                "Divergence",
+                "Jensen-Shannon divergence of rolled-up concepts, in [0, 1].",
+                "drift_divergence",
+                limits=[(float(Thresholds().divergence), "orange")],
+            ),
             _drift("sMean", "Semantic distance between the sMeans.", "drift_mean"),
             by_attribute("Novel values", "Share that no earlier window held.", "novel_share", unit=SHARE),
             by_attribute("Unknown values", "Share that is not in the ontology.", "unknown_share", unit=SHARE),

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from alerts import Thresholds
-from panels import SECONDS, SHARE, Panel, Query, by_attribute, number
+from panels import RECORDS_A_SECOND, SECONDS, SHARE, Panel, Query, by_attribute, number
 from queries import aggregated, rate
 from verdicts import verdict_panels
 
 from dashboards.model import Dashboard
 from dashboards.records import LAG_OVER_TIME
+from stream_masker.pipeline.calibration.risk import RiskLimits
 
 AT = Thresholds()
 
@@ -17,9 +18,9 @@ OVERVIEW = Dashboard(
     "Overview",
     "Five verdicts, and the figures behind them.",
     {
-        "In ten seconds": verdict_panels(),
+        "Verdicts": verdict_panels(),
         "Now": [
-            number("Masked records", "Masked records per second.", rate("records_masked_total"), "ops"),
+            number("Masked records", "Masked records per second.", rate("records_masked_total"), RECORDS_A_SECOND),
             number(
                 "Lag",
                 "Uncommitted records of all partitions.",
@@ -52,7 +53,7 @@ OVERVIEW = Dashboard(
                     Query(rate("records_rejected_total"), "rejected"),
                     Query(rate("tombstones_total"), "tombstones"),
                 ],
-                "ops",
+                RECORDS_A_SECOND,
             ),
             LAG_OVER_TIME,
         ],
@@ -63,7 +64,7 @@ OVERVIEW = Dashboard(
                 "risk_certain_share",
                 unit=SHARE,
                 top=1.0,
-                limits=[(float(AT.certain), "red")],
+                limits=[(RiskLimits().max_certain, "red")],
             ),
             by_attribute(
                 "Unchanged values",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alerts import Thresholds
-from panels import BYTES, SECONDS, Panel, Query, Word
-from queries import RATE_INTERVAL, aggregated, rate
+from panels import BYTES, SECONDS, THIRD, WIDE, Panel, Query, Word
+from queries import RATE_INTERVAL, aggregated, occurring, rate
 
 from dashboards.model import Dashboard
 
@@ -33,25 +33,32 @@ PROCESSES = Dashboard(
                         "",
                     )
                 ],
+                columns=WIDE,
                 kind="table",
+                order=("process", "instance", "version", "job"),
                 shown="ready",
                 words={0: Word("no", "red"), 1: Word("yes", "green")},
             ),
             Panel(
                 "Not ready, and why",
                 "Components that are the reason why a process is not ready.",
-                [Query(aggregated("sum", "not_ready_because", "component"), "{{component}}")],
+                [Query(occurring(aggregated("sum", "not_ready_because", "component"), "component"), "{{component}}")],
+                whole=True,
+                columns=THIRD,
             ),
             Panel(
                 "Held, and why",
                 "Workers that hold their input, by reason.",
-                [Query(aggregated("sum", "held_because", "reason"), "{{reason}}")],
+                [Query(occurring(aggregated("sum", "held_because", "reason"), "reason"), "{{reason}}")],
+                whole=True,
+                columns=THIRD,
             ),
             Panel(
                 "Age of the statistics",
                 "Age of the statistics in use in each process.",
                 [Query(aggregated("max", "statistics_age_seconds", "instance"), "{{instance}}")],
                 SECONDS,
+                columns=THIRD,
                 limits=[(float(AT.stale_seconds), "orange")],
             ),
         ],
@@ -66,6 +73,7 @@ PROCESSES = Dashboard(
                 "Partitions",
                 "Input partitions of each worker.",
                 [Query(aggregated("sum", "assigned_partitions", "instance"), "{{instance}}")],
+                whole=True,
             ),
         ],
         "Resources": [

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from alerts import Thresholds
 from panels import SHARE, Panel, Query, by_attribute, number
 from queries import aggregated
 
 from dashboards.model import Dashboard
+from stream_masker.pipeline.calibration.risk import RiskLimits
+
+AT = Thresholds()
+
+
+def _levels(title: str, what: str, where: str) -> Panel:
+    """Return a panel of the chance of the best guess of a kind of value; ``where``: which levels."""
+    chance, prior = "risk_level_vulnerability", "risk_level_prior"
+    return Panel(
+        title,
+        f"Chance of the best guess of {what}: without masks (prior), given its mask, or given its record's.",
+        [
+            Query(
+                aggregated("max", chance, "attribute", "level", "given", where=where),
+                "{{attribute}}, {{level}}, {{given}}",
+            ),
+            Query(aggregated("max", prior, "attribute", "level", where=where), "{{attribute}}, {{level}} prior"),
+        ],
+        SHARE,
+        top=1,
+    )
+
 
 PROTECTION = Dashboard(
     "protection",
@@ -19,6 +42,7 @@ PROTECTION = Dashboard(
                 aggregated("max", "risk_limits_crossed"),
                 "short",
                 (1, "red"),
+                columns=5,
             ),
             number(
                 "Withheld versions",
@@ -26,9 +50,25 @@ PROTECTION = Dashboard(
                 aggregated("sum", "statistics_withheld_total"),
                 "short",
                 (1, "red"),
+                columns=5,
             ),
-            number("Guessed records", "Given all masks.", aggregated("max", "risk_record_vulnerability"), SHARE),
-            number("Unchanged records", "No value changes.", aggregated("max", "risk_record_unchanged_share"), SHARE),
+            number(
+                "Guessed records", "Given all masks.", aggregated("max", "risk_record_vulnerability"), SHARE, columns=5
+            ),
+            number(
+                "Unchanged records",
+                "No value changes.",
+                aggregated("max", "risk_record_unchanged_share"),
+                SHARE,
+                columns=5,
+            ),
+            number(
+                "Error of estimates",
+                "Guessed and unchanged records differ by no more from the truth, with 95 % confidence.",
+                aggregated("max", "risk_bound"),
+                SHARE,
+                columns=4,
+            ),
         ],
         "Best guess of a value": [
             Panel(
@@ -48,26 +88,8 @@ PROTECTION = Dashboard(
                 SHARE,
                 top=1,
             ),
-            Panel(
-                "Chapters and blocks",
-                "Chance of the best guess of the chapter or block of a value, given its mask or its record's.",
-                [
-                    Query(
-                        aggregated("max", "risk_level_vulnerability", "attribute", "level", "given"),
-                        "{{attribute}}, {{level}}, {{given}}",
-                    ),
-                    Query(
-                        aggregated("max", "risk_level_prior", "attribute", "level"), "{{attribute}}, {{level}} prior"
-                    ),
-                ],
-                SHARE,
-                top=1,
-            ),
-            Panel(
-                "RMSE",
-                "Distance between originals and masks, beside the vulnerability.",
-                [Query(aggregated("max", "rmse", "attribute", kind="actual"), "{{attribute}}")],
-            ),
+            _levels("Chapters", "the chapter of a value", 'level="chapter"'),
+            _levels("Blocks", "the block of a value, or in graphs of a near value", 'level!="chapter"'),
             Panel(
                 "Share certain",
                 "Values that are guessed with a probability above 0.9 and above 0.5.",
@@ -77,6 +99,7 @@ PROTECTION = Dashboard(
                 ],
                 SHARE,
                 top=1,
+                limits=[(RiskLimits().max_certain, "red")],
             ),
             by_attribute("Expected guesses", "Until the original of a mask is found.", "risk_expected_rank"),
             by_attribute("Uncertainty in bits", "About the original of a mask.", "risk_entropy"),
@@ -107,11 +130,6 @@ PROTECTION = Dashboard(
             ),
             by_attribute("ε of the channel", "Infinite if a mask excludes an original.", "risk_epsilon"),
             by_attribute("Share unchanged", "Values that stay.", "risk_unchanged_share", unit=SHARE, top=1.0),
-            Panel(
-                "Bound of the figures of records",
-                "They differ by no more from the truth, with 95 % confidence.",
-                [Query(aggregated("max", "risk_bound"), "bound")],
-            ),
         ],
         "Values as masked": [
             Panel(
@@ -123,6 +141,7 @@ PROTECTION = Dashboard(
                 ],
                 SHARE,
                 top=1,
+                limits=[(float(AT.unchanged), "red")],
             ),
             Panel(
                 "Truncated and unsigned values",
@@ -132,6 +151,7 @@ PROTECTION = Dashboard(
                     Query(aggregated("max", "unsigned_share", "attribute"), "{{attribute}} unsigned"),
                 ],
                 SHARE,
+                limits=[(float(AT.truncated), "orange")],
             ),
         ],
     },

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from alerts import Thresholds
-from panels import SECONDS, SHARE, Panel, Query, number
-from queries import aggregated, quantile, rate
+from panels import RECORDS_A_SECOND, SECONDS, SHARE, Panel, Query, number
+from queries import aggregated, occurring, quantile, rate
 
 from dashboards.model import Dashboard
 
@@ -65,14 +65,14 @@ RECORDS = Dashboard(
             Panel(
                 "Rejections by reason",
                 "Rejected records per second.",
-                [Query(rate("records_rejected_total", "reason"), "{{reason}}")],
-                "ops",
+                [Query(occurring(rate("records_rejected_total", "reason"), "reason"), "{{reason}}")],
+                RECORDS_A_SECOND,
             ),
             Panel(
                 "Skipped by cause",
                 "Offsets per second that were passed without masking.",
-                [Query(rate("records_skipped_total", "cause"), "{{cause}}")],
-                "ops",
+                [Query(occurring(rate("records_skipped_total", "cause"), "cause"), "{{cause}}")],
+                RECORDS_A_SECOND,
             ),
         ],
         "Lag": [
@@ -82,6 +82,7 @@ RECORDS = Dashboard(
                 "Their uncommitted records.",
                 [Query(f"topk({MOST_BEHIND}, {aggregated('sum', 'consumer_lag', 'topic', 'partition')})", "")],
                 kind="table",
+                order=("topic", "partition"),
                 shown="uncommitted records",
             ),
         ],

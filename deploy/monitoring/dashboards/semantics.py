@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from panels import WIDE, Panel, Query, by_attribute
 from queries import aggregated
+from verdicts import CORRELATION_CHANGED, MEAN_MOVED
 
 from dashboards.model import Dashboard
 
@@ -21,6 +22,7 @@ SEMANTICS = Dashboard(
                 [Query(aggregated("max", "smean", "attribute", "data", "concept", "label"), "")],
                 columns=WIDE,
                 kind="table",
+                order=("attribute", "data", "concept", "label"),
             ),
             Panel(
                 "sVar",
@@ -57,7 +59,12 @@ SEMANTICS = Dashboard(
             ),
         ],
         "Utility": [
-            by_attribute("Distance of the sMeans", "Between original and masked sMean.", "utility_mean"),
+            by_attribute(
+                "Distance of the sMeans",
+                "Between original and masked sMean.",
+                "utility_mean",
+                limits=[(MEAN_MOVED, "orange")],
+            ),
             by_attribute(
                 "Error of sVar",
                 "Masked sVar against what the mechanism promises: sVar, or (1 + α) sVar with noise.",
@@ -72,6 +79,7 @@ SEMANTICS = Dashboard(
                 "Error of sdCor",
                 "Masked sdCor against the original one.",
                 [Query(aggregated("max", "utility_correlation", "first", "second"), _PAIR)],
+                limits=[(CORRELATION_CHANGED, "orange")],
             ),
         ],
     },

@@ -309,12 +309,13 @@ class CalibratorEngine:
     def _compute(self, task: Callable[[], None]) -> None:
         """Run a task in the computing thread. A slow one keeps the process alive while it gets processor time."""
         used = self._computing.processor_seconds()
-        future = self._computing.submit(task)
-        while wait([future], COMPUTING_BEAT_SECONDS).not_done:
-            before, used = used, self._computing.processor_seconds()
-            if used > before:
-                self._heartbeat()
-        future.result()
+        with self._health.computing():
+            future = self._computing.submit(task)
+            while wait([future], COMPUTING_BEAT_SECONDS).not_done:
+                before, used = used, self._computing.processor_seconds()
+                if used > before:
+                    self._heartbeat()
+            future.result()
 
     @contextmanager
     def _charged(self) -> Iterator[None]:

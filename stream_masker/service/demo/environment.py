@@ -112,13 +112,26 @@ def is_served(port: int) -> bool:
 HEALTH_SECONDS = 5.0
 
 
-def task_seconds(port: int) -> float:
-    """Return how long the main loop of a local process has been at its present task; 0 if it does not answer."""
+def computing_seconds(port: int) -> float:
+    """Return how long a local process has been at its present computation; 0 without one or without an answer."""
+    return float(_answer(port, "/healthz").get("seconds_computing", 0.0))
+
+
+def readiness_text(port: int) -> str:
+    """Return why a local process is not ready, and what it notes."""
+    answer = _answer(port, "/readyz")
+    if not answer:
+        return "no answer"
+    return "; ".join([*answer["reasons"], *answer["notes"]]) or "ready"
+
+
+def _answer(port: int, path: str) -> dict[str, Any]:
+    """Return what a local process answers; empty without an answer."""
     connection = HTTPConnection("127.0.0.1", port, timeout=HEALTH_SECONDS)
     try:
-        connection.request("GET", "/healthz")
-        return float(orjson.loads(connection.getresponse().read())["seconds_since_last_turn"])
+        connection.request("GET", path)
+        return dict(orjson.loads(connection.getresponse().read()))
     except (OSError, HTTPException, orjson.JSONDecodeError):
-        return 0.0
+        return {}
     finally:
         connection.close()

@@ -23,7 +23,13 @@ import stream_masker
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration.build import build_taxonomies
-from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo, task_seconds
+from stream_masker.service.demo.environment import (
+    DemoEnvironment,
+    computing_seconds,
+    is_served,
+    prepare_demo,
+    readiness_text,
+)
 from stream_masker.service.demo.feed import EventFeed
 from stream_masker.service.demo.options import DemoOptions
 from stream_masker.service.demo.view import (
@@ -160,6 +166,10 @@ HALF_COVERED, RUN_COVERED = 0.49, 0.98
 """The shares of the run that published statistics cover before the second half follows, and at the end."""
 
 
+class NoProgressError(ServiceError):
+    """The demonstration made no progress for ``STALL_SECONDS``."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoSummary:
     """What a demonstration showed: as text, and as figures."""
@@ -210,10 +220,18 @@ def _run_processes(
     observations = watcher.observations
     feed = EventFeed(environment.configuration, options, lambda: observations.outcomes)
     with feed, DemoView(console, options.records, taxonomies) as view:
-        _watch_until_done(
-            watcher, children, feed, view, options.records, partial(task_seconds, environment.calibrator_port)
-        )
+        computing = partial(computing_seconds, environment.calibrator_port)
+        try:
+            _watch_until_done(watcher, children, feed, view, options.records, computing)
+        except NoProgressError as error:
+            raise ServiceError(f"{error}{_states(environment)}; {children.last_words()}") from None
     return _summary(observations, time.monotonic() - start, taxonomies, promise_line(environment.configuration))
+
+
+def _states(environment: DemoEnvironment) -> str:
+    """Say what the processes themselves give as the cause."""
+    ports = {"calibrator": environment.calibrator_port, "worker": environment.worker_port}
+    return "".join(f"; the {name} says: {readiness_text(port)}" for name, port in ports.items())
 
 
 def _start(environment: DemoEnvironment, children: ChildProcesses) -> None:
@@ -246,7 +264,7 @@ def _watch_until_done(
     """Update the view until every record is masked or rejected, then until statistics of the run follow, or a time
     limit ends.
 
-    ``computing``: returns the seconds that the calibrator has been at its present task.
+    ``computing``: returns the seconds that the calibrator has been at its present computation. Raises NoProgressError.
     """
     observations, counted = watcher.observations, 0
     progressed = looked = time.monotonic()
@@ -272,9 +290,9 @@ def _watch_until_done(
         ):
             return
         if idle > STALL_SECONDS:
-            raise ServiceError(
+            raise NoProgressError(
                 f"no progress for {STALL_SECONDS:.0f} s; {observations.outcomes:,} of {observations.produced:,} "
-                f"published records were processed{waiting_text(observations)}; {children.last_words()}"
+                f"published records were processed{waiting_text(observations)}"
             )
 
 

@@ -8,8 +8,8 @@ import socket
 import socketserver
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -69,10 +69,20 @@ class Health:
         self._reasons: dict[str, str] = {STARTING: "starting"}
         self._components = {STARTING}
         self._notes: dict[str, str] = {}
+        self._computing_since: float | None = None
 
     def beat(self) -> None:
         """Record a heartbeat of the main loop."""
         self._beat = self._clock()
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Report how long a computation has been running, which may record heartbeats."""
+        self._computing_since = self._clock()
+        try:
+            yield
+        finally:
+            self._computing_since = None
 
     def reason(self, component: str, text: str | None) -> None:
         """Set the reason why a component is not ready; None if it is ready."""
@@ -88,6 +98,12 @@ class Health:
     @property
     def seconds_since_beat(self) -> float:
         return self._clock() - self._beat
+
+    @property
+    def seconds_computing(self) -> float:
+        """The time since the present computation began; 0 without one."""
+        since = self._computing_since
+        return 0.0 if since is None else self._clock() - since
 
     @property
     def alive(self) -> bool:
@@ -137,7 +153,11 @@ def respond(
 
 
 def _healthz(health: Health) -> HttpResponse:
-    body = {"alive": health.alive, "seconds_since_last_turn": round(health.seconds_since_beat, 3)}
+    body = {
+        "alive": health.alive,
+        "seconds_since_last_turn": round(health.seconds_since_beat, 3),
+        "seconds_computing": round(health.seconds_computing, 3),
+    }
     return _json(_status(health.alive), body)
 
 

@@ -20,10 +20,10 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
 from stream_masker.service.configuration import parse_configuration
 from stream_masker.service.demo import run
-from stream_masker.service.demo.environment import demo_configuration, free_port, task_seconds
+from stream_masker.service.demo.environment import computing_seconds, demo_configuration, free_port, readiness_text
 from stream_masker.service.demo.feed import MAX_LEAD, EventFeed
 from stream_masker.service.demo.options import DemoOptions
-from stream_masker.service.demo.run import ChildProcesses
+from stream_masker.service.demo.run import ChildProcesses, NoProgressError
 from stream_masker.service.demo.view import pair_lines
 from stream_masker.service.demo.watch import Observations, _newer
 from stream_masker.service.observability.health import Health, HttpServer
@@ -177,7 +177,7 @@ def watched(monkeypatch, *states):
         seen.progress = seen.produced + seen.outcomes + version
 
     monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: clock[0]))
-    quiet = SimpleNamespace(check=lambda: None, update=lambda _: None, last_words=lambda: "worker: at work")
+    quiet = SimpleNamespace(check=lambda: None, update=lambda _: None)
     events = SimpleNamespace(check=lambda: None, open_second_half=lambda: opened.append(clock[0]))
     run._watch_until_done(SimpleNamespace(poll=poll, observations=seen), quiet, events, quiet, 100, lambda: task[0])
     return clock[0], opened
@@ -194,8 +194,8 @@ def test_a_calibrator_that_publishes_nothing_more_is_not_waited_for(monkeypatch)
     assert (end, opened[0]) == (600.0, 300.0)
 
 
-def test_a_run_without_progress_fails_with_the_last_words(monkeypatch):
-    with pytest.raises(ServiceError, match=r"^no progress for 300 s; 50 of 100 .* worker: at work$"):
+def test_a_run_without_progress_fails(monkeypatch):
+    with pytest.raises(NoProgressError, match=r"^no progress for 300 s; 50 of 100 published records were processed$"):
         watched(monkeypatch, *[(50, 0, 1)] * 6)
 
 
@@ -207,17 +207,34 @@ def test_a_calibrator_that_computes_is_waited_for(monkeypatch):
 
 
 def test_a_calibrator_that_computes_without_end_fails_the_run(monkeypatch):
-    with pytest.raises(ServiceError, match=r"processed; the calibrator has been computing statistics for 2100 s; "):
+    with pytest.raises(ServiceError, match=r"processed; the calibrator has been computing statistics for 2100 s$"):
         watched(monkeypatch, *[(0, 0, 0, 100.0 * number) for number in range(30)])
 
 
-def test_a_process_tells_how_long_it_has_been_at_a_task():
+def test_a_process_tells_how_long_it_has_been_computing_though_it_is_alive():
     clock = [0.0]
     health = Health(clock=lambda: clock[0])
-    clock[0] = 12.5
     with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as server:
-        assert task_seconds(server.port) == 12.5
-    assert task_seconds(free_port(0)) == 0.0
+        with health.computing():
+            clock[0] = 12.5
+            health.beat()
+            assert computing_seconds(server.port) == 12.5
+        assert computing_seconds(server.port) == 0.0
+    assert computing_seconds(free_port(0)) == 0.0
+
+
+def test_a_run_without_progress_says_what_the_processes_say(monkeypatch):
+    health = Health()
+    health.note("statistics", "no statistics yet: 8000 records sampled, computing them")
+    with HttpServer(host="127.0.0.1", port=0, health=health, registry=CollectorRegistry()) as server:
+        ports = SimpleNamespace(calibrator_port=server.port, worker_port=free_port(0))
+        assert run._states(ports) == (
+            "; the calibrator says: starting; no statistics yet: 8000 records sampled, computing them"
+            "; the worker says: no answer"
+        )
+        health.reason("start", None)
+        health.note("statistics", None)
+        assert readiness_text(server.port) == "ready"
 
 
 def test_events_that_cannot_be_published_end_the_demonstration():

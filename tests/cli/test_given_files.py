@@ -123,11 +123,30 @@ def test_an_output_of_an_unknown_suffix_is_refused(tmp_path, config, name):
     assert not (tmp_path / name).exists()
 
 
-def test_a_folder_without_events_is_named(tmp_path, config):
-    (tmp_path / "empty").mkdir()
-    (tmp_path / "empty" / "in.csv").write_text("id;a\n1;A1\n")
-    done = run("mask", "-c", config, tmp_path / "empty", tmp_path / "out.jsonl", code=1)
-    assert "has no file that ends in .json, .jsonl, .ndjson, .hl7, .mllp: name a table itself" in done.stderr
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (["in.csv"], "has no file that ends in .json, .jsonl, .ndjson, .hl7, .mllp: name a table itself"),
+        (["2023/in.json", "2024/in.json"], "has only other folders: name one of 2023, 2024"),
+        ([], "is empty"),
+    ],
+)
+def test_a_folder_without_events_says_what_it_has(tmp_path, config, made, message):
+    folder = tmp_path / "given"
+    folder.mkdir()
+    for name in made:
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text("id;a\n1;A1\n")
+    done = run("mask", "-c", config, folder, tmp_path / "out.jsonl", code=1)
+    assert f"the folder {folder} {message}" in done.stderr
+
+
+def test_the_folders_in_a_folder_of_events_are_named(tmp_path, config):
+    folder = tmp_path / "given"
+    (folder / "older").mkdir(parents=True)
+    write(folder / "in.jsonl", LINES)
+    done = run("mask", "-c", config, folder, tmp_path / "out.jsonl")
+    assert f"warning: the folders in {folder} are not read: older" in done.stderr
 
 
 @pytest.mark.parametrize("quote", ['"', ""])

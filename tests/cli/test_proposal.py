@@ -132,8 +132,11 @@ def test_a_bundle_of_several_patients_is_explained(tmp_path):
 
 def test_a_sample_with_a_single_code_is_refused_with_its_path(tmp_path):
     source = write(tmp_path / "one.json", [orjson.dumps({"main": {"code": "E11.9"}})])
-    message = "main.code: a field with the same code in all of 1 events cannot be masked: use a sample of more events"
-    assert message in run("config", "init", "--events", source, code=1).stderr
+    told = "main.code cannot be masked: a single event is no sample: use more events, such as a folder of files"
+    assert told in run("config", "init", "--events", source, code=1).stderr
+    source = write(tmp_path / "two.jsonl", [orjson.dumps({"main": {"code": "E11.9"}})] * 2)
+    told = "main.code cannot be masked: it has the same code in all of 2 events: use more"
+    assert told in run("config", "init", "--events", source, code=1).stderr
 
 
 def test_postcodes_are_texts_though_none_of_the_sample_has_a_leading_zero(tmp_path):

@@ -43,7 +43,7 @@ def test_a_masked_file_has_messages_of_the_same_type(tmp_path, config, source):
 @pytest.mark.parametrize(
     ("section", "message"),
     [
-        (None, "in.pb is a Protobuf file, by its name: say with produce.protobuf"),
+        (None, "in.pb is a Protobuf file, by its name: say which messages it has with produce.protobuf"),
         ({"descriptors": "none.desc", "message": MESSAGE}, "none.desc cannot be read: No such file"),
         ({"descriptors": "tree.csv", "message": MESSAGE}, "tree.csv is not a descriptor set"),
         ({"descriptors": "events.desc", "message": "Event"}, "has no message 'Event': use one of example.Event"),

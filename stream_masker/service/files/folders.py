@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
 from pathlib import Path
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
 
+log = logging.getLogger(__name__)
+
+NAMED_FOLDERS = 5
 HL7_SUFFIXES = (".hl7", ".mllp")
 FOLDER_SUFFIXES = (".json", ".jsonl", ".ndjson", *HL7_SUFFIXES)
 
@@ -19,12 +24,25 @@ def input_files(name: str) -> list[str]:
     if name == STANDARD_STREAM or not Path(name).is_dir():
         return [name]
     try:
-        paths = sorted(path for path in Path(name).iterdir() if path.is_file())
+        paths = sorted(Path(name).iterdir())
     except OSError as error:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
-    found = [str(path) for path in paths if Path(uncompressed_name(path.name)).suffix.lower() in FOLDER_SUFFIXES]
+    files = [path for path in paths if path.is_file()]
+    found = [str(path) for path in files if Path(uncompressed_name(path.name)).suffix.lower() in FOLDER_SUFFIXES]
+    folders = [path.name for path in paths if path.is_dir()]
     if not found:
-        raise ServiceError(
-            f"the folder {name} has no file that ends in {', '.join(FOLDER_SUFFIXES)}: name a table itself"
-        )
+        raise ServiceError(f"the folder {name} {_unusable(bool(files), folders)}")
+    if folders:
+        log.warning("the folders in %s are not read: %s", name, _some(folders))
     return found
+
+
+def _unusable(has_files: bool, folders: Sequence[str]) -> str:
+    """Return what a folder has instead of files of events, and what to do."""
+    if has_files:
+        return f"has no file that ends in {', '.join(FOLDER_SUFFIXES)}: name a table itself"
+    return f"has only other folders: name one of {_some(folders)}" if folders else "is empty"
+
+
+def _some(names: Sequence[str]) -> str:
+    return ", ".join(names[:NAMED_FOLDERS]) + (", ..." if len(names) > NAMED_FOLDERS else "")

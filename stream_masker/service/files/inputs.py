@@ -27,6 +27,7 @@ import orjson
 from stream_masker.errors import ServiceError
 from stream_masker.service.files.hl7 import is_framed, starts_hl7
 from stream_masker.service.files.outputs import STANDARD_STREAM, uncompressed_name
+from stream_masker.service.files.schemas import schema_kind
 
 log = logging.getLogger(__name__)
 
@@ -221,6 +222,8 @@ def kind_of(head: bytes, name: str) -> FileKind:
     suffix = Path(uncompressed_name(name)).suffix.lower()
     if suffix in PROTOBUF_SUFFIXES:
         return "protobuf"
+    if (schema := schema_kind(name, head)) is not None:
+        raise ServiceError(f"{name} is {schema}")
     magic: tuple[tuple[bool, FileKind], ...] = (
         (head.startswith(_PARQUET), "parquet"),
         (head.startswith(_AVRO), "avro"),

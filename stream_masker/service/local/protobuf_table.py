@@ -13,6 +13,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.service.configuration.fields.sections import ProduceSection, ProtobufSection
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import NumberedLine, WriteLine
+from stream_masker.service.files.schemas import beside_messages
 from stream_masker.service.formats.protobuf_messages import described_messages, document_message, message_document
 
 SHOWN_MESSAGES = 10
@@ -85,8 +86,8 @@ def open_protobuf(file: InputFile, settings: ProduceSection) -> Iterator[Protobu
     """
     if settings.protobuf is None:
         raise ConfigurationError(
-            f"{file.name} is a Protobuf file, by its name: say with produce.protobuf, as descriptors and message, "
-            "which messages it has"
+            f"{file.name} is a Protobuf file, by its name: say which messages it has with produce.protobuf, as "
+            f"descriptors and message, or with --descriptors and --message of config init{beside_messages(file.name)}"
         )
     try:
         from google.protobuf.message_factory import GetMessageClass

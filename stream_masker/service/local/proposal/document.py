@@ -46,7 +46,12 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
     for path, count in totals.emptied.most_common():
         yield f"# {emptied_text(path, count)}."
     if flagged := sum(one.is_flagged for one in treatments.values()):
-        yield f"# {flagged:,} dropped fields may hold diagnoses or codes; they are marked {FLAG.strip(': ')}."
+        which = (
+            "1 dropped field may hold diagnoses or codes; it is"
+            if flagged == 1
+            else (f"{flagged:,} dropped fields may hold diagnoses or codes; they are")
+        )
+        yield f"# {which} marked {FLAG.strip(': ')}."
 
 
 def field_sections(treatments: Mapping[str, ProposedTreatment]) -> dict[str, Any]:

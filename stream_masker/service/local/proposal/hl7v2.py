@@ -28,7 +28,7 @@ _ENVELOPE: Final = frozenset({"MSH", "EVN", "SFT", "BTS", "FTS"})
 """Segments about the message itself, which have no codes of diagnoses."""
 
 _STANDARD: Final[Mapping[str, ProposedTreatment]] = {
-    **dict.fromkeys(("EVN.1.1", "PID.8.1", "PV1.2.1", "PV1.4.1", "DG1.1.1", "DG1.6.1", "DG1.15.1", "PR1.1.1"), _KEPT),
+    **dict.fromkeys(("EVN.1.1", "PID.8.1", "PV1.2.1", "DG1.1.1", "DG1.6.1", "DG1.15.1", "PR1.1.1"), _KEPT),
     **dict.fromkeys(("PID.1.1", "PV1.1.1", "DG1.3.3", "PR1.3.3", "PID.3.5"), _KEPT),
     **dict.fromkeys(("PID.2.1", "PID.3.1", "PID.18.1", "PV1.19.1"), _PSEUDONYM),
     "PID.5.1": _NAME,

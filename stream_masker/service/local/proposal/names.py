@@ -59,8 +59,8 @@ POSTCODE_NAMES: Final = _kind("zip zipcode plz cap cep npa", "postal postcode po
 AGE_NAMES: Final = _kind("age ages alter edad idade eta leeftijd alder wiek vek ika yas", "", "alter")
 BIRTH_YEAR_NAMES: Final = _kind(
     "yob jahrgang",
-    "geburtsjahr birthyear yearofbirth anneenaissance anneedenaissance anonacimiento annonascita geboortejaar "
-    "fodelsear",
+    "geburtsjahr gebjahr jahrdergeburt birthyear yearofbirth anneenaissance anneedenaissance anonacimiento "
+    "annonascita geboortejaar fodelsear",
 )
 DATE_NAMES: Final = _kind(
     "dob date datum fecha dat geb zeit time timestamp heure hora tijd czas",
@@ -87,10 +87,14 @@ CLINICAL_NAMES: Final = _kind(
     "fachabteil abteilung department special outcome todes death cause causa ursache icdcode snomed loinc observation "
     "aufnahmegrund entlassgrund schlussel comorb risk hiv diabet pregnan schwanger",
 )
+SEX_NAMES: Final = _kind("sex gender geschlecht sexe sexo sesso genre genero genere geslacht plec kon kjonn")
 HARMLESS_NAMES: Final = _kind(
-    "sex gender geschlecht sexe sexo sesso genre genero genere geslacht plec kon kjonn los status unit units einheit "
-    "currency quartal quarter weekday wochentag",
-    "verweildauer lengthofstay staydays dureesejour dureedesejour aufnahmeart entlassungsart admissiontype "
-    "dischargetype modeentree modesortie tipoingreso",
+    "los currency quartal quarter weekday wochentag",
+    "verweildauer lengthofstay staydays dureesejour dureedesejour dureedusejour aufnahmeart entlassungsart "
+    "admissiontype dischargetype modeentree modedentree modesortie modedesortie tipoingreso tipodeingreso "
+    "maritalstatus familienstand",
 )
 """The fields that are kept if their values are short: each further kind of field is dropped unless it is known."""
+
+TELLING_VALUES: Final = _kind("", "geburt entbind birth newborn deliver accouch naissance parto nascita psych suicid")
+"""Words by which a category of such a field tells why a person came, beside those of ``CLINICAL_NAMES``."""

@@ -126,7 +126,7 @@ def proposed_configuration(
         coded_fields(filter(kind.may_be_coded, fields.values()), concepts), joined=kind.joined
     )
     if not attributes:
-        raise ServiceError(_no_codes(len(events), fields.values(), concepts))
+        raise ServiceError(_no_codes(len(events), filter(kind.may_be_coded, fields.values()), concepts))
     treatments = _treatments(kind, fields.values(), attributes, concepts)
     return _text([line for line, _ in events], kind, fields, attributes, treatments, ontologies, sections)
 
@@ -267,16 +267,19 @@ def _no_codes(events: int, fields: Iterable[SampledField], concepts: Mapping[str
     """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
     fields = list(fields)
     if single := [one.path for one in fields if has_single_code(one, concepts.values())]:
-        return (
-            f"{_some(single)}: a field with the same code in all of {events:,} events cannot be masked: "
-            "use a sample of more events"
-        )
-    likely = [one.path for one in fields if CLINICAL_NAMES.fits(one.name) or code_shape([*one.values][:TESTED_VALUES])]
+        of_all = "a single event is no sample" if events == 1 else f"it has the same code in all of {events:,} events"
+        return f"{_some(single)} cannot be masked: {of_all}: use more events, such as a folder of files"
+    of_standard = [one.path for one in fields if one.place.is_coded]
+    likely = of_standard or [one.path for one in fields if _may_have_codes(one)]
     return (
         f"no field of {events:,} events has codes of {', '.join(concepts)}: name an ontology with --ontology; "
         + (f"codes of another one may be in {_some(likely)}; " if likely else "")
         + f"the fields are {_some([one.path for one in fields]) or 'none'}"
     )
+
+
+def _may_have_codes(field: SampledField) -> bool:
+    return CLINICAL_NAMES.fits(field.name) or code_shape([*field.values][:TESTED_VALUES]) is not None
 
 
 def _some(paths: Sequence[str]) -> str:

@@ -47,7 +47,12 @@ def treatment(field: SampledField, concepts: Callable[[str], bool]) -> ProposedT
     found = next((one for rule in _RULES if (one := rule(field, tested)) is not None), None)
     if found is not None and (found.key != "keep" or not any(map(concepts, tested))):
         return found
-    return ProposedTreatment("drop", None, f"{len(field.values):,} different values of unknown meaning")
+    return ProposedTreatment("drop", None, f"{_different(field)} of unknown meaning")
+
+
+def _different(field: SampledField, kind: str = "value") -> str:
+    number = len(field.values)
+    return f"a single {kind}" if number == 1 else f"{number:,} different {kind}s"
 
 
 def is_person_id(field: SampledField) -> bool:
@@ -109,7 +114,7 @@ def _clinical(field: SampledField, tested: Collection[str]) -> ProposedTreatment
     if values.codes_separator(tested) is not None:
         why = "the values have several codes in one text: write them as lists to mask them"
         return ProposedTreatment("drop", None, why, is_flagged=True)
-    if shape is not None and not _identifies(field) and not names.HARMLESS_NAMES.fits(field.name):
+    if shape is not None and not _identifies(field) and not _is_number_of(field, names.HARMLESS_NAMES):
         why = f"the values look like codes of {shape}: name their ontology with --ontology to mask them"
         return ProposedTreatment("drop", None, why, is_flagged=True)
     if names.CLINICAL_NAMES.fits(field.name):
@@ -134,20 +139,28 @@ def _identifies(field: SampledField) -> bool:
 def _identifier(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
     if not _identifies(field) or "float" in field.kinds:
         return None
-    return ProposedTreatment("pseudonymize", None, f"{len(field.values):,} different values: it identifies events")
+    return ProposedTreatment("pseudonymize", None, f"{_different(field)}: it identifies events")
 
 
 def _harmless(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    categories = field.is_number or values.are_categories(tested)
-    if values.are_sexes(tested) and not field.is_number and len(tested) > 1:
+    if not field.is_number and values.are_sexes(tested) and len(tested) > 1:
         return ProposedTreatment("keep", None, "the values are sexes")
-    if (
-        not names.HARMLESS_NAMES.fits(field.name)
-        or not categories
-        or (not field.is_number and values.code_shape(tested))
-    ):
-        return None
-    return ProposedTreatment("keep", None, f"{len(field.values):,} different values of a field that tells no diagnosis")
+    if _is_number_of(field, names.SEX_NAMES) and _all_numbers(tested, 0, 9):
+        return ProposedTreatment("keep", None, "the name is that of a person's sex")
+    if _is_number_of(field, names.HARMLESS_NAMES) or (names.HARMLESS_NAMES.fits(field.name) and _are_harmless(tested)):
+        why = f"{_different(field)} of a field that tells no diagnosis"
+        return ProposedTreatment("keep", None, why)
+    return None
+
+
+def _is_number_of(field: SampledField, kind: names.NameKind) -> bool:
+    return field.is_number and kind.fits(field.name)
+
+
+def _are_harmless(tested: Collection[str]) -> bool:
+    """Return whether texts are categories that neither look like codes nor name anything clinical."""
+    telling = any(names.CLINICAL_NAMES.fits(text) or names.TELLING_VALUES.fits(text) for text in tested)
+    return values.are_categories(tested) and values.code_shape(tested) is None and not telling
 
 
 def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
@@ -160,7 +173,7 @@ def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatme
 def _free_text(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
     if values.are_tokens(tested) or values.are_categories(tested):
         return None
-    return ProposedTreatment("drop", None, f"{len(field.values):,} different texts: free text is never kept")
+    return ProposedTreatment("drop", None, f"{_different(field, 'text')}: free text is never kept")
 
 
 _RULES: Final[tuple[Rule, ...]] = (

@@ -79,7 +79,8 @@ def test_ages_are_generalized_in_any_language(name, values):
 
 def test_bands_of_ages_are_kept_and_years_of_birth_are_generalized():
     assert treated("age", ["[60-70)", "[70-80)"]).key == "keep"
-    assert treated("Geburtsjahr", [1948, 1971]).value == {"width": 10}
+    for name in ("Geburtsjahr", "Geb.-Jahr", "year of birth", "Année de naissance"):
+        assert treated(name, [1948, 1971]).value == {"width": 10}
 
 
 @pytest.mark.parametrize(
@@ -113,12 +114,30 @@ def test_dates_in_an_unknown_format_are_dropped_and_flagged():
     assert (found.key, found.is_flagged) == ("drop", True)
 
 
-@pytest.mark.parametrize(("name", "values"), [("Geschlecht", ["m", "w"]), ("x", ["F", "M"]), ("Verweildauer", [3, 4])])
+HARMLESS = [("Geschlecht", ["m", "w"]), ("x", ["F", "M"]), ("sexe", [1, 2]), ("Verweildauer", [3, 400])]
+HARMLESS += [("Mode d'entrée", ["domicile", "transfert"]), ("Marital status", ["S", "M", "D"])]
+
+
+@pytest.mark.parametrize(("name", "values"), HARMLESS)
 def test_harmless_fields_are_kept(name, values):
     assert treated(name, values).key == "keep"
 
 
-@pytest.mark.parametrize("name", ["status", "Geschlecht"])
+TELLING = {
+    "status": ["HIV+", "HIV-", "pending"],
+    "Gender identity": ["trans", "cis"],
+    "Aufnahmeart": ["Notfall", "Geburt"],
+    "admission_type": ["Elective", "Newborn"],
+    "Entlassungsart": ["regulär", "HIV-Ambulanz"],
+}
+
+
+@pytest.mark.parametrize(("name", "values"), TELLING.items())
+def test_texts_that_may_tell_a_diagnosis_are_never_kept(name, values):
+    assert treated(name, values * 20).key == "drop"
+
+
+@pytest.mark.parametrize("name", ["admission_type", "Geschlecht"])
 def test_a_field_with_codes_or_labels_is_never_kept(name):
     assert treated(name, ["open", "Asthma"], {"Asthma"}).key == "drop"
     assert treated(name, ["E11.9", "I10"]).key == "drop"

@@ -11,8 +11,9 @@ import pytest
 import yaml
 from support.data import data_file, icd9cm
 from support.documentation import DOCS
-from support.file_commands import run, write_secret
+from support.file_commands import run
 from support.real_codes import real_codes
+from support.small_configuration import write_secret
 from support.stream_attack import Deployment, LawAttack, ListAttack
 
 from stream_masker.service.configuration import parse_configuration

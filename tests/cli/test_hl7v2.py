@@ -10,8 +10,9 @@ import pytest
 import yaml
 from hl7apy.consts import VALIDATION_LEVEL
 from hl7apy.parser import parse_message
-from support.file_commands import run, write_secret
+from support.file_commands import run
 from support.hl7_messages import FOLDER, framed, masked_example, message
+from support.small_configuration import write_secret
 
 MESSAGES = [message(k) + "NTE|1||a note\r" for k in range(60)]
 SECRETS = [

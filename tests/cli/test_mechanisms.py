@@ -10,7 +10,7 @@ import orjson
 import pytest
 import yaml
 from click.testing import CliRunner
-from support.file_commands import write_secret
+from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 from stream_masker.core.mechanisms import MECHANISMS

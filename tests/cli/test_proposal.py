@@ -7,7 +7,8 @@ import json
 import orjson
 import pytest
 import yaml
-from support.file_commands import CODES, read, run, write, write_configuration, write_secret
+from support.file_commands import CODES, read, run, write, write_configuration
+from support.small_configuration import write_secret
 
 from stream_masker.core.ontology import Ontology
 

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import click
 import pytest
-from support.file_commands import LINES, run, write, write_secret
+from support.file_commands import LINES, run, write
+from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 from stream_masker.service.calibrator import process

@@ -8,7 +8,8 @@ import gzip
 import orjson
 import pytest
 import yaml
-from support.file_commands import amend, changed, event, read, run, write, write_secret
+from support.file_commands import amend, changed, event, read, run, write
+from support.small_configuration import write_secret
 
 FIELDS = {
     "keep": ["id", "address"],

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 import yaml
-from support.file_commands import LINES, run, write, write_configuration, write_secret
+from support.file_commands import LINES, run, write, write_configuration
+from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.files import outputs

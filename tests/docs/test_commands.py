@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner
 from support.documentation import ROOT, STARTED, blocks, configuration_text, generator
 from support.documented import COMMANDS, main
-from support.file_commands import write_secret
+from support.small_configuration import write_secret
 
 GROUPS = ("config", "ontology")
 LARGE = ("docs/evaluation.md", "docs/kafka/sizing.md")

@@ -38,14 +38,10 @@ from support.documented import (
     utility_of,
 )
 from support.real_codes import as_batch, real_pairs
+from support.small_configuration import small_configuration
 
 WORDS = {3: "three", 10: "ten"}
-SMALLEST = {
-    "ontologies": {"icd": {"source": "icd10cm"}},
-    "attributes": {"a": {"path": "a", "ontology": "icd"}},
-    "fields": {"unlisted": "drop"},
-    "noise_key": "position",
-}
+SMALLEST = small_configuration("a")
 
 
 def page(name: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 from support.documentation import ROOT, blocks
+from support.small_configuration import write_secret
 
 from stream_masker import Ontology
 from stream_masker.cli import main
@@ -28,8 +29,7 @@ def folder(tmp_path_factory):
     """The configuration of the README with a secret, and generated events."""
     path = tmp_path_factory.mktemp("readme")
     (shown,) = blocks("yaml", "Kafka in five minutes", "README.md")
-    (path / "secret").write_bytes(b"a secret of the tests for README")
-    (path / "secret").chmod(0o600)
+    write_secret(path, content=b"a secret of the tests for README")
     (path / "stream-masker.yaml").write_text(shown.text)
     noise = (
         {"mechanism": {"name": "semantic_noise"}},

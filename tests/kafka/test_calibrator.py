@@ -21,6 +21,7 @@ from confluent_kafka.admin import AdminClient
 from kafka_records import Topics, mock_broker, read_all
 from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
+from support.small_configuration import write_secret, write_small
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -185,23 +186,17 @@ def changed(path: Path, name: str, changes: dict[str, dict[str, Any]]) -> Path:
 
 
 def write_configuration(folder: Path, bootstrap: str, names: dict[str, str]) -> Path:
-    (folder / "ontology.csv").write_text(ONTOLOGY)
-    (folder / "secret").write_bytes(b"a secret of the calibrator's tests")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "kafka": {"bootstrap_servers": bootstrap},
-        "topics": names,
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "internal_topics": {"secret": {"file": "secret"}},
-        "calibration": {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
-        | {"keep_versions": 3, "core_share": 1},
-    }
-    path = folder / "stream-masker.yaml"
-    path.write_text(yaml.safe_dump(content))
-    return path
+    write_secret(folder, content=b"a secret of the calibrator's tests")
+    window = {"window_records": 1000, "every_records": 300, "every_seconds": 3600, "min_records": 200}
+    return write_small(
+        folder,
+        *("one", "two"),
+        rows=ONTOLOGY,
+        kafka={"bootstrap_servers": bootstrap},
+        topics=names,
+        internal_topics={"secret": {"file": "secret"}},
+        calibration={**window, "keep_versions": 3, "core_share": 1},
+    )
 
 
 @pytest.fixture

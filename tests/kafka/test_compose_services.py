@@ -15,6 +15,7 @@ from kafka_broker import running
 from kafka_records import read_all
 from support.documentation import ROOT
 from support.processes import Processes, terminate
+from support.small_configuration import write_secret
 
 FOLDER = ROOT / "deploy" / "compose"
 SERVICES = yaml.safe_load((FOLDER / "compose.yaml").read_text())["services"]
@@ -27,8 +28,7 @@ pytestmark = [pytest.mark.kafka, pytest.mark.scheduled]
 @pytest.fixture
 def broker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The address of a new broker, and the environment of the services with it."""
-    (tmp_path / "secret").write_bytes(os.urandom(32))
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path, content=os.urandom(32))
     with running(tmp_path / "kafka") as cluster:
         given = SERVICES["worker"]["environment"] | {
             "STREAM_MASKER_CONFIG": str(FOLDER / "stream-masker.yaml"),

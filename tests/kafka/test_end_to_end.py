@@ -16,6 +16,7 @@ from kafka_records import read_all, reader_properties
 from sealed_topics import opened, opened_version
 from support.data import data_file
 from support.processes import Processes, terminate
+from support.small_configuration import write_secret
 
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.wire.blocks import decode_block
@@ -33,8 +34,7 @@ WINDOW = 4_000
 @pytest.fixture
 def config(tmp_path, kafka, topics):
     """The configuration file for both diagnoses of the real discharges, with rounding ``ceil``."""
-    (tmp_path / "secret").write_bytes(secrets.token_bytes(32))
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path, content=secrets.token_bytes(32))
     names = ("input", "output", "rejected", "calibration", "statistics", "drift")
     attribute = {"ontology": "icd", "alpha": 0.3, "unknown": "ancestor"}
     content = {

@@ -20,6 +20,7 @@ from confluent_kafka.admin import (
 )
 from kafka_broker import free_ports
 from secured_kafka import SecuredKafka, password
+from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 
@@ -43,8 +44,7 @@ def _done(futures: object) -> None:
 
 
 def configure(folder: Path, address: str, user: str = "eve", secret: str = "", **topics: str) -> Path:
-    (folder / "secret").write_bytes(b"0123456789abcdef")
-    (folder / "secret").chmod(0o600)
+    write_secret(folder)
     (folder / "events.jsonl").write_text('{"a": "x"}\n')
     sasl = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "SCRAM-SHA-512"}
     content = {

@@ -13,6 +13,7 @@ from confluent_kafka.admin import ConfigResource
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic
 from kafka_records import Topics
+from support.small_configuration import small_configuration
 
 from stream_masker.cli import main
 from stream_masker.service.configuration import parse_configuration
@@ -144,14 +145,7 @@ def test_each_topic_is_created_with_the_replication_of_the_broker(run: Run, monk
 
 def test_topics_created_by_another_process_are_skipped(kafka: str, topics: Topics) -> None:
     configuration = parse_configuration(
-        {
-            "kafka": {"bootstrap_servers": kafka},
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
-            "mechanism": {"reference": "mean"},
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-        }
+        small_configuration("principal", kafka={"bootstrap_servers": kafka}, mechanism={"reference": "mean"})
     )
     existing, new = topics("existing"), topics.name("new")
     with closing(connect_administration(configuration)) as admin:

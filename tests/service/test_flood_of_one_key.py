@@ -6,7 +6,7 @@ from pathlib import Path
 
 import orjson
 import pytest
-import yaml
+from support.small_configuration import write_small
 
 from stream_masker.core.statistics.counts import merge
 from stream_masker.pipeline.records import InputRecord
@@ -22,20 +22,15 @@ OTHERS, FLOOD = 2_000, 19
 def variance(folder: Path, key_share: float, flood: int) -> float:
     """Return sVar of what a worker counts of a stream, in batches of 100 records."""
     rows = ["concept,parent", "R,", *(f"{chapter},R" for chapter in "ABCDEF"), *(f"{c},{c[0]}" for c in CODES)]
-    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
-    (folder / "secret").write_bytes(b"a secret of the tests only")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"code": {"path": "code", "ontology": "tree", "alpha": 1.0}},
-        "mechanism": {"name": "semantic_noise", "reference": "mean", "correlated": False},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "patient",
-        "calibration": {"min_records": 10, "key_share": key_share},
-        "secret": {"file": "secret"},
-    }
-    path = folder / "stream-masker.yaml"
-    path.write_text(yaml.safe_dump(content))
+    path = write_small(
+        folder,
+        rows="\n".join(rows) + "\n",
+        secret=b"a secret of the tests only",
+        attributes={"code": {"path": "code", "ontology": "small", "alpha": 1.0}},
+        mechanism={"name": "semantic_noise", "reference": "mean", "correlated": False},
+        noise_key="patient",
+        calibration={"min_records": 10, "key_share": key_share},
+    )
     configuration = load_configuration(path, {})
     masking = Masking(configuration)
     sample = [orjson.dumps({"code": code, "patient": code}) for code in CODES]

@@ -8,8 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from calibration_session import ONTOLOGY, SessionBench, block
+from support.small_configuration import write_small
 
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.versions import StatisticsMessage
@@ -33,19 +33,9 @@ HUGE = 999_999_999_999_999_999
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Configuration:
-    (tmp_path / "ontology.csv").write_text(ONTOLOGY)
-    (tmp_path / "secret").write_bytes(SECRET)
-    (tmp_path / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "calibration": {"window_records": 100, "every_records": 20, "min_records": 10, "keep_versions": 2},
-        "secret": {"file": "secret"},
-    }
-    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
-    return load_configuration(tmp_path / "stream-masker.yaml", {})
+    calibration = {"window_records": 100, "every_records": 20, "min_records": 10, "keep_versions": 2}
+    path = write_small(tmp_path, "one", "two", rows=ONTOLOGY, secret=SECRET, calibration=calibration)
+    return load_configuration(path, {})
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from random import Random
 
 import orjson
 import pytest
-import yaml
+from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord, Masked
 from stream_masker.service.configuration import load_configuration
@@ -24,28 +24,20 @@ VICTIMS = 60
 def deployment(folder: Path, topic: str, linkage: str, rounding: str) -> Masking:
     """Return the masking of a deployment, with statistics of equally frequent codes."""
     rows = ["concept,parent", "R,", *(f"{chapter},R" for chapter in "ABCDEF"), *(f"{c},{c[0]}" for c in CODES)]
-    (folder / "tree.csv").write_text("\n".join(rows) + "\n")
-    (folder / "secret").write_bytes(SECRET)
-    (folder / "secret").chmod(0o600)
-    content = {
-        "topics": {"input": topic},
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"code": {"path": "code", "ontology": "tree", "alpha": 1.0}},
-        "mechanism": {
-            "name": "semantic_noise",
-            "reference": "mean",
-            "rounding": rounding,
-            "correlated": False,
-            "candidates": "leaves",
-        },
-        "fields": {"pseudonymize": ["patient"], "unlisted": "drop"},
-        "noise_key": "patient",
-        "calibration": {"min_records": 10},
-        "secret": {"file": "secret"},
-        "linkage": linkage,
-    }
-    path = folder / f"{topic}.yaml"
-    path.write_text(yaml.safe_dump(content))
+    noise = {"name": "semantic_noise", "reference": "mean", "correlated": False, "candidates": "leaves"}
+    path = write_small(
+        folder,
+        rows="\n".join(rows) + "\n",
+        secret=SECRET,
+        file=f"{topic}.yaml",
+        topics={"input": topic},
+        attributes={"code": {"path": "code", "ontology": "small", "alpha": 1.0}},
+        mechanism={**noise, "rounding": rounding},
+        fields={"pseudonymize": ["patient"], "unlisted": "drop"},
+        noise_key="patient",
+        calibration={"min_records": 10},
+        linkage=linkage,
+    )
     configuration = load_configuration(path, {})
     window = (orjson.dumps({"code": code, "patient": "nobody"}) for code in CODES)
     masking = Masking(configuration)

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
-import yaml
 from confluent_kafka import KafkaError, TopicPartition
 from prometheus_client import CollectorRegistry
+from support.small_configuration import write_small
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
@@ -116,20 +116,17 @@ def calibrator_metrics(folder: Path) -> RecordingMetrics:
 def write_configuration(folder: Path) -> Configuration:
     root, *children = CONCEPTS
     rows = [f"{child},{root}" for child in children[:2]] + [f"{child},{children[0]}" for child in children[2:]]
-    (folder / "ontology.csv").write_text("\n".join(["concept,parent", f"{root},", *rows, ""]))
     nominal = {name: {"path": name, "ontology": "small"} for name in NOMINAL}
     numeric = {name: {"path": name, "numeric": {}} for name in NUMERIC}
-    content = {
-        "ontologies": {"small": {"source": "ontology.csv"}},
-        "attributes": {**nominal, **numeric},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "internal_topics": {"encryption": False},
-        "publication": {"min_records": 1, "epsilon": 0.5},
-        "calibration": {"every_records": 2 * RECORDS, "min_records": RECORDS},
-    }
-    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
-    return load_configuration(folder / "stream-masker.yaml", {})
+    path = write_small(
+        folder,
+        rows="\n".join(["concept,parent", f"{root},", *rows, ""]),
+        attributes={**nominal, **numeric},
+        internal_topics={"encryption": False},
+        publication={"min_records": 1, "epsilon": 0.5},
+        calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
+    )
+    return load_configuration(path, {})
 
 
 class EmptyTopics:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import orjson
 import yaml
 from click.testing import CliRunner
+from support.small_configuration import write_secret
 
 from stream_masker.cli import main
 
@@ -39,11 +40,6 @@ def write_deployment(folder, links, **sections):
     path = folder / "stream-masker.yaml"
     path.write_text(yaml.safe_dump(content | sections, sort_keys=False))
     return path
-
-
-def write_secret(folder, name="secret", content=b"0123456789abcdef"):
-    (folder / name).write_bytes(content)
-    (folder / name).chmod(0o600)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from typing import Any
 import orjson
 import yaml
 from support import requested_kernels
+from support.small_configuration import write_secret
 
 TREE = [(f"t{k}", f"t{(k - 1) // 4}") for k in range(1, 500)]
 DAG = [(f"d{k}", f"d{(k - 1) // 4}") for k in range(1, 500)] + [(f"d{k}", f"d{k // 4}") for k in range(8, 500, 8)]
@@ -79,8 +80,7 @@ def write_files(folder: Path) -> Prepared:
     for name, links in {"tree": TREE, "dag": DAG}.items():
         rows = "".join(f"{child},{parent},label {child}\n" for child, parent in links)
         (folder / f"{name}.csv").write_text(f"concept,parent,label\n{rows}")
-    (folder / "secret").write_bytes(b"0123456789abcdef")
-    (folder / "secret").chmod(0o600)
+    write_secret(folder)
     return Prepared(folder, frozenset(), [])
 
 

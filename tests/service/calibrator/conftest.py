@@ -8,8 +8,8 @@ from copy import copy
 from pathlib import Path
 
 import pytest
-import yaml
 from calibration_session import ONTOLOGY, SessionBench
+from support.small_configuration import write_small
 
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.faust_app import FAUST_CLIENT_LOGGER, NOISY_LOGGERS
@@ -18,19 +18,16 @@ from stream_masker.service.configuration import Configuration, load_configuratio
 
 @pytest.fixture
 def components(tmp_path: Path) -> CalibratorComponents:
-    (tmp_path / "ontology.csv").write_text(ONTOLOGY)
-    content = {
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "internal_topics": {"encryption": False},
-        "publication": {"min_records": 1},
-        "mechanism": {"target": {"alpha": 0.3}, "least": 1},
-        "calibration": {"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
-    }
-    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
-    return build_components(load_configuration(tmp_path / "stream-masker.yaml", {}))
+    path = write_small(
+        tmp_path,
+        *("one", "two"),
+        rows=ONTOLOGY,
+        internal_topics={"encryption": False},
+        publication={"min_records": 1},
+        mechanism={"target": {"alpha": 0.3}, "least": 1},
+        calibration={"window_records": 100, "every_records": 20, "every_seconds": 60, "min_records": 10},
+    )
+    return build_components(load_configuration(path, {}))
 
 
 @pytest.fixture
@@ -40,19 +37,16 @@ def bench(components: CalibratorComponents) -> SessionBench:
 
 @pytest.fixture
 def configuration(tmp_path: Path) -> Configuration:
-    (tmp_path / "ontology.csv").write_text("concept,parent\na,\nb,a\n")
-    content = {
-        "kafka": {"bootstrap_servers": "one:9092, two:9093"},
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {"one": {"path": "one", "ontology": "letters"}},
-        "mechanism": {"reference": "mean"},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "internal_topics": {"encryption": False},
-        "publication": {"min_records": 1},
-    }
-    (tmp_path / "stream-masker.yaml").write_text(yaml.safe_dump(content))
-    return load_configuration(tmp_path / "stream-masker.yaml", {})
+    path = write_small(
+        tmp_path,
+        "one",
+        rows="concept,parent\na,\nb,a\n",
+        kafka={"bootstrap_servers": "one:9092, two:9093"},
+        mechanism={"reference": "mean"},
+        internal_topics={"encryption": False},
+        publication={"min_records": 1},
+    )
+    return load_configuration(path, {})
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from certificates import certificate_pems
 from prometheus_client import CollectorRegistry
+from support.small_configuration import small_configuration
 
 from stream_masker.service.calibrator.page import LivePage, fetched_page
 from stream_masker.service.calibrator.page.live import FORWARDED
@@ -22,15 +23,7 @@ TOKEN = "ein Schlüssel der Überwachung"
 
 
 def configured(port: int = 9464, **http: Any) -> Configuration:
-    return parse_configuration(
-        {
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"code": {"path": "code", "ontology": "icd"}},
-            "fields": {"unlisted": "drop"},
-            "noise_key": "position",
-            "http": {"port": port, **http},
-        }
-    )
+    return parse_configuration(small_configuration("code", http={"port": port, **http}))
 
 
 def protected(folder: Path) -> dict[str, Any]:

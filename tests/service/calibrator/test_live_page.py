@@ -11,6 +11,7 @@ import pytest
 from alerts import Thresholds
 from page_figures import LEAST, NAMES, content, version
 from prometheus_client import CollectorRegistry
+from support.small_configuration import small_configuration
 from verdicts import CORRELATION_CHANGED
 
 from stream_masker.core.mechanisms import SemanticNoise
@@ -70,17 +71,10 @@ def outline(html: str) -> Outline:
 
 
 def configuration(**changes: object) -> Configuration:
-    attributes = {name: {"path": name, "ontology": "icd"} for name in NAMES}
-    given = {
-        "kafka": {"properties": {"sasl.password": "hunter2-of-the-broker"}},
-        "ontologies": {"icd": {"source": "icd10cm"}},
-        "attributes": attributes,
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"reference": "mean"},
-        **changes,
-    }
-    return parse_configuration(given)
+    kafka = {"properties": {"sasl.password": "hunter2-of-the-broker"}}
+    return parse_configuration(
+        small_configuration(*NAMES, **{"kafka": kafka, "mechanism": {"reference": "mean"}, **changes})
+    )
 
 
 def test_page_is_whole_and_loads_nothing() -> None:

@@ -12,6 +12,7 @@ from calibration_session import SessionBench, array_block, block, published
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from mutations import mutated
+from support.small_configuration import write_secret
 
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.versions import VersionPlanner
@@ -52,8 +53,7 @@ def genuine(bench: SessionBench) -> StatisticsMessage:
 
 @pytest.fixture
 def masking(components: CalibratorComponents, tmp_path: Path) -> Masking:
-    (tmp_path / "secret").write_bytes(b"the secret of all processes")
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path, content=b"the secret of all processes")
     return Masking(components.configuration.model_copy(update={"secret": SecretSource(file=str(tmp_path / "secret"))}))
 
 

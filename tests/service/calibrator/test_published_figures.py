@@ -10,9 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-import yaml
 from calibration_session import ONTOLOGY, SessionBench, array_block, block
 from prometheus_client import generate_latest
+from support.small_configuration import write_small
 
 from stream_masker.core.batch import Distortion
 from stream_masker.pipeline.calibration.publication import Publication
@@ -31,24 +31,17 @@ FEW_RECORDS = {"target": {"alpha": 0.3}, "least": 1}
 
 
 def bench_with(folder: Path, mechanism: str = "semantic_transport", **publication: Any) -> SessionBench:
-    (folder / "ontology.csv").write_text(ONTOLOGY)
-    (folder / "secret").write_bytes(b"the secret of all processes")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {name: {"path": name, "ontology": "letters"} for name in ("one", "two")},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "calibration": {"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
-        "secret": {"file": "secret"},
-        "mechanism": {
-            "name": mechanism,
-            **({"target": {"alpha": 0.3}, "least": 1} if mechanism == "semantic_transport" else {}),
-        },
-        "publication": publication,
-    }
-    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
-    return SessionBench(build_components(load_configuration(folder / "stream-masker.yaml", {})))
+    small = {"target": {"alpha": 0.3}, "least": 1} if mechanism == "semantic_transport" else {}
+    path = write_small(
+        folder,
+        *("one", "two"),
+        rows=ONTOLOGY,
+        secret=b"the secret of all processes",
+        calibration={"window_records": 1_000, "every_records": 20, "every_seconds": 60, "min_records": 10},
+        mechanism={"name": mechanism, **small},
+        publication=publication,
+    )
+    return SessionBench(build_components(load_configuration(path, {})))
 
 
 def publish(bench: SessionBench) -> None:

@@ -8,6 +8,7 @@ import pytest
 import yaml
 from hypothesis import assume, given
 from hypothesis import strategies as st
+from support.small_configuration import small_configuration, write_secret
 
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ConfigurationError
@@ -182,16 +183,10 @@ def written(folder, content: dict[str, Any]):
 @pytest.fixture
 def content(tmp_path) -> dict[str, Any]:
     (tmp_path / "ontology.csv").write_text("concept,parent\na,\nb,a\nc,a\n")
-    (tmp_path / "secret").write_bytes(b"the secret of a test")
-    (tmp_path / "secret").chmod(0o600)
-    return {
-        "ontologies": {"letters": {"source": "ontology.csv"}},
-        "attributes": {"one": {"path": "one", "ontology": "letters"}},
-        "mechanism": {"reference": "mean"},
-        "fields": {"keep": ["age"], "unlisted": "drop"},
-        "noise_key": "position",
-        "secret": {"file": "secret"},
-    }
+    write_secret(tmp_path)
+    fields = {"keep": ["age"], "unlisted": "drop"}
+    more = {"mechanism": {"reference": "mean"}, "fields": fields, "secret": {"file": "secret"}}
+    return small_configuration("one", source="ontology.csv", **more)
 
 
 def test_a_version_cannot_loosen_the_settings_of_a_worker(content, tmp_path) -> None:

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, parse_configuration
@@ -14,16 +15,8 @@ from stream_masker.service.kafka.names import consumer_group_id
 
 
 def configured(**topics: Any) -> Configuration:
-    return parse_configuration(
-        {
-            "topics": topics,
-            "ontologies": {"one": {"values": ["x", "y"]}},
-            "attributes": {"a": {"path": "a", "ontology": "one"}},
-            "fields": {"unlisted": "drop"},
-            "noise_key": "position",
-            "mechanism": {"name": "pram"},
-        }
-    )
+    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
+    return parse_configuration(small_configuration("a", topics=topics, **flat))
 
 
 def test_the_placeholder_of_a_single_topic_is_replaced() -> None:

@@ -15,6 +15,7 @@ import pytest
 from kafka_broker import free_ports
 from prometheus_client import CollectorRegistry
 from sealed_topics import PLAIN
+from support.small_configuration import write_secret
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.reports import DriftReport
@@ -102,8 +103,7 @@ with ChildProcesses(Path(sys.argv[1])) as children:
 
 def test_children_end_when_the_demonstration_is_killed(tmp_path):
     """The log of the child is a named pipe, which ends with the last process that writes to it."""
-    (tmp_path / "secret").write_bytes(bytes(range(32)))
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path, content=bytes(range(32)))
     configuration = demo_configuration("127.0.0.1:1", 100, free_ports(1)[0], "x")
     (tmp_path / "stream-masker.yaml").write_text(orjson.dumps(configuration).decode())
     os.mkfifo(tmp_path / "calibrator.log")

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from kafka_records import mock_broker, read_all
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.configuration import Configuration, parse_configuration
@@ -20,16 +21,9 @@ from stream_masker.service.events.publishing import MAX_REPORTED_LINES, Malforme
 
 
 def configured(bootstrap: str, **sections: object) -> Configuration:
+    kept = {"mechanism": {"reference": "mean"}, "fields": {"unlisted": "keep"}}
     return parse_configuration(
-        {
-            "kafka": {"bootstrap_servers": bootstrap},
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
-            "mechanism": {"reference": "mean"},
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-            **sections,
-        }
+        small_configuration("principal", kafka={"bootstrap_servers": bootstrap}, **{**kept, **sections})
     )
 
 

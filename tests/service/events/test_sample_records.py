@@ -3,6 +3,7 @@
 import orjson
 import pytest
 import yaml
+from support.small_configuration import write_secret
 
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.service.configuration import load_configuration
@@ -36,8 +37,7 @@ ATTRIBUTES = {
 def test_all_sample_records_are_accepted(tmp_path, name):
     rows = "".join(f"c{k},c{(k - 1) // 3},label\n" for k in range(1, 60))
     (tmp_path / "tree.csv").write_text(f"concept,parent,label\n{rows}")
-    (tmp_path / "secret").write_bytes(b"0123456789abcdef")
-    (tmp_path / "secret").chmod(0o600)
+    write_secret(tmp_path)
     content = {
         "ontologies": {"tree": {"source": "tree.csv"}},
         "attributes": {a: {"ontology": "tree", **more} for a, more in ATTRIBUTES[name].items()},

@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 import pytest
 from kafka_records import mock_broker, read_all
+from support.small_configuration import small_configuration
 
 from stream_masker import WuPalmer
 from stream_masker.errors import ConfigurationError, ParameterError
@@ -29,15 +30,8 @@ FLAT = {"principal": {"path": "a", "ontology": "icd"}, "secondary": {"path": "b"
 
 
 def configured(attributes: dict[str, object] = NESTED, **sections: object) -> Configuration:
-    return parse_configuration(
-        {
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": attributes,
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-            **sections,
-        }
-    )
+    kept = {"ontologies": {"icd": {"source": "icd10cm"}}, "attributes": attributes, "fields": {"unlisted": "keep"}}
+    return parse_configuration(small_configuration(**{**kept, **sections}))
 
 
 def events(records: int, attributes: dict[str, object] = NESTED, **parameters: object) -> list[dict]:

@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 from kafka import KafkaAdminClient
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError, ServiceError
 from stream_masker.service.configuration import parse_configuration
@@ -64,16 +65,8 @@ def test_a_connection_that_fails_is_one_error_without_logs(
 ) -> None:
     monkeypatch.setattr("stream_masker.service.kafka.failures.PROBE_STEP_SECONDS", 0.1)
     monkeypatch.setattr(administration, "require_broker", partial(require_broker, seconds=0.5))
-    configuration = parse_configuration(
-        {
-            "kafka": {"bootstrap_servers": "127.0.0.1:1", "properties": properties},
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
-            "mechanism": {"reference": "mean"},
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-        }
-    )
+    kafka = {"bootstrap_servers": "127.0.0.1:1", "properties": properties}
+    configuration = parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))
     with pytest.raises(kind, match=said):
         connect_administration(configuration)
     assert not caplog.records

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
@@ -11,16 +12,7 @@ from stream_masker.service.kafka.clients import confluent_properties, connect_pr
 
 
 def configured(**kafka: object) -> Configuration:
-    return parse_configuration(
-        {
-            "kafka": kafka,
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
-            "mechanism": {"reference": "mean"},
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-        }
-    )
+    return parse_configuration(small_configuration("principal", kafka=kafka, mechanism={"reference": "mean"}))
 
 
 def test_caller_overrides_confluent_properties() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ParameterError
 from stream_masker.service.configuration import Configuration, parse_configuration
@@ -16,16 +17,7 @@ from stream_masker.service.kafka.topics import (
 
 
 def configured(**sections: object) -> Configuration:
-    return parse_configuration(
-        {
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {"principal": {"path": "principal", "ontology": "icd"}},
-            "mechanism": {"reference": "mean"},
-            "fields": {"unlisted": "keep"},
-            "noise_key": "position",
-            **sections,
-        }
-    )
+    return parse_configuration(small_configuration("principal", **{"mechanism": {"reference": "mean"}, **sections}))
 
 
 def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 604_800_000) -> ExistingTopic:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from certificates import certificate_pems
 from prometheus_client import CollectorRegistry
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration.loading import parse_configuration
@@ -43,16 +44,7 @@ def files(tmp_path: Path, pems: dict[str, str]) -> dict[str, str]:
 
 
 def configured(**http: Any) -> Configuration:
-    attributes = {"code": {"path": "code", "ontology": "icd"}}
-    return parse_configuration(
-        {
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": attributes,
-            "fields": {"unlisted": "drop"},
-            "noise_key": "position",
-            "http": http,
-        }
-    )
+    return parse_configuration(small_configuration("code", http=http))
 
 
 @contextmanager

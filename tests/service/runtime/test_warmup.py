@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
+from support.small_configuration import write_small
 
 from stream_masker.core.kernels import disk_cache
 from stream_masker.core.mechanisms import MECHANISMS
@@ -94,18 +94,7 @@ def test_a_start_warms_up_each_time_if_the_cache_folder_cannot_be_written(tmp_pa
 def written(folder: Path, mechanism: dict[str, Any], attributes: dict[str, str] | None = None) -> Path:
     """The file of a configuration with a mechanism; ``attributes``: their paths."""
     rows = "".join(f"c{k},c{(k - 1) // 3}\n" for k in range(1, 60))
-    (folder / "tree.csv").write_text(f"concept,parent\n{rows}")
-    (folder / "secret").write_bytes(b"0123456789abcdef")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {
-            name: {"path": path, "ontology": "tree"} for name, path in (attributes or {"a": "a", "b": "b"}).items()
-        },
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": mechanism,
-        "secret": {"file": "secret"},
-    }
-    (folder / "c.yaml").write_text(yaml.safe_dump(content))
-    return folder / "c.yaml"
+    paths = attributes or {"a": "a", "b": "b"}
+    named = {name: {"path": path, "ontology": "small"} for name, path in paths.items()}
+    secret = b"0123456789abcdef"
+    return write_small(folder, rows=f"concept,parent\n{rows}", secret=secret, attributes=named, mechanism=mechanism)

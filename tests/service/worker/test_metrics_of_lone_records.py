@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import orjson
 import pytest
-import yaml
 from flooding import LEAVES
 from prometheus_client import CollectorRegistry
 from results import PROTECTION
+from support.small_configuration import write_small
 
 from stream_masker.pipeline.records import InputRecord
 from stream_masker.pipeline.wire.sealing import TopicSeal
@@ -81,20 +81,15 @@ def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
     """Return a masking with the statistics of events, and the events."""
     rows = ["concept,parent", "root,", *(f"{c},root" for c in "abcd")]
     rows += [f"{c}{g},{c}" for c in "abcd" for g in "1234"] + [f"{leaf},{leaf[:2]}" for leaf in LEAVES]
-    (folder / "tree.csv").write_text("\n".join([*rows, ""]))
-    (folder / "secret").write_bytes(b"the secret of all processes")
-    (folder / "secret").chmod(0o600)
-    content = {
-        "topics": {"input": "in"},
-        "ontologies": {"tree": {"source": "tree.csv"}},
-        "attributes": {"a": {"path": "code", "ontology": "tree", "alpha": 1.0}},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"name": "semantic_transport"},
-        "secret": {"file": "secret"},
-    }
-    (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
-    configuration = load_configuration(folder / "stream-masker.yaml", {})
+    path = write_small(
+        folder,
+        rows="\n".join([*rows, ""]),
+        secret=b"the secret of all processes",
+        topics={"input": "in"},
+        attributes={"a": {"path": "code", "ontology": "small", "alpha": 1.0}},
+        mechanism={"name": "semantic_transport"},
+    )
+    configuration = load_configuration(path, {})
     codes = np.random.default_rng(7).choice(LEAVES[::12], RECORDS)
     events = [orjson.dumps({"code": str(code)}) for code in codes]
     masking = Masking(configuration)

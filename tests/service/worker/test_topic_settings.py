@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.small_configuration import small_configuration
 
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.worker.topic_checks import rejection_risks, setting_problems
@@ -11,14 +12,8 @@ OUTPUTS = {"discharges.masked"}
 
 
 def configured(**sections: object) -> Configuration:
-    base = {
-        "ontologies": {"one": {"values": ["x", "y"]}},
-        "attributes": {"a": {"path": "a", "ontology": "one"}},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"name": "pram"},
-    }
-    return parse_configuration({**base, **sections})
+    flat = {"ontologies": {"small": {"values": ["x", "y"]}}, "mechanism": {"name": "pram"}}
+    return parse_configuration(small_configuration("a", **{**flat, **sections}))
 
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.small_configuration import small_configuration
 
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import parse_configuration
@@ -57,14 +58,8 @@ def test_missing_file_is_an_error(tmp_path):
 
 
 def configured(folder, **mechanism):
-    data = {
-        "ontologies": {"odor": {"values": ["a", "l"]}},
-        "attributes": {"smell": {"path": "smell", "ontology": "odor"}},
-        "fields": {"unlisted": "drop"},
-        "noise_key": "position",
-        "mechanism": {"name": "pram", **mechanism},
-    }
-    return parse_configuration(data, folder=folder)
+    sections = {"ontologies": {"small": {"values": ["a", "l"]}}, "mechanism": {"name": "pram", **mechanism}}
+    return parse_configuration(small_configuration("smell", **sections), folder=folder)
 
 
 def test_pram_reads_matrices_relative_to_the_configuration(tmp_path):

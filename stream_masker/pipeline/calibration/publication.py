@@ -88,9 +88,9 @@ class Publication:
             covariance=_rounded_array(exact.covariance, step),
             correlation=_rounded_array(exact.correlation, step),
             projection=math.ceil(exact.projection / step) * step if step else exact.projection,
-            rollup={name: self._shares(found.classes, name) for name, found in counts.items()},
-            unknown={name: self._share(found.unknown, found.values) for name, found in counts.items()},
-            novel={name: self._share(found.novel, found.values) for name, found in counts.items()},
+            rollup={name: self._shares(counted.classes, name) for name, counted in counts.items()},
+            unknown={name: self._share(counted.unknown, counted.values) for name, counted in counts.items()},
+            novel={name: self._share(counted.novel, counted.values) for name, counted in counts.items()},
             numeric=None if exact.numeric is None else _rounded_numbers(exact.numeric, step),
         )
 
@@ -156,10 +156,10 @@ class Publication:
     def _counts(self, exact: Statistics, name: str) -> _AttributeCounts:
         values = min(exact.rows.get(name, exact.records), exact.records)
         classes = {concept: round(share * values, 6) for concept, share in exact.rollup[name].items()}
-        found = _AttributeCounts(values, classes, exact.unknown[name] * values, exact.novel[name] * values)
-        return found if self.settings.epsilon is None else self._noised(found, exact, name)
+        counted = _AttributeCounts(values, classes, exact.unknown[name] * values, exact.novel[name] * values)
+        return counted if self.settings.epsilon is None else self._noised(counted, exact, name)
 
-    def _noised(self, found: _AttributeCounts, exact: Statistics, name: str) -> _AttributeCounts:
+    def _noised(self, counted: _AttributeCounts, exact: Statistics, name: str) -> _AttributeCounts:
         """Return the counts with Laplace noise, for all classes including those without a value, but not for novel
         values.
 
@@ -168,8 +168,8 @@ class Publication:
         tau = self.taxonomies[name]
         names = [tau.ids[c] for c in np.flatnonzero(tau.depth <= self.depth).tolist()]
         noise = laplace(self._noise_key(exact.version, name), len(names) + 1, self.scale(len(exact.attributes)))
-        classes = {c: max(0.0, found.classes.get(c, 0.0) + noise[i]) for i, c in enumerate(names)}
-        return _AttributeCounts(found.values, classes, max(0.0, found.unknown + noise[-1]), 0.0)
+        classes = {c: max(0.0, counted.classes.get(c, 0.0) + noise[i]) for i, c in enumerate(names)}
+        return _AttributeCounts(counted.values, classes, max(0.0, counted.unknown + noise[-1]), 0.0)
 
     def scale(self, attributes: int) -> float:
         """Return the scale of the noise: the sensitivity divided by ε.
@@ -220,8 +220,8 @@ def laplace(key: bytes, size: int, scale: float) -> Float64Array:
 def _without_rare(meaning: Mapping[str, MeaningRisk], least: float) -> dict[str, MeaningRisk]:
     """Return what masks tell, without sensitive groups of a smaller share: that one occurs tells of few records."""
     return {
-        name: replace(found, sensitive={group: one for group, one in found.sensitive.items() if one.prior >= least})
-        for name, found in meaning.items()
+        name: replace(told, sensitive={group: one for group, one in told.sensitive.items() if one.prior >= least})
+        for name, told in meaning.items()
     }
 
 

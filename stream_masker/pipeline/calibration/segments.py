@@ -63,14 +63,14 @@ class SparseColumn:
     @classmethod
     def of(cls, parts: Sequence[SparseCounts | None]) -> SparseColumn:
         """Return the column of n blocks; None for a block without these counts."""
-        found = [part for part in parts if part is not None]
+        known = [part for part in parts if part is not None]
         has_bits = np.array([part is not None and part.key_bits is not None for part in parts])
         sizes = np.array([0 if part is None else part.keys.size for part in parts])
-        each = [np.zeros(part.keys.size, np.uint64) if part.key_bits is None else part.key_bits for part in found]
+        each = [np.zeros(part.keys.size, np.uint64) if part.key_bits is None else part.key_bits for part in known]
         bits, shared = _without_repeats(np.concatenate(each), sizes)
         return cls(
-            _smallest(np.concatenate([part.keys for part in found])),
-            _smallest(np.concatenate([part.counts for part in found])),
+            _smallest(np.concatenate([part.keys for part in known])),
+            _smallest(np.concatenate([part.counts for part in known])),
             bits if has_bits.any() else None,
             shared,
             _smallest(sizes),
@@ -126,8 +126,9 @@ class CountColumns:
 
     def moments_of(self, index: int) -> Moments | None:
         """Return the moments of one block."""
-        found = self.moments
-        return None if found is None else Moments(found.count[index], found.mean[index], found.products[index])
+        if self.moments is None:
+            return None
+        return Moments(self.moments.count[index], self.moments.mean[index], self.moments.products[index])
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +145,10 @@ class ContextColumns:
     @classmethod
     def of(cls, counts: Sequence[Counts]) -> ContextColumns | None:
         """Return the columns of the contexts of blocks; None if there are none."""
-        found = [(block, c, one.contexts[c]) for block, one in enumerate(counts) for c in sorted(one.contexts)]
-        if not found:
+        contexts = [(block, c, one.contexts[c]) for block, one in enumerate(counts) for c in sorted(one.contexts)]
+        if not contexts:
             return None
-        blocks, numbers, parts = zip(*found, strict=True)
+        blocks, numbers, parts = zip(*contexts, strict=True)
         return cls(_smallest(np.array(blocks)), _smallest(np.array(numbers)), CountColumns.of(parts))
 
 
@@ -246,12 +247,12 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
 
 def _totals(parts: Sequence[tuple[Mapping[K, SparseColumn], BoolArray]]) -> dict[K, SparseCounts]:
     """Return the sums of the columns that any of some blocks has, by their keys."""
-    found: dict[K, list[tuple[SparseColumn, BoolArray]]] = {}
+    present: dict[K, list[tuple[SparseColumn, BoolArray]]] = {}
     for columns, chosen in parts:
         for key, column in columns.items():
             if (column.present & chosen).any():
-                found.setdefault(key, []).append((column, chosen))
-    return {key: _total(found[key]) for key in sorted(found)}
+                present.setdefault(key, []).append((column, chosen))
+    return {key: _total(present[key]) for key in sorted(present)}
 
 
 def _total(parts: Sequence[tuple[SparseColumn, BoolArray]], groups: Sequence[Int64Array] | None = None) -> SparseCounts:
@@ -267,7 +268,7 @@ def _total(parts: Sequence[tuple[SparseColumn, BoolArray]], groups: Sequence[Int
         keys = np.concatenate(owners) * CONTEXT_KEYS + keys
     if all(bits is None for _, _, bits in rows):
         return sum_by_key(keys, counts)
-    bits = [np.zeros(found.size, np.uint64) if known is None else known for found, _, known in rows]
+    bits = [np.zeros(key.size, np.uint64) if known is None else known for key, _, known in rows]
     rows.clear()
     return sum_by_key(keys, counts, np.concatenate(bits))
 
@@ -277,17 +278,18 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
 
     All contexts are added at once: the context is the first part of a key, and the value or pair the second.
     """
-    found = [(one.contexts, chosen[one.contexts.blocks]) for one, chosen in parts if one.contexts is not None]
-    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[chosen] for one, chosen in found)]))
+    known = [(one.contexts, chosen[one.contexts.blocks]) for one, chosen in parts if one.contexts is not None]
+    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[chosen] for one, chosen in known)]))
     if not numbers.size:
         return {}
-    each = [(one.counts, chosen, np.searchsorted(numbers, one.numbers[chosen])) for one, chosen in found]
+    each = [(one.counts, chosen, np.searchsorted(numbers, one.numbers[chosen])) for one, chosen in known]
     first, size, arrays = each[0][0], numbers.size, sorted({j for one, *_ in each for j in one.lengths})
     scalars = sorted({js for one, *_ in each for js in one.events})
 
     def totals(columns: Iterable[SparseColumn | None]) -> list[SparseCounts]:
-        known = zip(columns, each, strict=True)
-        return _by_context([(column, chosen, own) for column, (_, chosen, own) in known if column is not None], size)
+        parts = zip(columns, each, strict=True)
+        present = [(column, chosen, contexts) for column, (_, chosen, contexts) in parts if column is not None]
+        return _by_context(present, size)
 
     values = [totals(one.values[j] for one, *_ in each) for j in range(len(first.values))]
     pairs = {pair: totals(one.pairs[pair] for one, *_ in each) for pair in first.pairs}
@@ -308,7 +310,7 @@ def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], siz
 
 def _sums_by_context(parts: Sequence[tuple[Integers, Int64Array]], size: int) -> Int64Array:
     """Return the sum of each of ``size`` contexts; of each part the numbers, and their contexts."""
-    rows, of_context = np.concatenate([row for row, _ in parts]), np.concatenate([own for _, own in parts])
+    rows, of_context = np.concatenate([row for row, _ in parts]), np.concatenate([contexts for _, contexts in parts])
     total = np.zeros((size, *rows.shape[1:]), np.int64)
     np.add.at(total, of_context, rows.astype(np.int64))
     return total
@@ -336,15 +338,15 @@ def _distortion(
 
 def _entries(counts: Counts) -> int:
     """Return the number of counted values and pairs, those of contexts and of fields included."""
-    own = sum(part.keys.size for part in chain(counts.values, counts.pairs.values(), counts.rolled.values()))
-    return own + sum(map(_entries, counts.contexts.values()))
+    size = sum(part.keys.size for part in chain(counts.values, counts.pairs.values(), counts.rolled.values()))
+    return size + sum(map(_entries, counts.contexts.values()))
 
 
 def _stacked(parts: Sequence[Moments | None]) -> Moments | None:
     if merge_moments(parts) is None:
         return None
-    found = [part for part in parts if part is not None]
-    return Moments(*(np.stack([getattr(part, name) for part in found]) for name in ("count", "mean", "products")))
+    known = [part for part in parts if part is not None]
+    return Moments(*(np.stack([getattr(part, name) for part in known]) for name in ("count", "mean", "products")))
 
 
 def _without_repeats(bits: UInt64Array, sizes: Int64Array) -> tuple[UInt64Array, bool]:

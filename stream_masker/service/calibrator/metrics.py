@@ -98,20 +98,20 @@ def set_effect_metrics(metrics: Metrics, effect: MaskingEffect) -> None:
             metrics.set(f"{name}_share", share, attribute=attribute)
 
 
-def set_risk_metrics(metrics: Metrics, found: VersionRisk) -> None:
+def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
     """Set the metrics of a version's disclosure risk. A figure that is not known is left out."""
-    metrics.set("risk_limits_crossed", len(found.crossed))
-    metrics.set("risk_bound", found.bound)
-    for records, share in found.unique.items():
+    metrics.set("risk_limits_crossed", len(version.crossed))
+    metrics.set("risk_bound", version.bound)
+    for records, share in version.unique.items():
         metrics.set("risk_unique_share", share, records=records)
-    for given, by_attribute in found.repeated.items():
+    for given, by_attribute in version.repeated.items():
         for attribute, chance in by_attribute.items():
             metrics.set("risk_repeated_vulnerability", chance, attribute=attribute, given=given)
-    if found.linked is not None:
-        metrics.set("risk_linked_share", found.linked)
+    if version.linked is not None:
+        metrics.set("risk_linked_share", version.linked)
     for name in ("prior", "found", "certainty"):
         metrics.forget(f"risk_sensitive_{name}")
-    risk = found.risk
+    risk = version.risk
     if risk is None:
         return
     for attribute in risk.vulnerability:

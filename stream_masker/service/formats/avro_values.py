@@ -118,13 +118,13 @@ class _Compiler:
         def record(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, dict):
                 raise _misfit(path)
-            found = {}
+            converted = {}
             for name, convert, optional, where in fields:
                 if name in value:
-                    found[name] = convert(value[name], attempts)
+                    converted[name] = convert(value[name], attempts)
                 elif not optional:
                     raise _misfit(where)
-            return found
+            return converted
 
         return _once(record, schema["name"])
 
@@ -158,10 +158,10 @@ class _Compiler:
             if value is None and nullable:
                 return None
             tried = (_attempt(value, *branch, attempts) for branch in branches)
-            fitting = [found for found in tried if found is not None]
+            fitting = [attempt for attempt in tried if attempt is not None]
             if not fitting:
                 raise _misfit(path)
-            return max(fitting, key=lambda found: found[0])[1]
+            return max(fitting, key=lambda attempt: attempt[0])[1]
 
         return union
 
@@ -187,10 +187,10 @@ def _once(convert: _Convert, name: str) -> _Convert:
 def _attempt(value: Any, schema: Any, convert: _Convert, attempts: _Attempts) -> tuple[int, Any] | None:
     """Return the value as one of a union's branch, with the number of its fields; None if it does not fit."""
     try:
-        found = convert(value, attempts)
+        branch = convert(value, attempts)
     except RecordRejectedError:
         return None
-    return len(found) if isinstance(found, dict) else 0, _named_branch(_branch_name(schema), found)
+    return len(branch) if isinstance(branch, dict) else 0, _named_branch(_branch_name(schema), branch)
 
 
 def _branch_name(schema: Any) -> str | None:
@@ -260,10 +260,10 @@ def _bytes(value: Any) -> bytes:
 
 def _bytes_of(size: int) -> ToAvro:
     def fixed(value: Any) -> bytes:
-        found = _bytes(value)
-        if len(found) != size:
+        content = _bytes(value)
+        if len(content) != size:
             raise ValueError
-        return found
+        return content
 
     return fixed
 
@@ -278,24 +278,20 @@ def _one_of(symbols: frozenset[str]) -> ToAvro:
 
 
 def _decimal(value: Any) -> Decimal:
-    found = Decimal(str(value) if type(value) in (int, float) else _of_type(value, str))
-    if not found.is_finite():
+    number = Decimal(str(value) if type(value) in (int, float) else _of_type(value, str))
+    if not number.is_finite():
         raise ValueError
-    return found
+    return number
 
 
-def _instant(value: Any) -> datetime:
-    found = datetime.fromisoformat(_of_type(value, str))
-    if found.tzinfo is None:
-        raise ValueError
-    return found
+def _instant(*, local: bool) -> ToAvro:
+    def instant(value: Any) -> datetime:
+        moment = datetime.fromisoformat(_of_type(value, str))
+        if (moment.tzinfo is None) is not local:
+            raise ValueError
+        return moment
 
-
-def _local_instant(value: Any) -> datetime:
-    found = datetime.fromisoformat(_of_type(value, str))
-    if found.tzinfo is not None:
-        raise ValueError
-    return found
+    return instant
 
 
 def _uuid(value: Any) -> UUID:
@@ -316,10 +312,10 @@ _LOGICAL: Mapping[tuple[Any, Any], ToAvro] = {
     ("int", "date"): lambda value: date.fromisoformat(_of_type(value, str)),
     ("int", "time-millis"): lambda value: time.fromisoformat(_of_type(value, str)),
     ("long", "time-micros"): lambda value: time.fromisoformat(_of_type(value, str)),
-    ("long", "timestamp-millis"): _instant,
-    ("long", "timestamp-micros"): _instant,
-    ("long", "local-timestamp-millis"): _local_instant,
-    ("long", "local-timestamp-micros"): _local_instant,
+    ("long", "timestamp-millis"): _instant(local=False),
+    ("long", "timestamp-micros"): _instant(local=False),
+    ("long", "local-timestamp-millis"): _instant(local=True),
+    ("long", "local-timestamp-micros"): _instant(local=True),
     ("string", "uuid"): _uuid,
     ("fixed", "uuid"): _uuid,
     ("bytes", "decimal"): _decimal,

@@ -153,8 +153,8 @@ def _unique_items(validator: Any, required: Any, instance: Any, schema: Any) -> 
 
 
 def _has_repeats(items: Iterable[Any]) -> bool:
-    found = [*map(_comparable, items)]
-    return len({*found}) < len(found)
+    comparable = [*map(_comparable, items)]
+    return len({*comparable}) < len(comparable)
 
 
 def _comparable(value: Any) -> Hashable:

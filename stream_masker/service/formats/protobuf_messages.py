@@ -94,8 +94,8 @@ def described_messages(descriptor_set: bytes) -> dict[str, Any]:
 
     for name in files:
         add(name)
-    found = [kind for name in files for kind in pool.FindFileByName(name).message_types_by_name.values()]
-    return {kind.full_name: kind for kind in _with_nested(found)}
+    kinds = [kind for name in files for kind in pool.FindFileByName(name).message_types_by_name.values()]
+    return {kind.full_name: kind for kind in _with_nested(kinds)}
 
 
 def _with_nested(kinds: list[Any]) -> list[Any]:

@@ -142,9 +142,9 @@ class ProtobufSerde:
         self._client = client
         self._number = number
         self._pool = DescriptorPool()
-        own = f"schema-{number}.proto"
-        _add_file(self._pool, client, own, client.get_schema(number, None, "serialized"))
-        self._file = self._pool.FindFileByName(own)
+        name = f"schema-{number}.proto"
+        _add_file(self._pool, client, name, client.get_schema(number, None, "serialized"))
+        self._file = self._pool.FindFileByName(name)
         self._types: dict[tuple[int, ...], _MessageType] = {}
         self.record_name = str(self._type((0,)).new.DESCRIPTOR.full_name)
 

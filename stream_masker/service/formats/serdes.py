@@ -26,21 +26,48 @@ from stream_masker.service.formats.json_schema import StepBudget, bounded_valida
 def contains_itself(schema: Any, named: Mapping[str, Any]) -> bool:
     """Return whether a record of a schema contains itself, directly or in another type.
 
-    schema, named: parsed by ``fastavro.parse_schema``. Each record is visited once.
+    schema, named: parsed by ``fastavro.parse_schema``.
     """
-    return _contains_itself(schema, named, frozenset(), set())
+    return any(_is_inside_itself(part, above) for part, above in _parts(schema, named))
 
 
-def _contains_itself(schema: Any, named: Mapping[str, Any], above: frozenset[str], visited: set[str]) -> bool:
-    """above: the names of the records that contain this type."""
-    found = named.get(schema, schema) if isinstance(schema, str) else schema
-    if isinstance(found, dict) and found["type"] in ("record", "error"):
-        name = found["name"]
-        if name in above or name in visited:
-            return name in above
-        visited.add(name)
-        above |= {name}
-    return any(_contains_itself(one, named, above, visited) for one in contained_types(found))
+def has_items_without_bytes(schema: Any, named: Mapping[str, Any]) -> bool:
+    """Return whether an array at any depth of a schema has items of no bytes, or a record of no bytes contains itself.
+
+    schema, named: parsed by ``fastavro.parse_schema``.
+    """
+    return any(
+        _is_empty(part["items"] if part["type"] == "array" else part, named, frozenset())
+        for part, above in _parts(schema, named)
+        if isinstance(part, dict) and (part["type"] == "array" or _is_inside_itself(part, above))
+    )
+
+
+def _parts(
+    schema: Any, named: Mapping[str, Any], above: frozenset[str] = frozenset(), visited: set[str] | None = None
+) -> Iterator[tuple[Any, frozenset[str]]]:
+    """Yield the types that a schema consists of, with the names of the records around each.
+
+    The fields of each record are visited once.
+    """
+    visited = set() if visited is None else visited
+    part = _resolved(schema, named)
+    yield part, above
+    if _is_record(part):
+        if part["name"] in visited:
+            return
+        visited.add(part["name"])
+        above |= {part["name"]}
+    for inner in contained_types(part):
+        yield from _parts(inner, named, above, visited)
+
+
+def _is_record(part: Any) -> bool:
+    return isinstance(part, dict) and part["type"] in ("record", "error")
+
+
+def _is_inside_itself(part: Any, above: frozenset[str]) -> bool:
+    return _is_record(part) and part["name"] in above
 
 
 def contained_types(schema: Any) -> Sequence[Any]:
@@ -57,15 +84,21 @@ def contained_types(schema: Any) -> Sequence[Any]:
     return [schema["type"]]
 
 
+def _is_empty(schema: Any, named: Mapping[str, Any], above: frozenset[str]) -> bool:
+    """Return whether a value of a type takes no bytes; above: the names of the records that contain it."""
+    part = _resolved(schema, named)
+    if _is_record(part):
+        inner = above | {part["name"]}
+        return part["name"] in above or all(_is_empty(field["type"], named, inner) for field in part["fields"])
+    kind = part["type"] if isinstance(part, dict) else part
+    return kind == "null" or (kind == "fixed" and int(part["size"]) == 0)
+
+
+def _resolved(schema: Any, named: Mapping[str, Any]) -> Any:
+    return named.get(schema, schema) if isinstance(schema, str) else schema
+
+
 FREE_ITEMS = 10_000
-
-
-def has_items_without_bytes(schema: Any, named: Mapping[str, Any]) -> bool:
-    """Return whether an array at any depth of a schema has items of no bytes, or a record of no bytes contains itself.
-
-    schema, named: parsed by ``fastavro.parse_schema``. Each record is visited once.
-    """
-    return _visit(schema, named, set())
 
 
 def bounded_datum(data: bytes, schema: Any, named: Mapping[str, Any]) -> Any:
@@ -88,44 +121,6 @@ def bounded_datum(data: bytes, schema: Any, named: Mapping[str, Any]) -> Any:
         iter_map = iter_array
 
     return read_data(BoundedDecoder(io.BytesIO(data)), schema, {"writer": named, "reader": {}}, None, {})
-
-
-def _visit(schema: Any, named: Mapping[str, Any], visited: set[str]) -> bool:
-    found = _resolved(schema, named)
-    kind = found["type"] if isinstance(found, dict) else None
-    if kind in ("record", "error"):
-        if found["name"] in visited:
-            return False
-        visited.add(found["name"])
-    if kind == "array" and _is_empty(found["items"], named, frozenset()):
-        return True
-    if kind in ("record", "error") and _repeats_itself(found, named, frozenset()):
-        return True
-    return any(_visit(one, named, visited) for one in contained_types(found))
-
-
-def _is_empty(schema: Any, named: Mapping[str, Any], above: frozenset[str]) -> bool:
-    """Return whether a value of a type takes no bytes; above: the names of the records that contain it."""
-    found = _resolved(schema, named)
-    kind = found["type"] if isinstance(found, dict) else found
-    if kind in ("record", "error"):
-        inner = above | {found["name"]}
-        return found["name"] in above or all(_is_empty(f["type"], named, inner) for f in found["fields"])
-    return kind == "null" or (kind == "fixed" and int(found["size"]) == 0)
-
-
-def _repeats_itself(schema: Any, named: Mapping[str, Any], above: frozenset[str]) -> bool:
-    """Return whether a record contains itself in a field that every value has, so that no value ever ends."""
-    found = _resolved(schema, named)
-    if not isinstance(found, dict) or found["type"] not in ("record", "error"):
-        return False
-    if found["name"] in above:
-        return True
-    return any(_repeats_itself(f["type"], named, above | {found["name"]}) for f in found["fields"])
-
-
-def _resolved(schema: Any, named: Mapping[str, Any]) -> Any:
-    return named.get(schema, schema) if isinstance(schema, str) else schema
 
 
 HEADER_BYTES = 5
@@ -157,10 +152,10 @@ class Serde(Protocol):
 
 def schema_id(value: bytes) -> int:
     """Return the schema id of a record. Raises RecordRejectedError if it has none."""
-    found = int.from_bytes(value[1:HEADER_BYTES], "big")
-    if len(value) <= HEADER_BYTES or value[0] or found > LARGEST_ID:
+    number = int.from_bytes(value[1:HEADER_BYTES], "big")
+    if len(value) <= HEADER_BYTES or value[0] or number > LARGEST_ID:
         raise RecordRejectedError(Reason.NOT_IN_FORMAT)
-    return found
+    return number
 
 
 def no_subject(*_: Any) -> None:

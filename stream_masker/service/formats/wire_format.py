@@ -58,9 +58,9 @@ class SchemaLookup:
     def by_id(self, number: int) -> Serde:
         """Return the serde of a schema. Raises RecordRejectedError for an unknown one, and FormatUnavailableError."""
         self.look_up([number])
-        if (found := self._serdes.get(number)) is None:
+        if (serde := self._serdes.get(number)) is None:
             raise RecordRejectedError(Reason.UNKNOWN_SCHEMA)
-        return found
+        return serde
 
     def look_up(self, numbers: Iterable[int]) -> None:
         """Look up the schemas that are not known yet. Raises FormatUnavailableError.

@@ -95,24 +95,25 @@ class Explainer:
     def _attributes(self, value: bytes, batch: Batch, keys: Any, masked: MaskedBatch) -> Iterator[str]:
         noises = self.mechanism.noise_of(batch, keys) if isinstance(self.mechanism, SemanticNoise) else None
         for j, attribute in enumerate(self.plan.attributes):
-            own, new = batch.columns[j].codes, masked.columns[j].codes
+            before, after = batch.columns[j].codes, masked.columns[j].codes
             document = value if self.record_format is None else self.record_format.decode(value)[0]
-            texts = _texts(document, self.plan, attribute, len(own))
-            for k in range(len(own)):
+            texts = _texts(document, self.plan, attribute, len(before))
+            for k in range(len(before)):
                 yield f"{attribute.name} ({attribute.path})" + (f", element {k}" if attribute.is_array else "")
                 yield f"  value        {texts[k]}"
-                if own[k] < 0:
+                if before[k] < 0:
                     yield "  concept      none: the value is missing or suppressed"
                     continue
-                found = Replaced(attribute.concepts.taxonomy, self.mechanism.distances[j], int(own[k]), int(new[k]))
-                yield f"  concept      {found.named(found.own)}, {attribute.concepts.find(texts[k]).how}"
+                tau, distance = attribute.concepts.taxonomy, self.mechanism.distances[j]
+                replaced = Replaced(tau, distance, int(before[k]), int(after[k]))
+                yield f"  concept      {replaced.named(replaced.original)}, {attribute.concepts.find(texts[k]).how}"
                 if noises is not None:
-                    yield from found.noise(float(noises[j][0][k]), int(noises[j][1][k]))
-                yield from found.candidates(self.mechanism, j, self.counts)
-                yield f"  replacement  {found.named(found.new)}, distance {found.distance(found.new):.4f}"
-                yield f"  risk         {self._risk(j, found)}"
+                    yield from replaced.noise(float(noises[j][0][k]), int(noises[j][1][k]))
+                yield from replaced.candidates(self.mechanism, j, self.counts)
+                yield f"  replacement  {replaced.named(replaced.mask)}, distance {replaced.distance(replaced.mask):.4f}"
+                yield f"  risk         {self._risk(j, replaced)}"
 
-    def _risk(self, j: int, found: Replaced) -> str:
+    def _risk(self, j: int, replaced: Replaced) -> str:
         """Return the posterior of the original and of the best guess, for an attacker who knows everything but the
         secret."""
         if self.counts is None:
@@ -122,15 +123,15 @@ class Explainer:
             channel = self.mechanism.attribute_channel(j, values, self.counts)
         except StreamMaskerError as error:
             return f"not known: {error}"
-        group = int(channel.classes.class_of[found.new])
+        group = int(channel.classes.class_of[replaced.mask])
         if group < 0 or not (joint := shares * channel.rows[:, group]).any():
             return "not known: the replacement is outside the window's law"
         posterior = joint / joint.sum()
         best = int(posterior.argmax())
-        true = float(posterior[values == found.own].sum())
+        true = float(posterior[values == replaced.original].sum())
         return (
             f"an attacker who sees the replacement believes in the original with probability {true:.3f}; best guess "
-            f"{found.tau.ids[values[best]]} with {posterior[best]:.3f}; before, the most frequent value had "
+            f"{replaced.tau.ids[values[best]]} with {posterior[best]:.3f}; before, the most frequent value had "
             f"{shares.max():.3f}"
         )
 
@@ -141,8 +142,8 @@ class Replaced:
 
     tau: Taxonomy
     measure: Distance
-    own: int
-    new: int
+    original: int
+    mask: int
 
     def named(self, position: int) -> str:
         """Return the id of a concept, with its label."""
@@ -151,13 +152,13 @@ class Replaced:
 
     def distance(self, position: int) -> float:
         """Return the distance of a concept from the value."""
-        return float(self.measure.pairs(np.array([self.own], np.int32), np.array([position], np.int32))[0])
+        return float(self.measure.pairs(np.array([self.original], np.int32), np.array([position], np.int32))[0])
 
     def noise(self, noise: float, reference: int) -> Iterator[str]:
         """Yield the lines of the reference and of the noise."""
         if reference < 0:
             yield "  reference    none: the partner is absent, so the sign does not matter"
-        elif reference == self.own:
+        elif reference == self.original:
             yield f"  reference    {self.named(reference)}: the value itself, so the sign does not matter"
         else:
             yield f"  reference    {self.named(reference)}, distance {self.distance(reference):.4f}"
@@ -165,19 +166,18 @@ class Replaced:
 
     def candidates(self, mechanism: WindowedMechanism[Any], j: int, counts: Counts | None) -> Iterator[str]:
         """Yield the line of the number of concepts that the value can become."""
-        own = np.array([self.own], np.int32)
         try:
-            channel = mechanism.attribute_channel(j, own, counts)
+            channel = mechanism.attribute_channel(j, np.array([self.original], np.int32), counts)
         except StreamMaskerError as error:
             yield f"  candidates   not known: {error}"
             return
         chances = channel.classes.spread(channel.rows[0])
         positions = np.fromiter(chances, np.int32, len(chances))
-        distances = self.measure.pairs(np.full(len(positions), self.own, np.int32), positions)
-        level = np.abs(distances - self.distance(self.new)) < NEAR
+        distances = self.measure.pairs(np.full(len(positions), self.original, np.int32), positions)
+        level = np.abs(distances - self.distance(self.mask)) < NEAR
         yield (
             f"  candidates   {len(chances):,} concepts, {int(level.sum()):,} of them at the distance of the "
-            f"replacement, which has the chance {chances.get(self.new, 0.0):.4f}"
+            f"replacement, which has the chance {chances.get(self.mask, 0.0):.4f}"
         )
 
 
@@ -187,7 +187,7 @@ def _texts(value: bytes, plan: Plan, attribute: AttributePlan, size: int) -> Seq
         event = orjson.loads(value)
         document = event if plan.fhir is None else FhirMessage.of(event, plan.fhir).bundle
         slots = [slot for place in attribute.places for slot in matching_slots(place.path)(document)]
-        found = [str(container[key]) for container, key in slots]
+        texts = [str(container[key]) for container, key in slots]
     except (RecordRejectedError, orjson.JSONDecodeError, LookupError, TypeError):
-        found = []
-    return found if len(found) == size else ["?"] * size
+        texts = []
+    return texts if len(texts) == size else ["?"] * size

@@ -79,8 +79,8 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
             events += [line for _, line in islice(lines, -(-size // len(names)))]
     if table is not None and table.kind == "csv":
         rows = [orjson.loads(line) for line in events if line.startswith(b"{")]
-        found = {"numbers": _numeric_columns(rows), "lists": _list_columns(rows)}
-        section |= {key: columns for key, columns in found.items() if columns}
+        columns = {"numbers": _numeric_columns(rows), "lists": _list_columns(rows)}
+        section |= {key: names for key, names in columns.items() if names}
         with open_lines(name, ProduceSection.model_validate(section)) as (lines, _):
             events = [line for _, line in islice(lines, size)]
     return EventSample(events, {"produce": section} if section else {})
@@ -92,8 +92,8 @@ def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
     for row in rows:
         for name, cell in row.items():
             cells.setdefault(name, {})[cell] = None
-    found = {name: codes_separator(list(values)[:TESTED_VALUES]) for name, values in cells.items()}
-    return {name: separator for name, separator in found.items() if separator is not None}
+    separators = {name: codes_separator(list(values)[:TESTED_VALUES]) for name, values in cells.items()}
+    return {name: separator for name, separator in separators.items() if separator is not None}
 
 
 def _numeric_columns(rows: list[dict[str, Any]]) -> list[str]:
@@ -101,11 +101,11 @@ def _numeric_columns(rows: list[dict[str, Any]]) -> list[str]:
 
     Postcodes stay texts, also if no event of the sample has one with a leading zero.
     """
-    found: dict[str, bool] = {}
+    are_numbers: dict[str, bool] = {}
     for row in rows:
         for name, cell in row.items():
-            found[name] = found.get(name, True) and _is_number(cell)
-    numeric = [name for name, all_numbers in found.items() if all_numbers]
+            are_numbers[name] = are_numbers.get(name, True) and _is_number(cell)
+    numeric = [name for name, all_numbers in are_numbers.items() if all_numbers]
     return [name for name in numeric if not POSTCODE_NAMES.fits(name) and not _are_dates(rows, name)]
 
 
@@ -140,9 +140,9 @@ def topic_sample(
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:
-        found = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
-        check_topics({topic: found.error}, str(properties.get("sasl.username", "")))
-        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in found.partitions])
+        metadata = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
+        check_topics({topic: metadata.error}, str(properties.get("sasl.username", "")))
+        consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions])
         values = _consumed(consumer, topic, size)
     finally:
         consumer.close()

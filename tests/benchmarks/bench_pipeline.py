@@ -21,7 +21,7 @@ import numpy as np
 import orjson
 from measuring import table
 from streaming import PARTITIONS, SHAPES, configured
-from support.file_commands import write_secret
+from support.small_configuration import write_secret
 
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.pipeline.codec.fallback import fastest_codec

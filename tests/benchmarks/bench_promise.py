@@ -103,12 +103,12 @@ def least_rows() -> Iterator[list[object]]:
 def least_figures(least: int) -> list[float]:
     """The window has the discharges of half of the patients; the attacker has those of the others."""
     codes, persons = real_codes(PAIR), patients()
-    own = persons % 2 == 0
-    window = as_batch(codes[:, own])
-    made = calibrated(window, persons[own], least=least)
+    half = persons % 2 == 0
+    window = as_batch(codes[:, half])
+    made = calibrated(window, persons[half], least=least)
     seen, told = masked(made, window, 1), made.disclosure()
     columns = np.array([column.codes for column in seen.columns])
-    attack = attack_rare_pairs(codes[:, own], persons[own], columns, codes[:, ~own], len(icd9cm().taxonomy()))
+    attack = attack_rare_pairs(codes[:, half], persons[half], columns, codes[:, ~half], len(icd9cm().taxonomy()))
     return [
         *(told.given_record[name] for name in PAIR),
         max(told.certainty.values()),
@@ -137,14 +137,14 @@ def of_window(size: int, number: int) -> list[float]:
     """The figures of the default with a window of discharges that are drawn at random."""
     codes, persons = real_codes(PAIR), patients()
     order = np.random.default_rng(number).permutation(persons.size)
-    own, rest = order[:size], order[size : size + 20_000]
-    window = as_batch(codes[:, own])
-    made = calibrated(window, persons[own])
+    inside, rest = order[:size], order[size : size + 20_000]
+    window = as_batch(codes[:, inside])
+    made = calibrated(window, persons[inside])
     told, risk = made.disclosure(), made.risk(draws=200)
     masks = [masked(made, window, k) for k in range(max(1, 10_000 // size))]
     after = float(np.mean([correlations(each)[0, 1] for each in masks]))
-    following = rest if rest.size else own
-    new = float(np.mean(~np.isin(codes[0, following], codes[0, own])))
+    following = rest if rest.size else inside
+    new = float(np.mean(~np.isin(codes[0, following], codes[0, inside])))
     chapter = risk.told[PAIR[0]].levels["chapter"].chance
     return [
         risk.prior[PAIR[0]],
@@ -186,13 +186,10 @@ def _flat(events: Batch) -> Batch:
 
 def _pair_figures(before: Batch, after: Batch, i: int, j: int) -> list[object]:
     """SdCor and the share of equal codes, each before and after; and the share of records whose codes became equal."""
-    found: list[object] = []
-    shares = []
-    for batch in (before, after):
-        pair = Batch(batch.size, (batch.columns[i], batch.columns[j]))
-        found.append(float(correlations(pair)[0, 1]))
-        shares.append(batch.columns[i].codes == batch.columns[j].codes)
-    return [*found, *(float(equal.mean()) for equal in shares), float((shares[1] & ~shares[0]).mean())]
+    pairs = [Batch(batch.size, (batch.columns[i], batch.columns[j])) for batch in (before, after)]
+    equal = [pair.columns[0].codes == pair.columns[1].codes for pair in pairs]
+    kept = [float(correlations(pair)[0, 1]) for pair in pairs]
+    return [*kept, *(float(codes.mean()) for codes in equal), float((equal[1] & ~equal[0]).mean())]
 
 
 # Kept fields outside the context
@@ -220,31 +217,10 @@ def fields_figures(rows: Sequence[Mapping[str, str]], names: Sequence[str], test
     return list(guess_with_fields(made, rows, names, masked(made, batch, 1), tested))
 
 
-LEAST_HEAD = [
-    "least",
-    "V, principal",
-    "V, secondary",
-    "greatest posterior",
-    "RMSE",
-    "sdCor",
-    "masked",
-    "named",
-    "named before",
-    "proven",
-]
-WINDOW_HEAD = [
-    "records",
-    "prior",
-    "V",
-    "chapter",
-    "greatest posterior",
-    "unchanged",
-    "RMSE, principal",
-    "secondary",
-    "sdCor",
-    "masked",
-    "new codes of later records",
-]
+LEAST_HEAD = ["least", "V, principal", "V, secondary", "greatest posterior", "RMSE", "sdCor", "masked"]
+LEAST_HEAD += ["named", "named before", "proven"]
+WINDOW_HEAD = ["records", "prior", "V", "chapter", "greatest posterior", "unchanged", "RMSE, principal", "secondary"]
+WINDOW_HEAD += ["sdCor", "masked", "new codes of later records"]
 UNLINKED_HEAD = ["pair", "sdCor", "masked", "equal codes", "masked", "equal codes that were different"]
 FIELDS_HEAD = ["fields", "guesses", "masks", "masks and fields", "fields", "standard error of the difference"]
 TABLES: dict[str, tuple[list[str], Callable[[], Iterator[list[object]]]]] = {

@@ -151,7 +151,7 @@ def of_window(size: int, number: int) -> list[float]:
         told.given_record[PAIR[0]],
         chapter,
         max(told.certainty.values()),
-        told.unchanged[PAIR[0]],
+        risk.unchanged[PAIR[0]],
         told.rmse[PAIR[0]],
         told.rmse[PAIR[1]],
         float(correlations(window)[0, 1]),

@@ -10,10 +10,9 @@ from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, 
 
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.couplings import coupling_costs
+from stream_masker.core.mechanisms.transport.star.couplings import coupling_costs, make_distinct
 from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.star.repeats import MaskRows, make_distinct
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.kinds import Kinds
 
@@ -101,6 +100,7 @@ def child(table, request):
     return Child(table, request.param)
 
 
+NO_BOUNDS = Caps.of(np.full((2, SHAPE[0]), 1.0 / SHAPE[0]), None, {}, fitting=False)
 CHILD_BOUNDS = Caps.of(np.full((1, SHAPE[1]), 1.0 / SHAPE[1]), 0.5, {}, fitting=False)
 
 
@@ -112,7 +112,7 @@ def test_the_search_for_a_distance_begins_anywhere(child):
 
 
 def test_the_law_of_a_child_given_the_mask_of_its_root(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     assert edge.redraws.any()
     joint = child.joint(edge)
     masks = joint.sum(axis=(0, 1))
@@ -128,7 +128,7 @@ def test_the_law_of_a_child_given_the_mask_of_its_root(child):
 def test_the_figures_of_an_edge_are_those_of_its_joint_law(child, limiting):
     bounds = CHILD_BOUNDS if limiting else Caps.none(SHAPE[1])
     kinds = Kinds(("chapter",), ("group",), (KINDS, (np.arange(3),)))
-    edge, figures = limited(child.edge, child.squares, child.law, bounds, 0.0, kinds=kinds)
+    edge, figures = limited(child.edge, child.squares, child.law, (bounds, NO_BOUNDS), 0.0, kinds=kinds)
     joint = child.joint(edge)
     by_value = joint.sum(axis=0).reshape(SHAPE[1], -1)
     assert figures.child.meaning(kinds) == literal_meaning(by_value)
@@ -154,7 +154,7 @@ def test_no_limit_is_exceeded_in_the_law_of_events(child, left_out):
     edge = replace(child.edge, events=np.where(np.arange(rows.size) % 3, rows, 0.75 * rows).astype(np.float32))
     laws = np.array([np.bincount(table.columns, law, SHAPE[1]) for law in (rows, edge.events)])
     bounds = Caps.of(laws / laws.sum(axis=1, keepdims=True), 0.5, {}, fitting=False)
-    found, figures = limited(edge, child.squares, child.law, bounds, left_out)
+    found, figures = limited(edge, child.squares, child.law, (bounds, NO_BOUNDS), left_out)
     weights = np.zeros(SHAPE)
     weights[table.rows, table.columns] = edge.events / rows
     greatest = []
@@ -165,13 +165,40 @@ def test_no_limit_is_exceeded_in_the_law_of_events(child, left_out):
     assert max(greatest) <= figures.child.certainty + 1e-6
     assert figures.child.certainty <= 0.5 + 1e-6
     assert max(greatest) == pytest.approx(figures.child.certainty, abs=1e-5 + 2.5 * left_out)
-    free = replace(edge, redraws=limited(child.edge, child.squares, child.law, bounds, left_out)[0].redraws)
-    assert limited(free, child.squares, child.law, bounds, left_out, solve=False)[1].child.certainty > 0.5
+    free = replace(
+        edge, redraws=limited(child.edge, child.squares, child.law, (bounds, NO_BOUNDS), left_out)[0].redraws
+    )
+    assert limited(free, child.squares, child.law, (bounds, NO_BOUNDS), left_out, solve=False)[1].child.certainty > 0.5
+
+
+def test_the_mask_of_a_child_tells_no_more_of_its_root_than_its_limits_in_the_law_of_events(child):
+    """Or than the mask of the root does, where that tells more of records that have the child."""
+    table, rows = child.edge.pairs.table, child.edge.pairs.counts
+    edge = replace(child.edge, events=np.where(np.arange(rows.size) % 3, rows, 0.3 * rows).astype(np.float32))
+    laws = np.array([np.bincount(table.rows, law, SHAPE[0]) for law in (rows, edge.events)])
+    groups = {"low": (np.arange(SHAPE[0]) < 3, 0.6)}
+    bounds = Caps.of(laws / laws.sum(axis=1, keepdims=True), 0.5, groups, fitting=False)
+    free = Caps.of(np.full((2, SHAPE[1]), 1.0 / SHAPE[1]), None, {}, fitting=False)
+    weights = np.zeros(SHAPE)
+    weights[table.rows, table.columns] = edge.events / rows
+    excess = []
+    for of_root in (bounds, NO_BOUNDS):
+        found, figures = limited(edge, child.squares, child.law, (free, of_root), 0.0)
+        joint, masks = (child.joint(found) * weights[:, :, None, None]).sum(axis=1), found.masks.table
+        given = joint.sum(axis=2) / np.maximum(joint.sum(axis=(0, 2)), 1e-300)
+        posterior = joint[:, masks.rows, masks.columns] / joint[:, masks.rows, masks.columns].sum(axis=0)
+        of_values = np.maximum(bounds.values[1][:, None], 1.005 * given)[:, masks.rows]
+        of_group = np.maximum(bounds.groups[1, 0], 1.005 * given[:3].sum(axis=0))[masks.rows]
+        excess.append(max((posterior - of_values).max(), (posterior[:3].sum(axis=0) - of_group).max()))
+        assert not figures.fails.any()
+        assert float(figures.surest.max()) == pytest.approx(posterior.max(), abs=1e-5)
+    assert excess[0] <= 1e-6
+    assert excess[1] > 0.05
 
 
 def test_pairs_that_are_left_out_make_the_figures_bounds(child):
     exact, bound = (
-        limited(child.edge, child.squares, child.law, Caps.none(SHAPE[1]), left_out, solve=False)[1].child
+        limited(child.edge, child.squares, child.law, (Caps.none(SHAPE[1]), NO_BOUNDS), left_out, solve=False)[1].child
         for left_out in (0.0, 0.1)
     )
     assert 0.0 < bound.left_out <= 0.1
@@ -180,7 +207,7 @@ def test_pairs_that_are_left_out_make_the_figures_bounds(child):
 
 
 def test_the_epsilon_of_a_child_bounds_its_ratios(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     joint = child.joint(edge)
     given = joint / np.maximum(joint.sum(axis=3, keepdims=True), 1e-300)
     logs = np.log(np.where(given > 0.0, given, np.nan))
@@ -190,7 +217,7 @@ def test_the_epsilon_of_a_child_bounds_its_ratios(child):
 
 
 def test_draws_of_a_child_follow_its_joint_law(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     rng, size = np.random.default_rng(3), 40_000
     channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
     for a, new_a in ((0, 0), (1, 4), (5, 2), (7, 3)):
@@ -222,7 +249,7 @@ def second_of_two(child, joint, a, new_a):
 
 def test_masks_that_do_not_repeat_tell_no_more_and_nothing_of_the_root(child):
     """The posterior of the second element given a* and both masks; the law of its mask given a, a*, the first."""
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     joint = child.joint(edge)
     for new_a in np.flatnonzero(edge.partnered):
         whole = np.zeros((SHAPE[1],) * 3)
@@ -239,7 +266,7 @@ def test_masks_that_do_not_repeat_tell_no_more_and_nothing_of_the_root(child):
 
 
 def test_draws_that_do_not_repeat_follow_their_law(child):
-    edge, _ = limited(child.edge, child.squares, child.law, CHILD_BOUNDS, 0.0)
+    edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
     rng, size = np.random.default_rng(4), 40_000
     a, new_a = 1, 4
@@ -248,7 +275,7 @@ def test_draws_that_do_not_repeat_follow_their_law(child):
     words = rng.integers(0, 2**64, 2 * size, dtype=np.uint64)
     pairs = (np.full(2 * size, a, np.int32), np.full(2 * size, new_a, np.int32))
     drawn = channel.draw(*pairs, elements, words)
-    law = MaskRows(channel.laws.mask_offsets, channel.laws.mask_partners, channel.laws.target)
+    law = channel.laws.target
     make_distinct(law, np.full(size, new_a), np.arange(0, 2 * size + 1, 2), words, SALTS, drawn)
     places, later = np.arange(0, 2 * size, 2), np.where(words[::2] < words[1::2], 1, 0)
     first, second = places + 1 - later, places + later

@@ -57,6 +57,24 @@ def read_model_field(model: object, field: str) -> object:
     return model[field]
 
 
+def read_array(
+    model: object, field: str, dtype: type[np.generic], size: int | None = None, *, low: float, high: float = np.inf
+) -> NDArray[Any]:
+    """Return a packed array of a model: (size,) numbers in [low, high]. Raises StatisticsError."""
+    array = unpack_array(read_model_field(model, field), dtype, size)
+    if not ((array >= low) & (array <= high)).all():
+        raise StatisticsError(f"the {field} of the model are not from {low:g} to {high:g}")
+    return array
+
+
+def read_float(model: object, field: str, low: float, high: float) -> float:
+    """Return a number of a model in [low, high]. Raises StatisticsError."""
+    number = read_model_field(model, field)
+    if not isinstance(number, float) or not low <= number <= high:
+        raise StatisticsError(f"the {field} of the model is not a number from {low:g} to {high:g}")
+    return number
+
+
 def pack_counts(column: SparseCounts) -> dict[str, Any]:
     """Pack an attribute's values and the count of each, in their order."""
     return {"values": pack_array(column.keys.astype(np.int32)), "counts": pack_array(column.counts)}

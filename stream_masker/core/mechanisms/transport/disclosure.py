@@ -1,116 +1,59 @@
 """The disclosure risk of a transport.
 
-Masked values are values of the window, so the joint law of originals and masks is a finite table: P(s, t) =
-φ(s)·K(s, t)·r(s, t)·ψ(t). Sums and maxima over tuples s separate into one over b and one over a, so that each takes
-O(tuples · values).
+Maxima over tuples s of φ(s)·K(s, t)·r(s, t) separate into one over b and one over a, so that they take O(tuples ·
+values).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.kernels.elementary import inner_product, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.mechanisms.transport.scaling.columns import Side
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, seen_from
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
 from stream_masker.core.mechanisms.transport.values import Values
-from stream_masker.core.risk.measures import confident_share
 from stream_masker.core.risk.records import Tuples
-from stream_masker.core.risk.risk import CERTAIN
 
 
 @dataclass(frozen=True, slots=True)
 class Disclosure:
-    """What masked records tell an attacker who knows everything but the secret. Keys are attributes.
+    """What masked records tell an attacker who knows everything but the secret, without draws. Keys are attributes.
 
     The figures are exact for one attribute and for a pair. In a star they are those of a law in which the others are
-    independent given the root; those of children are upper bounds (``transport.star.figures``).
+    independent given the root, and those of children are upper bounds.
 
-    * ``vulnerability``: Σ_a* max_a P(a, a*), the chance that the best guess of a value from its own mask is right.
-    * ``given_record``: the same from all masks of the record. ``vulnerability_of_record``: of the whole record; in a
-      star the greatest over the root and one child.
+    * ``given_record``: the chance that the best guess of a value is right, given all masks of the record.
     * ``certainty``: the greatest posterior of a value given all masks, over all records that can be written.
-    * ``certain``: the share of records whose best guess from the value's own mask is right with probability above 0.9.
-    * ``unchanged``: the share of values that stay. ``rmse``: √E[sd²].
-    * ``epsilon``: max of ln P(a* | a) − ln P(a* | a′). ``epsilon_of_record``: the same for tuples of the window; in a
-      star the upper bound Σ ``epsilon_of_value``, for records with one value of each attribute.
-    * ``epsilon_of_value``: what each value adds at most to the ε of a record, and each further element of an array.
+    * ``rmse``: √E[sd²].
+    * ``epsilon_of_record``: max of ln M(t | s) − ln M(t | s′) over tuples of the window; in a star an upper bound for
+      records with one value of each attribute. ``epsilon_of_value``: what each value adds to it at most, and each
+      further element of an array.
     """
 
-    vulnerability: Mapping[str, float]
     given_record: Mapping[str, float]
-    vulnerability_of_record: float
     certainty: Mapping[str, float]
-    certain: Mapping[str, float]
-    unchanged: Mapping[str, float]
     rmse: Mapping[str, float]
-    epsilon: Mapping[str, float]
     epsilon_of_record: float
     epsilon_of_value: Mapping[str, float]
 
     @classmethod
-    def of(
-        cls,
-        names: tuple[str, ...],
-        joints: Sequence[Float64Matrix],
-        squares: Sequence[Float64Matrix],
-        given_record: Sequence[float],
-        certainty: Sequence[float],
-        vulnerability_of_record: float,
-        epsilon_of_values: Sequence[float],
-        epsilon_of_record: float,
-    ) -> Disclosure:
-        """Return the figures of attributes with the laws P(a, a*), ``joints``."""
-
-        def each(figures: Sequence[float]) -> dict[str, float]:
-            return dict(zip(names, figures, strict=True))
-
-        own = [float(joint.max(axis=0).sum()) for joint in joints]
-        return cls(
-            each(own),
-            each([max(pair) for pair in zip(own, given_record, strict=True)]),
-            vulnerability_of_record,
-            each(certainty),
-            each([confident_share(joint, CERTAIN) for joint in joints]),
-            each([float(np.trace(joint)) for joint in joints]),
-            each([float((joint * s).sum() ** 0.5) for joint, s in zip(joints, squares, strict=True)]),
-            each([_epsilon(joint) for joint in joints]),
-            epsilon_of_record,
-            each(epsilon_of_values),
-        )
-
-    @classmethod
     def averaged(cls, parts: Sequence[Disclosure], weights: Float64Array) -> Disclosure:
-        """Return the figures of several laws: averages of chances and shares, the greatest certainty and ε.
-
-        ``weights``: (l,) the share of records of each law. A law without records counts only for certainty and ε.
-        """
-
-        def one(name: str, figures: list[float]) -> float:
-            if name.startswith(("certainty", "epsilon")):
-                return max(figures)
-            power = 2.0 if name == "rmse" else 1.0
-            return float(np.dot(weights, np.power(figures, power)) ** (1.0 / power))
-
-        def whole(name: str, given: list[Any]) -> Any:
-            if isinstance(given[0], float):
-                return one(name, given)
-            return {attribute: one(name, [each[attribute] for each in given]) for attribute in given[0]}
-
-        names = [each.name for each in fields(cls)]
-        return cls(**{name: whole(name, [getattr(part, name) for part in parts]) for name in names})
-
-
-def _epsilon(joint: Float64Matrix) -> float:
-    prior, written = joint.sum(axis=1), joint.sum(axis=0) > 0.0
-    logs = logarithms((joint[prior > 0.0] / prior[prior > 0.0, None])[:, written])
-    return float((logs.max(axis=0) - logs.min(axis=0)).max())
+        """Return the figures of several laws, whose shares of records are ``weights``, (l,): averages of chances, and
+        the greatest certainty and ε."""
+        names = parts[0].rmse
+        return cls(
+            {name: float(np.dot(weights, [part.given_record[name] for part in parts])) for name in names},
+            {name: max(part.certainty[name] for part in parts) for name in names},
+            {name: float(np.dot(weights, [part.rmse[name] ** 2 for part in parts]) ** 0.5) for name in names},
+            max(part.epsilon_of_record for part in parts),
+            {name: max(part.epsilon_of_value[name] for part in parts) for name in names},
+        )
 
 
 @part

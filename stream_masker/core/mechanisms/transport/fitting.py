@@ -16,14 +16,18 @@ import numpy as np
 
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import exponentials, logarithms
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.core.mechanisms.transition.serialization import (
+    pack_array,
+    read_array,
+    read_model_field,
+    unpack_array,
+)
 from stream_masker.core.mechanisms.transport.disclosure import epsilon_of_record
 from stream_masker.core.mechanisms.transport.kernel import Levels
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
     COMMON_PRECISION,
     EXPONENT_LOGS,
-    FIRST_REACH,
     meet_means,
     move_at_least,
 )
@@ -127,11 +131,9 @@ def read_fit(model: object, squares: tuple[Float64Matrix, Float64Matrix], limits
     shape = (len(squares[0]), len(squares[1]))
     table, counts = read_tuples(model, shape)
     written = read_written(model, counts.size)
-    scale = unpack_array(read_model_field(model, "scale"), np.float32, int(written.sum())).astype(np.float64)
-    if not (np.abs(scale) <= MAX_LOG_SCALE).all():
-        raise StatisticsError("a scale of the model is not allowed")
+    scale = read_array(model, "scale", np.float32, int(written.sum()), low=-MAX_LOG_SCALE, high=MAX_LOG_SCALE)
     psi = np.zeros(counts.size)
-    psi[written] = exponentials(scale)
+    psi[written] = exponentials(scale.astype(np.float64))
     exponents, (factors, kernels) = _exponents(model), (_two(model, name) for name in ("factors", "kernels"))
     first, second = (Binding.from_model(f, counts.size, size) for f, size in zip(factors, shape, strict=True))
     levels = [Levels.from_model(each, size) for each, size in zip(kernels, shape, strict=True)]
@@ -245,28 +247,21 @@ def meet_level(target: Target, measure: Callable[[float, Met | None], tuple[floa
     it if there is such a solution. Raises StatisticsError, with the range, if the window does not allow it.
     """
     wanted, tolerance = target.level, FACTOR_ERROR * (target.level if target.kind == "epsilon" else 1.0)
-    point, reach, best = 0.0, FIRST_REACH, None
-    low: float | None = None
-    high: float | None = None
-    while low is None or high is None or high - low > COMMON_PRECISION:
+    (low, high), best, exceeded = EXPONENT_LOGS, None, False
+    while high - low > COMMON_PRECISION:
+        point = (low + high) / 2.0
         value, state = measure(math.exp(point), best)
-        if value <= wanted:
-            best, low = state, point
-            if value >= wanted - tolerance:
-                break
-        else:
-            high = point
-        if low is not None and high is not None:
-            point = (low + high) / 2.0
+        if value > wanted:
+            high, exceeded = point, True
             continue
-        end, other = EXPONENT_LOGS[::-1] if high is None else EXPONENT_LOGS
-        if point == end:
-            ends = sorted((value, measure(math.exp(other), None)[0]))
-            raise StatisticsError(
-                f"target {target.kind}={wanted:g} cannot be met: this window allows {ends[0]:.3f} to {ends[1]:.3f}"
-            )
-        point, reach = float(np.clip(point + (reach if high is None else -reach), *EXPONENT_LOGS)), 2.0 * reach
-    assert best is not None
+        best, low = state, point
+        if value >= wanted - tolerance:
+            return best
+    if best is None or not exceeded:
+        ends = sorted(measure(math.exp(end), None)[0] for end in EXPONENT_LOGS)
+        raise StatisticsError(
+            f"target {target.kind}={wanted:g} cannot be met: this window allows {ends[0]:.3f} to {ends[1]:.3f}"
+        )
     return best
 
 

@@ -1,15 +1,6 @@
-"""The kernel of one attribute: the least that an attacker can gain from a mask at a given distance.
+"""The kernel K = exp(−λ·d² − w) of one attribute: the least that an attacker can gain from a mask at a given distance.
 
-For a law p and distances d, the coupling π ≥ 0 with both marginals p that minimises Σ_y κ·max_x π(x, y) + Σ π·ln π at a
-given Σ π·d² has the form π(x, y) = φ(x)·exp(−λ·d² − w(x, y))·ψ(y) with w ≥ 0. The first term is the vulnerability: the
-chance that the best guess of an original is right. Coordinate ascent of the dual problem has closed steps:
-
-* *Level a column.* For q(x) = φ(x)·exp(−λ·d²), w cuts the greatest entries to one level u(y) with
-  Σ_x max(0, ln q(x) − ln u) = κ: water-filling in logarithms.
-* *Scale.* ψ(y) is what the column lacks to sum to p(y), then φ(x) what the row lacks to sum to p(x).
-
-κ = 0 is the entropic transport with w = 0, and κ → ∞ the linear programme that bounds the vulnerability. The kernel is
-K = exp(−λ·d² − w). A transport keeps its law with any kernel, so that the steps may end early.
+Rounds level the columns of φ·exp(−λ·d²) to u, and scale columns and rows to the law (docs/derivations.md: Transport).
 """
 
 from __future__ import annotations
@@ -24,8 +15,7 @@ from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
 from stream_masker.core.kernels.elementary import exponentials, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.errors import StatisticsError
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float
 
 KAPPA = 8.0
 """κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""
@@ -42,7 +32,8 @@ LEVEL_PRECISION = 1e-9
 MAX_EXPONENT = 36.0
 """The greatest exponent of a kernel. The product of two kernels stays above 10⁻³², so that nothing underflows."""
 MAX_LOG = 1e4
-"""The greatest number of a model."""
+GREATEST = float(np.finfo(np.float32).max)
+"""The greatest numbers of a model, logarithms and others."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,15 +74,10 @@ class Levels:
     @classmethod
     def from_model(cls, model: object, size: int) -> Levels:
         """Restore what ``to_model`` returns. Raises StatisticsError."""
-        sharpness = read_model_field(model, "sharpness")
-        rows, levels = (
-            unpack_array(read_model_field(model, name), np.float32, size).astype(np.float64)
-            for name in ("rows", "levels")
-        )
-        allowed = (np.abs(rows) <= MAX_LOG).all() and ((np.abs(levels) <= MAX_LOG) | (levels == np.inf)).all()
-        if not isinstance(sharpness, float) or not 0.0 < sharpness <= MAX_LOG * MAX_LOG or not allowed:
-            raise StatisticsError("a kernel of the model is not allowed")
-        return cls(sharpness, rows, levels)
+        rows = read_array(model, "rows", np.float32, size, low=-MAX_LOG, high=MAX_LOG)
+        levels = read_array(model, "levels", np.float32, size, low=-MAX_LOG)
+        sharpness = read_float(model, "sharpness", 1.0 / GREATEST, GREATEST)
+        return cls(sharpness, rows.astype(np.float64), levels.astype(np.float64))
 
 
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:

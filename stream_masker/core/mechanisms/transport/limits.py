@@ -1,10 +1,8 @@
 """What no posterior may exceed: the promise of a target, for the values of one attribute.
 
-For every masked record, every value x and every sensitive group G, P(x | masks) ≤ max(β, P(x)) and
-P(G | masks) ≤ max(β_G, P(G)): nobody is surer than β who was not so before. An attacker may know how frequent values
-are among rows or among events (``statistics.counts.Counts``); of scalars beside arrays these laws differ, and the
-promise holds in both. A value or a group that is more frequent than its limit would have to be as frequent given every
-mask; it may be ``PRIOR_ROOM`` more frequent, relatively.
+For every masked record, every value x and every sensitive group G, P(x | masks) ≤ max(β, P(x)) and P(G | masks) ≤
+max(β_G, P(G)), in each law of an attacker: of rows, and of events where these differ (``statistics.counts.Counts``). A
+value or a group that is more frequent than its limit may be ``PRIOR_ROOM`` more frequent, relatively.
 """
 
 from __future__ import annotations
@@ -79,6 +77,11 @@ class Caps(NamedTuple):
     def none(cls, size: int) -> Caps:
         """Return limits of ``size`` values that limit nothing."""
         return cls.of(np.zeros((1, size)), None, {}, fitting=False)
+
+    @property
+    def both(self) -> Float64Matrix:
+        """(l, k + g) the limits of values, then of groups."""
+        return np.concatenate([self.values, self.groups], axis=1)
 
     @property
     def any(self) -> bool:
@@ -203,11 +206,11 @@ def cut_column(
 @part
 def exceeds(column: Float64Array, limits: Caps, law: int, total: float) -> bool:
     """Return whether a value or a group of a column in a law exceeds its limit."""
-    bound = limits.least[law] * total
-    for x in range(column.size):
-        if column[x] > bound and column[x] > limits.values[law, x] * total:
-            return True
-    exceeded = False
+    bound, above, exceeded = limits.least[law] * total, int64(0), False
+    for x in range(column.size):  # a sum of integers, which is computed for many values at once
+        above += column[x] > bound
+    for x in range(column.size if above > 0 else 0):
+        exceeded = exceeded or column[x] > limits.values[law, x] * total
     for group in range(limits.groups.shape[1]):
         exceeded = exceeded or inside_of(column, limits, group) > limits.groups[law, group] * total
     return exceeded

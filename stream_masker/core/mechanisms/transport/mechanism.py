@@ -45,46 +45,21 @@ CHOICE_WORD = WordLayout(width=1, first=0)
 class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     """Moves records by a random map that preserves the law of the window, and promises something about every record.
 
-    Semantic noise moves each value by a random distance, which preserves statistics only approximately. Transport
-    starts from what must be preserved: the law P of the records in the window. Its channel is an optimal transport of P
-    onto itself (``transport.scaling``), in which attribute j moves by a given root mean square distance, and whose
-    kernel is designed such that the best guess of an attacker is right as rarely as possible (``transport.kernel``).
+    For every masked record t that can be written, every attribute and every value x, P(x | t) ≤ max(``certainty``,
+    P(x)), and the same for groups of concepts (``sensitive``). The laws that are preserved, for whom the promise is
+    exact, and what each target means, are in docs/methods/semantic-transport.md and docs/derivations.md.
 
-    The promise, if the target has ``certainty``: for every masked record t that can be written, every attribute and
-    every value x, P(x | t) ≤ max(β, P(x)). Nobody who knows everything but the secret, and whose prior is the window's
-    law, is surer than β who was not so before. ``sensitive`` promises the same for groups of concepts. What is
-    published is checked for every masked record.
-
-    * One or two attributes without arrays: P is the law of values, or of pairs, and is preserved in expectation. So are
-      all statistics of it: sMean, sVar, sdVar, sdCov, sdCor, marginals and cross tables. The promise is exact.
-    * Otherwise one scalar is the root of a star (``transport.star``). The law of the pairs of the root and of each
-      other attribute is preserved, and that of other pairs as far as the root explains them. The promise is exact for a
-      law in which the others are independent given the root. They move at least as far as the mask of the root forces
-      them to, which can be farther than a given α asks for.
-    * Beside arrays, the promise holds whether an attacker counts the root in events or in elements. Different codes of
-      an event's array have different masks, as long as there are others (``transport.star.repeats``).
+    * One or two attributes without arrays: the law of values, or of pairs, is preserved in expectation.
+    * Otherwise one scalar is the root of a star, and the laws of the pairs of the root and of each other attribute are.
+      These others can move farther than a given α asks for.
     * An absent value stays absent. A value whose root is absent is masked alone, and so is a pair that lacks a value.
     * A value that is not among the window's 2,000 most frequent ones is masked as the nearest of them.
-    * ``context``: fields that stay in the record, such as sex. Each context has a law of its own: the law of context
-      and attributes is preserved, and the promise holds for an attacker who reads the context. Rare contexts share a
-      law (``transport.strata``); for their records the promise holds for the prior of this law.
-    * ``least``: tuples of fewer different noise keys, such as patients, are never written. They move to near tuples, so
-      the law of masked records is near P but not P. In a star these are pairs of the root and another attribute.
+    * Fields that are ``context`` stay in the record. Each context has a law of its own; rare ones share a law.
+    * Tuples of fewer different noise keys than ``least`` are never written. They move to near tuples.
 
-    The target is one of the following, with ``certainty``, ``sensitive`` or both; these alone stand for an α of 1.
-
-    * a noise level α: the mean squared distance is α·sdVar. If that exceeds what the window allows, it is truncated,
-      and all values of the attribute count as truncated in the ``Distortion`` of a batch;
-    * an RMSE of each attribute;
-    * a vulnerability: the greatest over the attributes of the chance that the best guess of a value, given the masks of
-      the record, is right;
-    * an ε: the maximum of ln M(t | s) − ln M(t | s′) over the window's tuples s, s′ and all masked tuples t. In a star
-      it is an upper bound of this maximum for records with at most one value of each attribute. Each further element of
-      an array adds at most ``disclosure().epsilon_of_value`` of its attribute. ε covers the channel, not the window:
-      that a tuple is written tells that the window has it (``least``).
-
-    An α is the least distance: values move farther where the promise needs it, as ``risk().rmse`` says. If an RMSE is
-    too small for the promise, StatisticsError says which RMSE or which limits are possible.
+    An α is the least distance: values move farther where the promise needs it, as ``risk().rmse`` says, and less where
+    the window does not allow as much; then they count as truncated in the ``Distortion`` of a batch. A target that
+    cannot be met raises StatisticsError, which says what is possible.
     """
 
     name: ClassVar[str] = "semantic_transport"

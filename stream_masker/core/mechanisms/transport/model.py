@@ -37,9 +37,15 @@ from stream_masker.core.mechanisms.transport.limits import Caps, Groups
 from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
 from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.edges import Edge, Star, array_attributes, flipped, meet_distance
+from stream_masker.core.mechanisms.transport.star.edges import (
+    Edge,
+    Star,
+    array_attributes,
+    flipped,
+    masks_of,
+    meet_distance,
+)
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.star.rare import masks_of
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.core.mechanisms.transport.values import (
     Values,
@@ -241,7 +247,8 @@ class ModelBuilder:
         return self._limited(replace(edge, sharpness=sharpness), law)
 
     def _limited(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
-        limits = self._settings.limits(edge.child, self._values[edge.child], edge, fitting=True)
+        of_child = self._settings.limits(edge.child, self._values[edge.child], edge, fitting=True)
+        limits = (of_child, self._settings.limits(edge.root, self._values[edge.root], fitting=True))
         return limited(edge, self._squares[edge.child], law, limits, solve=self._target.limited)
 
     def _too_certain(self, star: Star) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, pairwise
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,10 +24,14 @@ from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_p
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
-from stream_masker.core.mechanisms.transport.star.couplings import ConditionalChannel
+from stream_masker.core.mechanisms.transport.star.couplings import (
+    MOST_EQUAL,
+    ConditionalChannel,
+    Rows,
+    make_distinct,
+)
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.star.repeats import MOST_EQUAL, MaskRows, make_distinct
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.random.draws import salts_of
 from stream_masker.core.risk.channel import Channel
@@ -40,6 +45,19 @@ TRIVIAL = np.zeros((1, 1))
 """The squared distances of an attribute with a single value."""
 ONE_PLACE = np.zeros(1, np.int32)
 """The position, and the place, of the single value of an attribute that is not there."""
+
+
+class Draws(NamedTuple):
+    """The columns of a batch while they are drawn.
+
+    ``offsets``: those of lists, None for scalars. ``before``, ``after``: the indices of values and of masks, −1 for
+    absent ones. ``words``: one random word for each value.
+    """
+
+    offsets: Sequence[Int64Array | None]
+    before: list[Int32Array]
+    after: list[Int32Array]
+    words: list[UInt64Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,17 +104,11 @@ class PreparedTransport:
     def make_channels(self) -> None:
         """Compute the channels that mask the records of the window, so that the first batch does not take longer than
         others."""
-        for values in self.values:
-            values.locate_all()
         if self.pair is not None:
             _ = self.pair_channel
-        children = {edge.child for edge in self.edges}
-        for j in range(len(self.values)):
-            if j not in children and self.pair is None:
+        else:
+            for j in {*range(len(self.values))} - {*self._conditionals}:
                 self._channel(j)
-        for edge in self.edges:
-            self._conditional(edge)
-        _ = self.squares32
 
     def mask(self, batch: Batch, words: list[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
@@ -121,93 +133,67 @@ class PreparedTransport:
     def draw(
         self, offsets: Sequence[Int64Array | None], before: list[Int32Array], words: list[UInt64Array]
     ) -> list[Int32Array]:
-        """Return the indices of the masked values of each column, −1 for absent ones.
-
-        * ``offsets``: those of lists, None for scalars. ``before``: the indices of the values of each column.
-          ``words``: one random word for each of them.
-        """
+        """Return the indices of the masked values of each column, −1 for absent ones; see ``Draws``."""
+        after = [np.full(indices.size, -1, np.int32) for indices in before]
+        draws = Draws(offsets, before, after, words)
         if self.pair is not None:
-            after = list(draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1]))
-        else:
-            after = [np.full(indices.size, -1, np.int32) for indices in before]
+            after[:] = draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1])
         for root in {edge.root for edge in self.edges}:
-            self._draw_alone(root, before, after, words)
-        for edge in self.edges:
-            if offsets[edge.root] is None:
-                self._draw_given(edge, offsets[edge.child], before, after, words)
+            self._draw_alone(root, draws)
+        linked = [edge for edge in self.edges if offsets[edge.root] is None]
+        for edge in linked:
+            self._draw_given(edge, draws)
         for j in range(len(before)):
-            self._draw_alone(j, before, after, words)
-        for j, of_lists in enumerate(offsets):
-            if of_lists is not None:
-                edges = [edge for edge in self.edges if edge.child == j and offsets[edge.root] is None]
-                self._make_distinct(j, edges, of_lists, before, after, words[j])
+            self._draw_alone(j, draws)
+        for edge in linked:
+            laws, new_a = self._conditionals[edge.child].laws, after[edge.root]
+            covered = laws.covers(before[edge.root], new_a)
+            self._make_distinct(edge.child, laws.target, np.where(covered, new_a, -1).astype(np.int64), draws)
+        for j, column in enumerate(offsets):
+            if column is not None:
+                alone = Rows.of_values(self._shares[j])
+                self._make_distinct(j, alone, np.zeros(column.size - 1, np.int64), draws)
         return after
 
-    def _make_distinct(
-        self,
-        j: int,
-        edges: Sequence[Edge],
-        offsets: Int64Array,
-        before: list[Int32Array],
-        after: list[Int32Array],
-        words: UInt64Array,
-    ) -> None:
-        """Draw the masks of a column's lists again that occur in their list before (``star.repeats``).
-
-        ``edges``: that to the column, if its root is a scalar.
-        """
-        if j not in self._made_distinct:
+    def _draw_alone(self, j: int, draws: Draws) -> None:
+        """Draw the values of column j that are not masked yet."""
+        before, after = draws.before[j], draws.after[j]
+        if after.min(initial=0) >= 0:
             return
-        for edge in edges:
-            laws, new_a = self._conditional(edge).laws, after[edge.root]
-            law = MaskRows.of(laws)
-            rows = np.where(laws.covers(before[edge.root], new_a), new_a, -1).astype(np.int64)
-            make_distinct(law, rows, offsets, words, self._salts[j], after[j])
-        alone = MaskRows.of_values(self._shares[j])
-        make_distinct(alone, np.zeros(offsets.size - 1, np.int64), offsets, words, self._salts[j], after[j])
+        rows = np.flatnonzero((before >= 0) & (after < 0))
+        if rows.size:
+            after[rows] = draw_values(self._channel(j), before[rows], draws.words[j][rows])
+
+    def _draw_given(self, edge: Edge, draws: Draws) -> None:
+        """Draw the values of an edge's child whose root has a value that occurs with values of the child."""
+        j, offsets = edge.child, draws.offsets[edge.child]
+        a, new_a, b = draws.before[edge.root], draws.after[edge.root], draws.before[j]
+        if offsets is not None:
+            a, new_a = (np.repeat(each, np.diff(offsets)) for each in (a, new_a))
+        channel = self._conditionals[j]
+        rows = np.flatnonzero((b >= 0) & channel.laws.covers(a, new_a))
+        if rows.size:
+            draws.after[j][rows] = channel.draw(a[rows], new_a[rows], b[rows], draws.words[j][rows])
+
+    def _make_distinct(self, j: int, law: Rows, rows: Int64Array, draws: Draws) -> None:
+        """Draw the masks of column j's lists again that occur in their list before (``star.couplings``)."""
+        offsets = draws.offsets[j]
+        if j in self._made_distinct and offsets is not None:
+            make_distinct(law, rows, offsets, draws.words[j], self._salts[j], draws.after[j])
 
     @cached_property
     def _made_distinct(self) -> frozenset[int]:
-        """The attributes whose lists have different masks (``star.repeats``)."""
-        equal = {j: MaskRows.of_values(s).equal_share(np.ones(1)) for j, s in enumerate(self._shares)}
+        """The attributes whose lists have different masks (``star.couplings``)."""
+        equal = {j: Rows.of_values(s).equal_share(np.ones(1)) for j, s in enumerate(self._shares)}
         for edge in self.edges:
-            equal[edge.child] = MaskRows.of(self._conditional(edge).laws).equal_share(self._shares[edge.root])
+            laws = self._conditionals[edge.child].laws
+            equal[edge.child] = laws.target.equal_share(self._shares[edge.root])
         return frozenset(j for j, share in equal.items() if share <= MOST_EQUAL)
 
     @property
     def _shares(self) -> list[Float64Array]:
         """The law of the masks of each attribute alone, (k,) each."""
         return [fit.columns[0].shares for fit in self.fits]
-
-    def _draw_alone(self, j: int, before: list[Int32Array], after: list[Int32Array], words: list[UInt64Array]) -> None:
-        """Draw the values of column j that are not masked yet."""
-        if after[j].min(initial=0) >= 0:
-            return
-        rows = np.flatnonzero((before[j] >= 0) & (after[j] < 0))
-        if rows.size:
-            after[j][rows] = draw_values(self._channel(j), before[j][rows], words[j][rows])
-
-    def _draw_given(
-        self,
-        edge: Edge,
-        offsets: Int64Array | None,
-        before: list[Int32Array],
-        after: list[Int32Array],
-        words: list[UInt64Array],
-    ) -> None:
-        """Draw the values of an edge's child whose root has a value that occurs with values of the child.
-
-        ``offsets``: those of the child's lists, None for a scalar.
-        """
-        a, new_a = before[edge.root], after[edge.root]
-        if offsets is not None:
-            lengths = np.diff(offsets)
-            a, new_a = np.repeat(a, lengths), np.repeat(new_a, lengths)
-        b = before[edge.child]
-        channel = self._conditional(edge)
-        rows = np.flatnonzero((b >= 0) & channel.laws.covers(a, new_a))
-        if rows.size:
-            after[edge.child][rows] = channel.draw(a[rows], new_a[rows], b[rows], words[edge.child][rows])
 
     @cached_property
     def pair_channel(self) -> PairChannel:
@@ -222,37 +208,38 @@ class PreparedTransport:
 
     def disclosure(self, names: tuple[str, ...]) -> Disclosure:
         """Return what masked records tell an attacker; ``names``: the attributes."""
-        columns = [self.columns(j) for j in range(len(names))]
-        given, alone = [each.vulnerability for each in columns], [epsilon_of_record(fit) for fit in self.fits]
+        own = [epsilon_of_record(fit) for fit in self.fits]
         for edge in self.edges:
-            alone[edge.child] = max(alone[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
-        of_record, epsilon = max([*(each.both for each in self._figures.values()), *given]), sum(alone)
-        if self.pair is not None:
-            of_record, epsilon = vulnerability_of_record(self.pair), epsilon_of_record(self.pair)
-        joints, certainty = [each.joint for each in columns], [self.certainty(j) for j in range(len(names))]
-        return Disclosure.of(names, joints, self.squares, given, certainty, of_record, alone, epsilon)
+            own[edge.child] = max(own[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
+        return Disclosure(
+            {name: each.vulnerability for name, each in zip(names, self.columns, strict=True)},
+            {name: self.certainty(j) for j, name in enumerate(names)},
+            {n: float((c.joint * d).sum() ** 0.5) for n, c, d in zip(names, self.columns, self.squares, strict=True)},
+            sum(own) if self.pair is None else epsilon_of_record(self.pair),
+            dict(zip(names, own, strict=True)),
+        )
 
-    def columns(self, j: int) -> Columns:
-        """Return what all masks of a record tell of an attribute, over the records that have it and its root.
+    @cached_property
+    def columns(self) -> tuple[Columns, ...]:
+        """What all masks of a record tell of each attribute, over the records that have it and its root.
 
         For a child these are sums over the pairs of values of its root, without the rarest.
         """
-        return self._figures[j].child if j in self._figures else self._columns_of(j, self.pair or self.fits[j])
+        if self.pair is not None:
+            pairs = zip((True, False), self._kinds, strict=True)
+            return tuple(columns_of(self.pair, first=first, joint=True, kinds=kinds) for first, kinds in pairs)
+        return tuple(self._figures[j].child if j in self._figures else alone for j, alone in enumerate(self.alone))
 
-    def alone(self, j: int) -> Columns:
-        """Return what the mask of an attribute tells that is masked alone."""
-        return self._columns_of(j, self.fits[j])
-
-    def _columns_of(self, j: int, solved: Scaling) -> Columns:
-        if (j, solved) not in self._columns:
-            first = j == 0 or solved.problem.lone
-            self._columns[j, solved] = columns_of(solved, first=first, joint=True, kinds=self._kinds[j])
-        return self._columns[j, solved]
+    @cached_property
+    def alone(self) -> tuple[Columns, ...]:
+        """What the mask of each attribute tells that is masked alone."""
+        pairs = zip(self.fits, self._kinds, strict=True)
+        return tuple(columns_of(fit, first=True, joint=True, kinds=kinds) for fit, kinds in pairs)
 
     def meaning(self, j: int) -> MeaningRisk | None:
         """Return what all masks of a record tell of the kinds of an attribute's values; None if that is no more than
         what its own mask tells."""
-        return self.columns(j).meaning(self._kinds[j]) if self.pair is not None or j in self._figures else None
+        return self.columns[j].meaning(self._kinds[j]) if self.pair is not None or j in self._figures else None
 
     @cached_property
     def _kinds(self) -> tuple[Kinds, ...]:
@@ -262,8 +249,9 @@ class PreparedTransport:
     def certainty(self, j: int) -> float:
         """Return the greatest posterior of a value of an attribute given all masks, over all records that can be
         written."""
-        alone = self.alone(j).certainty if j in self._figures else 0.0
-        return max(alone, self.columns(j).certainty)
+        alone = self.alone[j].certainty if j in self._figures else 0.0
+        of_root = [float(self._figures[edge.child].surest.max()) for edge in self.edges if edge.root == j]
+        return max(alone, self.columns[j].certainty, *of_root)
 
     def frequency(self, j: int) -> float:
         """Return the greatest prior of a value of an attribute, in any law of an attacker."""
@@ -276,8 +264,9 @@ class PreparedTransport:
         """The figures of each edge, by its child."""
 
         def figures(edge: Edge, limits: Caps) -> EdgeFigures:
-            j, law = edge.child, self.alone(edge.root).joint
-            return limited(edge, self.squares[j], law, limits, solve=False, kinds=self._kinds[j])[1]
+            j, law = edge.child, self.alone[edge.root].joint
+            both = (limits, self.fits[edge.root].problem.limits[0])
+            return limited(edge, self.squares[j], law, both, solve=False, kinds=self._kinds[j])[1]
 
         return {edge.child: figures(edge, limits) for edge, limits in zip(self.edges, self.limits, strict=True)}
 
@@ -285,7 +274,7 @@ class PreparedTransport:
     def record_risks(self) -> Mapping[tuple[int, int], RecordRisk]:
         """The risk of pairs, or of records of the root and each child, by these attributes, ascending."""
         if self.pair is not None:
-            given = tuple(self.columns(j).vulnerability for j in (0, 1))
+            given = tuple(each.vulnerability for each in self.columns)
             return {(0, 1): RecordRisk(vulnerability_of_record(self.pair), given, stays_of_record(self.pair), 0.0)}
         return {
             (min(root, child), max(root, child)): self._figures[child].of_record(root_first=root < child)
@@ -300,16 +289,15 @@ class PreparedTransport:
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change."""
-        edge = next((edge for edge in self.edges if edge.child == j), None)
-        if edge is not None:
-            return edge.changed
-        return self.fits[j].columns[0].changed if self.pair is None else self.pair.columns[j].changed
+        of_children = {edge.child: edge.changed for edge in self.edges}
+        alone = self.fits[j].columns[0] if self.pair is None else self.pair.columns[j]
+        return of_children.get(j, alone.changed)
 
     def rows(self, j: int) -> Float64Matrix:
         """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its root."""
-        joint = self.columns(j).joint
+        joint = self.columns[j].joint
         without = joint.sum(axis=1) <= 0.0
-        joint = np.where(without[:, None], self.alone(j).joint, joint) if without.any() else joint
+        joint = np.where(without[:, None], self.alone[j].joint, joint) if without.any() else joint
         return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
 
     @cached_property
@@ -317,16 +305,14 @@ class PreparedTransport:
         return tuple(salts_of(values.positions) for values in self.values)
 
     @cached_property
-    def _columns(self) -> dict[tuple[int, Scaling], Columns]:
-        return {}
-
-    @cached_property
     def _channels(self) -> dict[int, PairChannel]:
         return {}
 
     @cached_property
     def _conditionals(self) -> dict[int, ConditionalChannel]:
-        return {}
+        """The channels of the children of the star."""
+        each = ((edge, edge.child) for edge in self.edges)
+        return {j: edge.channel(self.squares[j], self.values[j].places, self._salts[j]) for edge, j in each}
 
     def _channel(self, j: int) -> PairChannel:
         """Return the channel of one attribute alone."""
@@ -334,13 +320,6 @@ class PreparedTransport:
             positions = (self.values[j].positions, ONE_PLACE)
             self._channels[j] = PairChannel.of(self.fits[j], self.squares32[j], positions, ONE_PLACE)
         return self._channels[j]
-
-    def _conditional(self, edge: Edge) -> ConditionalChannel:
-        if edge.child not in self._conditionals:
-            self._conditionals[edge.child] = edge.channel(
-                self.squares[edge.child], self.values[edge.child].places, self._salts[edge.child]
-            )
-        return self._conditionals[edge.child]
 
 
 def _masked(

@@ -1,12 +1,9 @@
 """Draws from the channel M(a*, b* | a, b) of a transport of pairs.
 
-First a* is drawn with weights K_A(a, a*)·C(a*, b), where C(a*, b) = Σ ψ(a*, b*)·K_B(b*, b) is computed in advance, then
-b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*. The sum of the first weights is (Kψ)(a, b), that of the
-second is C(a*, b), so neither takes a pass of its own.
-
-Kψ is computed in advance for all pairs of values, because most incoming records are not tuples of the window.
-A pair is accepted with the probability r_A·r_B of its factors (``transport.scaling.table``), and drawn again
-otherwise; after ``PAIR_ATTEMPTS`` it is drawn from the weights with factors, over all tuples.
+First a* is drawn with weights K_A(a, a*)·C(a*, b), where C(a*, b) = Σ ψ(a*, b*)·K_B(b*, b) is computed in advance, as
+is their sum (Kψ)(a, b), then b* with weights K_B(b, b*)·ψ(a*, b*) over the partners b* of a*, whose sum is C(a*, b).
+A pair is accepted with the probability r_A·r_B of its factors, and drawn again otherwise; after ``PAIR_ATTEMPTS`` it is
+drawn from the weights with factors, over all tuples.
 
 Candidates are drawn one after the other (``core.random.draws.accepts``), the near ones first, so that a draw visits few
 of them. Their order does not depend on the window, so that a window that slid a little changes few masks.
@@ -28,7 +25,7 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.jit import inlined, int64, kernel, part
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
-from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table, factor_of
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
 from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
 DISTANCE_STEPS = 1 << 11
@@ -44,12 +41,9 @@ GREATEST_CONTEXT = 1e30
 class PairChannel(NamedTuple):
     """The arrays of a transport of pairs of k_A × k_B values with m tuples.
 
-    * ``partners``: (m,) int32, the tuples as compressed rows. ``places``: (m,) int32, the places of the partners,
-      ascending within a row. ``place_of``: (k_B,) int32, those of all values: their indices in a preorder walk of the
-      taxonomy, in which values that are near each other have near places.
-    * ``offsets``: (k_A + 1,) int64, the first partner of each row. ``lesser``: (k_A, k_B) uint16, the number of
-      partners of each a* whose places are less than that of each b. So the partners nearest to b are found without a
-      search, whose branches are mispredicted.
+    * ``offsets``, ``partners``: the tuples as compressed rows. ``place_of``: (k_B,) int32, the indices of values in a
+      preorder walk of the taxonomy, in which values that are near each other have near places. ``places``: (m,) int32,
+      those of the partners, ascending within a row.
     * ``psi``: (m,) float64 ψ, up to a factor. ``totals``: (k_A, k_B) float32 Kψ.
     * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
     * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
@@ -62,7 +56,6 @@ class PairChannel(NamedTuple):
     places: Int32Array
     place_of: Int32Array
     offsets: Int64Array
-    lesser: UInt16Matrix
     psi: Float64Array
     totals: Float32Matrix
     second: Float32Matrix
@@ -104,7 +97,6 @@ class PairChannel(NamedTuple):
             place_of[partners],
             place_of,
             table.by_row.offsets,
-            _lesser(table, place_of),
             scaled[ordered],
             first @ context.T,
             solved.kernels.second,
@@ -116,15 +108,6 @@ class PairChannel(NamedTuple):
             first_factors,
             second_factors,
         )
-
-
-def _lesser(table: Table, place_of: Int32Array) -> UInt16Matrix:
-    """Return (k_A, k_B) uint16: ``lesser`` of a channel."""
-    ranks = np.argsort(np.argsort(place_of))
-    present = np.zeros(table.shape, np.uint16)
-    present[table.rows, ranks[table.columns]] = 1
-    before = np.cumsum(present, axis=1, dtype=np.uint16) - present
-    return np.take(before, ranks, axis=1)
 
 
 @part
@@ -162,9 +145,10 @@ def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
 @part
 def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
     """Draw a tuple (a*, b*) of a*, and return its index."""
-    first, place, left = channel.offsets[new], channel.place_of[b], np.float64(channel.context[b, new])
-    span = (first, first + int64(channel.lesser[new, b]), channel.offsets[new + 1])
-    partners, places, salts = channel.partners, channel.places, channel.second_salts
+    first, end, place = channel.offsets[new], channel.offsets[new + 1], channel.place_of[b]
+    span = (first, first + int64(np.searchsorted(channel.places[first:end], place)), end)
+    partners, places, left = channel.partners, channel.places, np.float64(channel.context[b, new])
+    salts = channel.second_salts
     return draw_nearest(channel.second, b, partners, places, channel.psi, int64(0), span, place, left, word, salts)
 
 

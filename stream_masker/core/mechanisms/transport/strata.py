@@ -1,9 +1,8 @@
-"""The model of a window with contexts: the model of each law, and which contexts it masks.
+"""The laws of a window with contexts: the model of each, and which contexts it masks.
 
 A context of at least ``least`` records has a law of its own. The rare contexts with equal first kinds have one law
-together, if together they have ``least`` records; otherwise that of all contexts with these kinds, if these have as
-many; otherwise they count as rare among the contexts with one kind less in common. So contexts that the window lacks
-have a law, too. A law that cannot meet the target is not fitted, as if its records were too few.
+together, if together they have as many; otherwise that of all contexts with these kinds; otherwise they count as rare
+among the contexts with one kind less in common. A law that cannot meet the target is not fitted.
 """
 
 from __future__ import annotations

@@ -361,7 +361,7 @@ def test_a_warm_start_finds_the_same_transport(tau, codes):
     figures = [made.with_statistics(s, slid).disclosure() for s in (warm, cold)]
     for name in made.attributes:
         assert figures[0].rmse[name] == pytest.approx(figures[1].rmse[name], rel=0.005)
-        assert figures[0].vulnerability[name] == pytest.approx(figures[1].vulnerability[name], abs=0.01)
+        assert figures[0].given_record[name] == pytest.approx(figures[1].given_record[name], abs=0.01)
 
 
 def test_noise_levels_of_single_records_are_rejected(tau, codes):

@@ -7,10 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 from support.data import icd9cm
-from support.real_codes import as_batch, real_pairs
+from support.real_codes import as_batch, real_codes, real_pairs
 
 from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.mechanisms.transport.star.couplings import coupling_of
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.records import Tuples
 from stream_masker.core.statistics import count_batch
@@ -143,6 +144,40 @@ def test_no_scalar_is_known_by_who_knows_how_many_events_have_each(tau):
     assert max(made.disclosure().certainty.values()) <= CERTAINTY
 
 
+def test_no_scalar_is_known_by_who_knows_how_many_events_have_each_pair(tau):
+    """A second scalar beside an array: its mask tells of the first one, too, where events are counted.
+
+    The exact posterior of the root given both masks: P(a, a*)·Σ_s P(s | a)·P(s* | s, a, a*), each event counted once.
+    """
+    codes = real_codes(("diag_1", "diag_2", "diag_3"))[:, :4_000]
+    often = [counts[which] > np.median(counts[which]) for which, counts in map(frequencies, codes[:2])]
+    lengths = np.array([8, 3, 1])[often[0].astype(int) + often[1]]
+    array = Column(np.repeat(codes[2], lengths), np.concatenate([[0], np.cumsum(lengths)]))
+    made, _ = calibrated(tau, Batch(4_000, (Column(codes[0].copy()), Column(codes[1].copy()), array)))
+    prepared = made._prepared_statistics()
+    edge = next(edge for edge in prepared.edges if edge.child < 2)
+    joint, laws, events = prepared.rows(edge.root), edge.laws(prepared.squares[edge.child]), edge.events.astype(float)
+    greatest, redraws = 0.0, edge.redraws.astype(float)
+    for new in np.flatnonzero(np.diff(laws.target.offsets)):
+        masks = slice(laws.target.offsets[new], laws.target.offsets[new + 1])
+        given = np.zeros((masks.stop - masks.start, len(joint)))
+        for a in np.flatnonzero(joint[:, new] * np.diff(laws.source.offsets)):
+            own = slice(laws.source.offsets[a], laws.source.offsets[a + 1])
+            coupling = coupling_of(laws, int(a), int(new))[:, : own.stop - own.start] / laws.source.shares[own]
+            given[:, a] = coupling @ events[own] * joint[a, new]
+        again = redraws[masks] * laws.target.shares[masks]
+        again = again / max(again.sum(), 1e-300)
+        given = given * (1.0 - redraws[masks, None]) + again[:, None] * (redraws[masks] @ given)
+        greatest = max(greatest, (given.max(axis=1) / np.maximum(given.sum(axis=1), 1e-300)).max())
+    assert 0.4 < greatest <= CERTAINTY + 1e-6
+    assert max(made.disclosure().certainty.values()) <= CERTAINTY
+
+
+def frequencies(codes):
+    """The number of each code among the different ones, and how often these occur."""
+    return np.unique(codes, return_inverse=True, return_counts=True)[1:]
+
+
 def test_lists_of_one_element_keep_the_promise(tau):
     """The share of each original behind every pair of masks that is often seen, in many maskings."""
     codes = real_pairs()[:, :1000]
@@ -177,8 +212,8 @@ def test_a_sensitive_group_is_hidden_at_its_limit(tau):
     target = {"alpha": 1.0, "certainty": CERTAINTY, "sensitive": {"mental_disorders": 0.5, "hiv": 0.3}}
     made, _ = calibrated(tau, batch, target=target)
     prepared = made._prepared_statistics()
-    assert all(limits.groups.size == 2 for limits in prepared.limits)
-    assert max(float(prepared.columns(j).excess.max()) for j in (0, 1)) <= 0.0
+    assert all(limits.groups.size == 2 for limits in prepared.solution().problem.limits)
+    assert max(float(columns.excess.max()) for columns in prepared.columns) <= 0.0
 
 
 def test_an_alpha_that_is_too_small_for_the_promise_is_the_least_distance(tau):

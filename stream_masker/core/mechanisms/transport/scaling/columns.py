@@ -1,8 +1,7 @@
 """The columns of a coupling of pairs, and the factors that limit them.
 
 The posterior of a value x of one attribute ("mine") given a masked tuple t is its share of the column
-g(x) = K(x, x*)·r(x, t)·Σ φ·K·r over the other attribute's values ("theirs"). Where a value exceeds its limit, its
-factor cuts it to this share of the column; where a sensitive group does, the factors of all of its values.
+g(x) = K(x, x*)·r(x, t)·Σ φ·K·r over the other attribute's values ("theirs").
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import (
     BoolArray,
     Float32Array,
@@ -33,6 +31,8 @@ CANCELLED = 1e-2
 """Where factors leave a smaller share of a sum, it is computed again without differences, which would be inexact."""
 NEGLIGIBLE = 1e-9
 """Factors of values with a smaller share of their column are not kept: their values are beyond any limit."""
+ROOM = 1 << 14
+"""The number of factors for which there is room at first; a column has at most 2,000."""
 
 
 class Side(NamedTuple):
@@ -113,53 +113,36 @@ def fill_limited(side: Side, mine: Binding, others: Binding, t: int, column: Flo
     return total
 
 
-@kernel
-def bind_columns(
-    side: Side,
-    others: Binding,
-    written: BoolArray,
-    limits: Caps,
-    totals: Float64Array,
-    lengths: Int64Array,
-    values: Int32Array,
-    factors: Float32Array,
+@part
+def keep_factors(
+    column: Float64Array, mine: Float64Array, least: float, values: Int32Array, factors: Float32Array, count: int
 ) -> int:
-    """Cut all columns to my limits; set ``totals``, (m,), to their sums, and return the number of my factors.
-
-    ``lengths``: (m,), set to the number of factors of each tuple. ``values``, ``factors``: set to the factors, as far
-    as there is room; call again with more room if there are more. Tuples that are not written have none.
-    """
-    column = np.empty(side.kernel.shape[1])
-    mine, scratch = np.empty(column.size), np.empty((2, column.size))
-    count = int64(0)
-    for t in range(totals.size):
-        lengths[t] = 0
-        totals[t] = 1.0
-        if not written[t]:
-            continue
-        total = fill_column(side, others, t, column)
-        if not within_limits(column, limits, total, mine):
-            total = cut_column(column, limits, total, mine, scratch)
-            for x in range(column.size):
-                if mine[x] < 1.0 and column[x] > NEGLIGIBLE * total:
-                    if count < values.size:
-                        values[count] = int32(x)
-                        factors[count] = np.float32(mine[x])
-                    count += 1
-                    lengths[t] += 1
-        totals[t] = total
+    """Append the factors of a column to those that are kept, and return how many these are."""
+    for x in range(column.size):
+        if mine[x] < 1.0 and column[x] > least:
+            values[count] = int32(x)
+            factors[count] = np.float32(mine[x])
+            count += 1
     return count
 
 
-def bound(side: Side, others: Binding, written: BoolArray, limits: Caps, room: int) -> tuple[Float64Array, Binding]:
-    """Return (m,) the sums of all columns, and my factors; ``room``: the expected number of them."""
-    totals, lengths = np.empty(written.size), np.empty(written.size, np.int64)
-    while True:
-        values, factors = np.empty(room, np.int32), np.empty(room, np.float32)
-        count = bind_columns(side, others, written, limits, totals, lengths, values, factors)
-        if count <= room:
-            return totals, Binding(offsets_from_lengths(lengths), values[:count].copy(), factors[:count].copy())
-        room = count + count // 4
+@kernel
+def bound(side: Side, others: Binding, written: BoolArray, limits: Caps) -> tuple[Float64Array, Binding]:
+    """Return (m,) the sums of all columns, cut to my limits, and my factors; tuples that are not written have none."""
+    size, count = side.kernel.shape[1], int64(0)
+    column, mine, scratch = np.empty(size), np.empty(size), np.empty((2, size))
+    totals, offsets = np.ones(written.size), np.zeros(written.size + 1, np.int64)
+    values, factors = np.empty(ROOM, np.int32), np.empty(ROOM, np.float32)
+    for t in range(totals.size):
+        if written[t]:
+            totals[t] = fill_column(side, others, t, column)
+            if not within_limits(column, limits, totals[t], mine):
+                totals[t] = cut_column(column, limits, totals[t], mine, scratch)
+                if count + size > values.size:
+                    values, factors = np.concatenate((values, values)), np.concatenate((factors, factors))
+                count = keep_factors(column, mine, NEGLIGIBLE * totals[t], values, factors, count)
+        offsets[t + 1] = count
+    return totals, Binding(offsets, values[:count].copy(), factors[:count].copy())
 
 
 @kernel
@@ -203,17 +186,16 @@ def sum_again(
 class Columns(NamedTuple):
     """What the masks of one attribute tell: the posterior given each of m tuples; 0 for those that are not written.
 
-    * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``moved``: (m,) the mean
-      of sd². ``stays``: (m,) the posterior of the value that equals the mask. ``missing``: (m,) the share of a
-      posterior that is left out. ``surest``: (m,) the greatest posterior in any law, with what is left out.
-      ``excess``: (m,) by how much a value or a group exceeds its limit at most, in any law.
+    * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``stays``: (m,) the
+      posterior of the value that equals the mask. ``missing``: (m,) the share of a posterior that is left out.
+      ``surest``: (m,) the greatest posterior in any law, with what is left out. ``excess``: (m,) by how much a value or
+      a group exceeds its limit at most, in any law.
     * ``kinds``: (m, g) the greatest posterior of a kind of values, for each guess. ``joint``: (k, k) P(a, a*), if it
       was asked for.
     """
 
     shares: Float64Array
     greatest: Float64Array
-    moved: Float64Array
     stays: Float64Array
     missing: Float64Array
     surest: Float64Array
@@ -224,9 +206,9 @@ class Columns(NamedTuple):
     @classmethod
     def empty(cls, masks: int, values: int, kinds: Kinds) -> Columns:
         """Return figures to be filled; ``joint`` is that of ``values``."""
-        shares, greatest, moved, stays, missing, surest = np.zeros((6, masks))
+        shares, greatest, stays, missing, surest = np.zeros((5, masks))
         excess, told = np.full(masks, -np.inf), np.zeros((masks, len(kinds.sets)))
-        return cls(shares, greatest, moved, stays, missing, surest, excess, told, np.zeros((values, values)))
+        return cls(shares, greatest, stays, missing, surest, excess, told, np.zeros((values, values)))
 
     @property
     def left_out(self) -> float:
@@ -265,15 +247,7 @@ def greatest_of(column: Float64Array) -> float:
 
 @part
 def set_figures(
-    figures: Columns,
-    t: int,
-    own: int,
-    column: Float64Array,
-    total: float,
-    share: float,
-    limits: Caps,
-    squares: Float64Matrix,
-    kinds: KindTable,
+    figures: Columns, t: int, own: int, column: Float64Array, total: float, share: float, limits: Caps, kinds: KindTable
 ) -> None:
     """Set the figures of a tuple with mask ``own`` in the first law, and add to ``joint`` of (mask, value).
 
@@ -281,7 +255,6 @@ def set_figures(
     """
     figures.shares[t] = share
     figures.greatest[t] = greatest_of(column) / total
-    figures.moved[t] = sum_of_products(column, squares[own]) / total
     figures.stays[t] = column[own] / total
     set_certainty(figures, t, column, total, figures.missing[t], limits, 0)
     greatest_kinds(column, total, kinds, figures.kinds[t])
@@ -302,22 +275,29 @@ def set_certainty(
 
 
 @kernel
+def mean_squares(
+    side: Side, mine: Binding, others: Binding, psi: Float64Array, squares: Float64Matrix
+) -> tuple[Float64Array, Float64Array]:
+    """Return the law of masks, (m,), up to a factor, and the mean of sd² of my values given each of them."""
+    column, shares, moved = np.empty(side.kernel.shape[1]), np.zeros(psi.size), np.zeros(psi.size)
+    for t in range(psi.size):
+        if psi[t] > 0.0:
+            total = fill_limited(side, mine, others, t, column)
+            shares[t] = psi[t] * total
+            moved[t] = sum_of_products(column, squares[side.mine[t]]) / total
+    return shares, moved
+
+
+@kernel
 def fill_figures(
-    side: Side,
-    mine: Binding,
-    others: Binding,
-    limits: Caps,
-    psi: Float64Array,
-    squares: Float64Matrix,
-    kinds: KindTable,
-    figures: Columns,
+    side: Side, mine: Binding, others: Binding, limits: Caps, psi: Float64Array, kinds: KindTable, figures: Columns
 ) -> None:
     """Set the figures of the tuples that are written, shares up to a factor."""
     column, weighted = np.empty(side.kernel.shape[1]), np.empty(side.kernel.shape[1])
     for t in range(psi.size):
         if psi[t] > 0.0:
             total = fill_limited(side, mine, others, t, column)
-            set_figures(figures, t, int64(side.mine[t]), column, total, psi[t] * total, limits, squares, kinds)
+            set_figures(figures, t, int64(side.mine[t]), column, total, psi[t] * total, limits, kinds)
             for law in range(1, limits.least.size):
                 whole = fill_weighted(column, limits, law, weighted)
                 set_certainty(figures, t, weighted, whole, 0.0, limits, law)

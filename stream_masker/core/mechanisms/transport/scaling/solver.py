@@ -1,14 +1,8 @@
-"""The scaling of a transport of a law onto itself, with limits to what a mask tells.
+"""The scaling of a transport of a law onto itself, with limits to what a mask tells (docs/derivations.md: Transport).
 
 For tuples s, t of a window's law P, the coupling is π(s, t) = φ(s)·K(s, t)·r(s, t)·ψ(t), with K the product of the
-kernels of both attributes (``transport.kernel``) and r the factors of the limits (``transport.scaling.table``). Its
-marginals are P: φ·D = P with D(s) = Σ_t K·r·ψ, and ψ·U = P with U(t) = Σ_s φ·K·r (Sinkhorn's iteration; Cuturi 2013;
-Peyré and Cuturi 2019: section 4.2). The channel is M(t | s) = π(s, t) / P(s), an invariant PRAM (Gouweleeuw and others
-1998).
-
-Each round sets φ = P / D, cuts the columns to the limits, and proposes ψ = P / U. Anderson's method combines rounds
-(Walker and Ni 2011).
-
+kernels of both attributes and r the factors of the limits. Its marginals are P (Sinkhorn's iteration; Cuturi 2013). The
+channel is M(t | s) = π(s, t) / P(s), an invariant PRAM (Gouweleeuw and others 1998).
 A tuple that is too rare to be written has ψ = 0. Its share of the law of masks is that of tuples near it.
 """
 
@@ -30,6 +24,7 @@ from stream_masker.core.mechanisms.transport.scaling.columns import (
     add_factors,
     bound,
     fill_figures,
+    mean_squares,
     sum_again,
 )
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
@@ -47,7 +42,6 @@ MAX_SETBACK = 10.0
 MAX_LOG_STEP = 1.0
 """The greatest change of ln ψ in a round."""
 LEAST = 1e-300
-MIN_ROOM = 4096
 
 NO_SUMS = np.empty((0, 0), np.float32)
 
@@ -173,10 +167,15 @@ class Scaling:
         """What the masks of each attribute tell."""
         return tuple(columns_of(self, first=first) for first in ((True,) if self.problem.lone else (True, False)))
 
-    @property
+    @cached_property
     def moved(self) -> Float64Array:
         """(n,) E[sd²] of each attribute."""
-        return np.array([inner_product(each.shares, each.moved) for each in self.columns])
+        moved = []
+        for j in range(1 if self.problem.lone else 2):
+            side, factors = seen_from(self.kernels, self.phi, first=j == 0), (self.binding[j], self.binding[1 - j])
+            shares, squares = mean_squares(side, *factors, self.psi, self.problem.squares[j])
+            moved.append(inner_product(shares / max(float(shares.sum()), LEAST), squares))
+        return np.array(moved)
 
 
 def balance(problem: Problem, exponents: Float64Array, tolerance: float, start: Start | None = None) -> Scaling:
@@ -237,12 +236,11 @@ def seen_from(kernels: Kernels, phi: Float64Array, *, first: bool, sums: bool = 
 def _bound(scaling: Scaling) -> tuple[Float64Array, tuple[Binding, Binding]]:
     """Return (m,) U(t) with the limits of both attributes, and their factors."""
     problem, (first, second) = scaling.problem, scaling.binding
-    room = MIN_ROOM + 2 * max(first.values.size, second.values.size)
     side = seen_from(scaling.kernels, scaling.phi, first=True)
-    totals, first = bound(side, second, problem.written, problem.fitting[0], room)
+    totals, first = bound(side, second, problem.written, problem.fitting[0])
     if problem.fitting[1].any and not problem.lone:
         side = seen_from(scaling.kernels, scaling.phi, first=False)
-        totals, second = bound(side, first, problem.written, problem.fitting[1], room)
+        totals, second = bound(side, first, problem.written, problem.fitting[1])
     return totals, (first, second)
 
 
@@ -255,7 +253,7 @@ def columns_of(scaling: Scaling, *, first: bool, joint: bool = False, kinds: Kin
     side, problem = seen_from(scaling.kernels, scaling.phi, first=first), scaling.problem
     figures = Columns.empty(scaling.psi.size, len(problem.squares[j]) if joint else 0, kinds)
     mine, others = scaling.binding[j], scaling.binding[1 - j]
-    fill_figures(side, mine, others, problem.limits[j], scaling.psi, problem.squares[j], kinds.table, figures)
+    fill_figures(side, mine, others, problem.limits[j], scaling.psi, kinds.table, figures)
     whole = max(float(figures.shares.sum()), LEAST)
     return figures._replace(shares=figures.shares / whole, joint=np.ascontiguousarray(figures.joint.T) / whole)
 

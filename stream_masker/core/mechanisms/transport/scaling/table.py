@@ -1,15 +1,8 @@
 """The joint law of two attributes as a sparse table, its products with kernels, and the factors of its limits.
 
 Products are computed at the entries of the table only, in O(entries · values): no matrix over pairs of entries is ever
-built.
-
-The coupling of tuples s = (a, b) and t = (a*, b*) is π(s, t) = φ(s)·K_A(a, a*)·r_A(a, t)·K_B(b, b*)·r_B(b, t)·ψ(t). The
-posterior of a given t is proportional to g(a) = K_A(a, a*)·r_A(a, t)·Σ_b φ(a, b)·K_B(b, b*)·r_B(b, t). Where a value
-exceeds its limit, its factor r ≤ 1 cuts it to this share of the column, and where a sensitive group does, the factors
-of all of its values; r = 1 elsewhere. Then the same for B, and so on with the scaling, until nothing exceeds.
-
-Only factors below 1 are kept, for each tuple t. A draw from the coupling without factors that is accepted with
-probability r_A·r_B, and repeated otherwise, is a draw from the coupling with them.
+built. The coupling of tuples s = (a, b) and t = (a*, b*) is φ(s)·K_A(a, a*)·r_A(a, t)·K_B(b, b*)·r_B(b, t)·ψ(t), with
+factors r ≤ 1 where a value or a sensitive group would exceed its limit.
 """
 
 from __future__ import annotations
@@ -23,8 +16,7 @@ from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.dtypes import BoolArray, Float32Array, Float32Matrix, Float64Array, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import kernel, part
 from stream_masker.core.kernels.simd import sum_of_products
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
-from stream_masker.errors import StatisticsError
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,17 +156,9 @@ class Binding(NamedTuple):
     @classmethod
     def from_model(cls, model: object, tuples: int, values: int) -> Binding:
         """Restore what ``to_model`` returns, for a number of tuples and of values. Raises StatisticsError."""
-        lengths = unpack_array(read_model_field(model, "lengths"), np.int32, tuples)
-        if tuples and not 0 <= int(lengths.min()) <= int(lengths.max()) <= values:
-            raise StatisticsError("the factors of the model are not of its values")
-        offsets = offsets_from_lengths(lengths.astype(np.int64))
-        indices = unpack_array(read_model_field(model, "values"), np.int32, int(offsets[-1]))
-        factors = unpack_array(read_model_field(model, "factors"), np.float32, indices.size)
-        if indices.size and not (int(indices.min()) >= 0 and int(indices.max()) < values):
-            raise StatisticsError("the factors of the model are not of its values")
-        if not ((factors >= 0.0) & (factors <= 1.0)).all():
-            raise StatisticsError("a factor of the model is not a probability")
-        return cls(offsets, indices, factors)
+        offsets = offsets_from_lengths(read_array(model, "lengths", np.int32, tuples, low=0, high=values))
+        indices = read_array(model, "values", np.int32, int(offsets[-1]), low=0, high=values - 1)
+        return cls(offsets, indices, read_array(model, "factors", np.float32, indices.size, low=0.0, high=1.0))
 
 
 @part

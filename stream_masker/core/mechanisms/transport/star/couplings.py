@@ -1,18 +1,11 @@
 """Transport of an attribute B given another one, A: of the elements of an array, or of a scalar.
 
-Let A be masked to A* by a channel that preserves its law. For each pair (a, a*) the values of B move by an entropic
-optimal transport from the law P(b | a) to the law P(b | a*), with the kernel K_B.
-
-*Law.* B and A* are independent given A if A* is drawn from A alone. So B has the law P(b | a) given (a, a*), B* has the
-law P(b | a*) given (a, a*), and (A*, B*) has the law Σ_a P(a)·M(a* | a)·P(b | a*) = P(a*)·P(b | a*) = P. This holds for
-each B of A, and for each element of an array.
-
-*Coupling.* Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler,
-Weed and Rigollet 2017: algorithm 2): a share of each row is kept, and what the columns then lack is drawn
-independently. The law of b* is therefore exact for any number of steps. A coupling of n partners of a and m partners
-of a* is held as 2·(m + n) numbers: of each partner of a*, ψ and, cumulative, what the columns lack; of each partner of
-a, the share of its row that is drawn from ψ, and the sum of its weights K_B·ψ. It is computed when (a, a*) first
-occurs, and kept in bounded memory. Draws from ψ visit the nearest masks first (``transport.sampling``).
+For each pair (a, a*) the values of B move by an entropic optimal transport from the law P(b | a) to the law P(b | a*).
+Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler, Weed and
+Rigollet 2017: algorithm 2): a share of each row is kept, and what the columns then lack is drawn independently. A
+coupling of n partners of a and m partners of a* is held as 2·(m + n) numbers: of each partner of a*, ψ and, cumulative,
+what the columns lack; of each partner of a, the share of its row that is drawn from ψ, and the sum of its weights. It
+is computed when (a, a*) first occurs, and kept in bounded memory. Draws from ψ visit the nearest masks first.
 """
 
 from __future__ import annotations
@@ -44,64 +37,77 @@ SINKHORN_ERROR = 1e-2
 LEAST_LACK = 1e-300
 CACHE_ENTRIES = 1 << 22
 """The number of float64 entries of cached couplings of an attribute: 32 MB."""
+MOST_EQUAL = 0.25
+"""The greatest chance that two elements of an event have equal masks with which masks are made different."""
 
 
-class Conditional(NamedTuple):
-    """The laws P(b | a) of k_A × k_B values with m pairs, those of masks P(b* | a*) with n pairs, and the kernel of B.
-
-    * ``offsets``, ``partners``: the pairs as compressed rows. ``source``: (m,) float64 P(b | a).
-    * ``mask_offsets``, ``mask_partners``: the pairs of masks. ``target``: (n,) float64 P(b* | a*).
-    * ``kernel``: (k_B, k_B) float32 K_B.
-    """
+class Rows(NamedTuple):
+    """Laws of B given each value of A: the ``shares``, (n,), of the ``partners`` of each a, as compressed rows."""
 
     offsets: Int64Array
     partners: Int32Array
-    source: Float64Array
-    mask_offsets: Int64Array
-    mask_partners: Int32Array
-    target: Float64Array
-    kernel: Float32Matrix
+    shares: Float64Array
 
     @classmethod
-    def of(cls, pairs: CountedPairs, masks: CountedPairs, second: Float32Matrix) -> Conditional:
-        """Create the laws of the window's pairs, and of those of its masks."""
-        return cls(*_by_root(pairs), *_by_root(masks), second)
+    def of(cls, pairs: CountedPairs) -> Rows:
+        """Return P(b | a) of counted pairs."""
+        table, counts = pairs
+        totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
+        return cls(table.by_row.offsets, table.columns.astype(np.int32), np.asarray(counts / totals[table.rows]))
+
+    @classmethod
+    def of_values(cls, shares: Float64Array) -> Rows:
+        """Return the law of an attribute that is masked alone, with a single row; ``shares``: (k,)."""
+        return cls(np.array([0, shares.size]), np.arange(shares.size, dtype=np.int32), shares)
+
+    def equal_share(self, weights: Float64Array) -> float:
+        """Return the chance that two draws of one row are equal; ``weights``: (k_A,) those of the rows."""
+        rows = np.repeat(np.arange(weights.size), np.diff(self.offsets))
+        totals = np.bincount(rows, self.shares, weights.size)
+        squares = np.bincount(rows, self.shares**2, weights.size)
+        held = totals > 0.0
+        equal = weights[held] * squares[held] / totals[held] ** 2
+        return float(equal.sum() / max(weights[held].sum(), np.finfo(np.float64).tiny))
+
+
+class Conditional(NamedTuple):
+    """The laws P(b | a), ``source``, and those of masks P(b* | a*), ``target``; ``kernel``: (k_B, k_B) float32 K_B."""
+
+    source: Rows
+    target: Rows
+    kernel: Float32Matrix
 
     def covers(self, a: Int32Array, new_a: Int32Array) -> BoolArray:
         """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
-        partnered, written = np.diff(self.offsets) > 0, np.diff(self.mask_offsets) > 0
+        partnered, written = np.diff(self.source.offsets) > 0, np.diff(self.target.offsets) > 0
         return np.asarray((a >= 0) & (new_a >= 0) & partnered[a] & written[new_a])
 
 
-def _by_root(pairs: CountedPairs) -> tuple[Int64Array, Int32Array, Float64Array]:
-    """Return the pairs as compressed rows, and P(b | a) of each."""
-    table, counts = pairs
-    totals = np.bincount(table.rows, counts.astype(np.float64), minlength=table.shape[0])
-    return table.by_row.offsets, table.columns.astype(np.int32), np.asarray(counts / totals[table.rows])
+@part
+def span(rows: Rows, a: int) -> tuple[int, int]:
+    """Return the first partner of a, and the end of its partners."""
+    return int64(rows.offsets[a]), int64(rows.offsets[a + 1])
 
 
 @kernel
 def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float32Matrix:
-    """Set the coupling of a pair (a, a*), (2·(m + n),), and return (m, n) float32 P(b, b* | a, a*).
-
-    The rows are the partners b* of a*, the columns the partners b of a, with columns of zeros up to whole vectors.
+    """Set the coupling of a pair (a, a*), (2·m + n,), and return (m, n) float32 P(b, b* | a, a*) of the partners b* of
+    a* (rows) and b of a, with columns of zeros up to whole vectors.
 
     Sinkhorn's iteration ends with exact laws of b*; then the laws of b are reduced to theirs.
     """
-    own, first = laws.offsets[a], laws.mask_offsets[new]
-    source, target = laws.source[own : laws.offsets[a + 1]], laws.target[first : laws.mask_offsets[new + 1]]
+    own, own_end = span(laws.source, a)
+    first, end = span(laws.target, new)
+    source, target = laws.source.shares[own:own_end], laws.target.shares[first:end]
     psi, rest = coupling[: target.size], coupling[target.size : 2 * target.size]
     kept, totals = coupling[2 * target.size : coupling.size - source.size], coupling[coupling.size - source.size :]
     width = -(-source.size // VECTOR_LANES) * VECTOR_LANES
-    rows, phi, sums = (
-        np.zeros((target.size, width), np.float32),
-        np.zeros(width, np.float32),
-        np.empty(width, np.float32),
-    )
+    rows, sums = np.zeros((target.size, width), np.float32), np.empty(width, np.float32)
+    phi = np.zeros(width, np.float32)
     for k in range(target.size):
-        row = laws.kernel[laws.mask_partners[first + k]]
+        row = laws.kernel[laws.target.partners[first + k]]
         for i in range(source.size):
-            rows[k, i] = row[laws.partners[own + i]]
+            rows[k, i] = row[laws.source.partners[own + i]]
     for i in range(source.size):
         phi[i] = np.float32(source[i])
     for step in range(SINKHORN_STEPS):
@@ -140,11 +146,18 @@ def add_scaled(result: Float32Array, row: Float32Array, weight: float) -> None:
         result[k] += scale * row[k]
 
 
+@part
+def coupling_size(laws: Conditional, a: int, new: int) -> int:
+    """Return the number of numbers of a coupling."""
+    own, own_end = span(laws.source, a)
+    first, end = span(laws.target, new)
+    return 2 * (end - first + own_end - own)
+
+
 @kernel
 def coupling_of(laws: Conditional, a: int, new: int) -> Float32Matrix:
     """Return the probabilities of ``solve_coupling``."""
-    targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-    return solve_coupling(laws, a, new, np.empty(2 * (targets + laws.offsets[a + 1] - laws.offsets[a])))
+    return solve_coupling(laws, a, new, np.empty(coupling_size(laws, a, new)))
 
 
 @kernel
@@ -152,10 +165,10 @@ def coupling_costs(laws: Conditional, squares: Float64Matrix, a: Int32Array, new
     """Return (n,) float64: E[sd²] of B under the couplings of pairs (a, a*); ``squares``: (k_B, k_B) sd²."""
     result = np.zeros(a.size)
     for i in range(a.size):
-        own = laws.partners[laws.offsets[a[i]] : laws.offsets[a[i] + 1]]
-        rows, first = coupling_of(laws, int64(a[i]), int64(new_a[i])), laws.mask_offsets[new_a[i]]
+        own = laws.source.partners[laws.source.offsets[a[i]] : laws.source.offsets[a[i] + 1]]
+        rows, first = coupling_of(laws, int64(a[i]), int64(new_a[i])), laws.target.offsets[new_a[i]]
         for k in range(rows.shape[0]):
-            row, distances = rows[k], squares[laws.mask_partners[first + k]]
+            row, distances = rows[k], squares[laws.target.partners[first + k]]
             for j in range(own.size):
                 result[i] += np.float64(row[j]) * distances[own[j]]
     return result
@@ -174,18 +187,6 @@ def draw_among(partners: Int32Array, weights: Float64Array, total: float, word: 
     return last
 
 
-@part
-def first_at_least(places: Int32Array, low: int, high: int, place: int) -> int:
-    """Return the first index from ``low`` to ``high`` whose place, ascending, is at least ``place``."""
-    while low < high:
-        middle = (low + high) >> 1
-        if places[middle] < place:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
 class Couplings(NamedTuple):
     """The couplings of pairs (a, a*) that occurred.
 
@@ -202,8 +203,7 @@ class Couplings(NamedTuple):
 def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
     """Return where the coupling of a pair (a, a*) begins, which is computed if it is not known."""
     if couplings.starts[a, new] < 0:
-        sources, targets = laws.offsets[a + 1] - laws.offsets[a], laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-        size = 2 * (targets + sources)
+        size = coupling_size(laws, a, new)
         if couplings.used[0] + size > couplings.numbers.size:
             couplings.starts[:] = -1
             couplings.used[0] = 0
@@ -214,7 +214,7 @@ def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
     return int64(couplings.starts[a, new])
 
 
-class Masks(NamedTuple):
+class DrawnMasks(NamedTuple):
     """What a draw needs of the masks b* beside their laws, whose rows are in the order of places.
 
     * ``redraws``, ``places``: (n,) float64 η and int32 the place of each pair (a*, b*).
@@ -230,7 +230,7 @@ class Masks(NamedTuple):
 @inlined
 def draw_mask(
     laws: Conditional,
-    masks: Masks,
+    masks: DrawnMasks,
     numbers: Float64Array,
     scratch: Float64Array,
     start: int,
@@ -240,10 +240,11 @@ def draw_mask(
     word: np.uint64,
 ) -> int:
     """Draw b*. ``numbers``: of couplings; that of (a, a*) begins at ``start``. ``scratch``: (k_B,)."""
-    first, last = laws.mask_offsets[new_a], laws.mask_offsets[new_a + 1]
-    size, sources = last - first, laws.offsets[a + 1] - laws.offsets[a]
-    partners, weights, lacking = laws.mask_partners, scratch[: last - first], numbers[start + 2 * size - 1]
-    source = tuple_index(laws.offsets, laws.partners, a, b) - laws.offsets[a]
+    first, last = span(laws.target, new_a)
+    own, own_end = span(laws.source, a)
+    size, sources = last - first, own_end - own
+    partners, weights, lacking = laws.target.partners, scratch[:size], numbers[start + 2 * size - 1]
+    source = tuple_index(laws.source.offsets, laws.source.partners, a, b) - own
     if source < 0 or uniform(word) < numbers[start + 2 * size + source] or not lacking > 0.0:
         total, place, shift = 0.0, masks.place_of[b], start - first
         if source >= 0:
@@ -251,9 +252,9 @@ def draw_mask(
         else:
             for k in range(first, last):
                 total += np.float64(laws.kernel[b, partners[k]]) * numbers[k + shift]
-        span = (first, first_at_least(masks.places, first, last, place), last)
+        line = (first, first + int64(np.searchsorted(masks.places[first:last], place)), last)
         new = draw_nearest(
-            laws.kernel, b, partners, masks.places, numbers, shift, span, place, total, word, masks.salts
+            laws.kernel, b, partners, masks.places, numbers, shift, line, place, total, word, masks.salts
         )
     else:
         for k in range(size):
@@ -262,7 +263,7 @@ def draw_mask(
     again, total = mixed_word(word), 0.0
     if new >= 0 and uniform(again) < masks.redraws[new]:
         for k in range(size):
-            weights[k] = laws.target[first + k] * masks.redraws[first + k]
+            weights[k] = laws.target.shares[first + k] * masks.redraws[first + k]
             total += weights[k]
         new = first + draw_among(partners[first:last], weights, total, mixed_word(again), masks.salts)
     return int64(partners[new]) if new >= 0 else int64(-1)
@@ -271,7 +272,7 @@ def draw_mask(
 @kernel
 def draw_conditional(
     laws: Conditional,
-    masks: Masks,
+    masks: DrawnMasks,
     couplings: Couplings,
     a: Int32Array,
     new_a: Int32Array,
@@ -298,12 +299,13 @@ class ConditionalChannel:
         ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
         ``place_of``, ``salts``: (k_B,), of the values of B.
         """
-        rows = np.repeat(np.arange(laws.mask_offsets.size - 1), np.diff(laws.mask_offsets))
-        ordered = np.lexsort((place_of[laws.mask_partners], rows))
-        partners = laws.mask_partners[ordered]
-        self.laws = laws._replace(mask_partners=partners, target=laws.target[ordered])
-        self._masks = Masks(redraws[ordered], place_of[partners], place_of, salts)
-        size = laws.offsets.size - 1
+        target = laws.target
+        rows = np.repeat(np.arange(target.offsets.size - 1), np.diff(target.offsets))
+        ordered = np.lexsort((place_of[target.partners], rows))
+        partners = target.partners[ordered]
+        self.laws = laws._replace(target=Rows(target.offsets, partners, target.shares[ordered]))
+        self._masks = DrawnMasks(redraws[ordered], place_of[partners], place_of, salts)
+        size = laws.source.offsets.size - 1
         starts = np.full((size, size), -1, np.int32)
         self._couplings = Couplings(starts, np.empty(CACHE_ENTRIES), np.zeros(1, np.int64))
         self._lock = Lock()
@@ -315,3 +317,53 @@ class ConditionalChannel:
         """
         with self._lock:
             return draw_conditional(self.laws, self._masks, self._couplings, a, new_a, b, words)
+
+
+@part
+def has_repeats(masks: Int32Array, seen: Int64Array, stamp: int) -> bool:
+    """Return whether two elements have the same mask, absent ones apart; masks that occur get the stamp in ``seen``."""
+    for mask in masks:
+        if mask >= 0:
+            if seen[mask] == stamp:
+                return True
+            seen[mask] = stamp
+    return False
+
+
+@kernel
+def make_distinct(
+    law: Rows, rows: Int64Array, offsets: Int64Array, words: UInt64Array, salts: UInt64Array, new: Int32Array
+) -> None:
+    """Draw the masks again that occur in their event before, as long as there are others.
+
+    Elements come in the order of their random words; equal elements with one word keep equal masks. An event with k
+    elements takes time in proportion to k, and to the square of the number of different masks at most.
+
+    * ``rows``: (r,) the row of the law of each event, −1 for events that are left as they are. ``offsets``: (r + 1,).
+    * ``words``, ``new``: (m,) the random word and the mask of each element; absent ones have −1. ``salts``: (k_B,).
+    """
+    seen = np.zeros(salts.size, np.int64)
+    for event in range(rows.size):
+        masks, checked, used = new[offsets[event] : offsets[event + 1]], 2 * event + 1, 2 * event + 2
+        if rows[event] < 0 or not has_repeats(masks, seen, checked):
+            continue
+        own = words[offsets[event] : offsets[event + 1]]
+        order = np.argsort(own, kind="mergesort")
+        first, last = law.offsets[rows[event]], law.offsets[rows[event] + 1]
+        partners, left = law.partners[first:last], True
+        for k in range(masks.size):
+            place = order[k]
+            if k > 0 and own[place] == own[order[k - 1]]:
+                masks[place] = masks[order[k - 1]]
+                continue
+            if masks[place] >= 0 and seen[masks[place]] == used and left:
+                weights, total = law.shares[first:last].copy(), 0.0
+                for i in range(weights.size):
+                    weights[i] = 0.0 if seen[partners[i]] == used else weights[i]
+                    total += weights[i]
+                left = total > 0.0
+                if left:
+                    word = mixed_word(~own[place])
+                    masks[place] = partners[draw_among(partners, weights, total, word, salts)]
+            if masks[place] >= 0:
+                seen[masks[place]] = used

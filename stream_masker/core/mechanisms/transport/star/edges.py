@@ -1,13 +1,7 @@
-"""How attributes depend on each other: as the points of a star.
+"""The edges of a star: attributes that are masked given its root (docs/derivations.md: A star of attributes).
 
-One or two scalars without arrays are masked together. Otherwise one scalar A is the root, which is masked alone; every
-other attribute B is masked given the root's original and masked value. The masks of the others then tell nothing about
-the root that its own mask does not tell, and those of one of them nothing about another, if these are independent given
-the root: so what a record tells is computed exactly, whatever the number of attributes and of elements.
-
-B moves by ``transport.star.couplings``. A mask b* whose posterior would exceed a limit, given a* and b*, is drawn
-again with the probability η(a*, b*), from the law ∝ P(b* | a*)·η(a*, b*): the law of B* given a* stays as it is, and
-b* tells as little about A as before.
+One or two scalars without arrays are masked together. Otherwise one scalar is the root, which is masked alone; every
+other attribute is masked given the root's original and masked value, by ``transport.star.couplings``.
 """
 
 from __future__ import annotations
@@ -19,14 +13,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.elementary import inner_product, logarithm
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_array
+from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float, read_model_field
 from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
-from stream_masker.core.mechanisms.transport.kernel import kernel_of
+from stream_masker.core.mechanisms.transport.kernel import GREATEST, kernel_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, ConditionalChannel, coupling_costs
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, ConditionalChannel, Rows, coupling_costs
 from stream_masker.core.mechanisms.transport.values import Values
+from stream_masker.core.ontology.graph import first_parents_of
+from stream_masker.core.random.keys import SecretHash
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
@@ -44,6 +40,8 @@ MARGIN = 0.05
 """How far a target that is moved into the range lies from its end, as a share of the range."""
 CHILD_TARGET_ERROR = 4e-3
 """The greatest |ln E − ln target| of a mean squared distance on the sample: RMSE within 0.2 %."""
+LEAST_EXCHANGED = 20
+"""The least number of different patients, as far as they are known, whose pairs change places with each other."""
 
 
 def flipped(table: Table, *columns: np.ndarray[Any, Any]) -> tuple[Any, ...]:
@@ -57,7 +55,7 @@ def flipped(table: Table, *columns: np.ndarray[Any, Any]) -> tuple[Any, ...]:
 class Edge:
     """An attribute B that is masked given its root A.
 
-    * ``pairs``: the window's pairs (a, b). ``masks``: those of masks (a*, b*), see ``transport.star.rare``.
+    * ``pairs``: the window's pairs (a, b). ``masks``: those of masks (a*, b*), see ``masks_of``.
     * ``sharpness``: λ of B. ``redraws``: (n,) float32 η of each pair (a*, b*).
     * ``events``: (m,) float32, how many events have each pair of the window; empty where events are rows. Those with a
       value of A are shared among its elements.
@@ -79,6 +77,12 @@ class Edge:
         laws = np.array([self.pairs.counts, *([self.events] if self.events.size else [])], np.float64)
         return np.asarray(laws / laws[0] * (laws[0].sum() / laws.sum(axis=1))[:, None])
 
+    @property
+    def tells_of_root(self) -> bool:
+        """Whether the law of B given A is another one for who counts events, so that its mask tells of A there."""
+        weights, table = self.weights[-1], self.pairs.table
+        return not np.allclose(weights, weights[table.by_row.offsets[table.rows]], rtol=1e-5)
+
     def priors(self, values: Values) -> Float64Matrix:
         """Return (l, k_B) float64: P(b) in each law; ``values``: of B."""
         events = np.bincount(self.pairs.table.columns, self.events, len(values)) if self.events.size else values.counts
@@ -92,7 +96,8 @@ class Edge:
 
     def laws(self, squares: Float64Matrix) -> Conditional:
         """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""
-        return Conditional.of(self.pairs, self.masks, kernel_of(squares.astype(np.float32), self.sharpness))
+        kernel = kernel_of(squares.astype(np.float32), self.sharpness)
+        return Conditional(Rows.of(self.pairs), Rows.of(self.masks), kernel)
 
     def channel(self, squares: Float64Matrix, places: Int32Array, salts: UInt64Array) -> ConditionalChannel:
         """Return the channel of B given (a, a*); ``places``, ``salts``: (k_B,), of the values of B."""
@@ -116,23 +121,17 @@ class Edge:
 
         Raises StatisticsError.
         """
-        name, *numbers = (read_model_field(model, field) for field in ("child", "sharpness", "changed"))
+        name = read_model_field(model, "child")
         if name not in names or names.index(str(name)) == root:
             raise StatisticsError("an edge of the model has another attribute")
-        sharpness, changed = (each if isinstance(each, float) else np.nan for each in numbers)
         child = names.index(str(name))
         shape = (sizes[root], sizes[child])
         pairs, masks = (CountedPairs(*read_tuples(each, shape)) for each in (model, read_model_field(model, "masks")))
-        redraws = unpack_array(read_model_field(model, "redraws"), np.float32, masks.counts.size)
-        if (
-            not 0.0 <= sharpness < np.inf
-            or not 0.0 <= changed <= 1.0
-            or not ((redraws >= 0.0) & (redraws <= 1.0)).all()
-        ):
-            raise StatisticsError("an edge of the model has numbers that are not allowed")
-        events = unpack_array(read_model_field(model, "events"), np.float32, max_size=pairs.counts.size)
-        if events.size not in (0, pairs.counts.size) or not (np.isfinite(events) & (events >= 0.0)).all():
-            raise StatisticsError("an edge of the model has numbers that are not allowed")
+        sharpness, changed = read_float(model, "sharpness", 0.0, GREATEST), read_float(model, "changed", 0.0, 1.0)
+        redraws = read_array(model, "redraws", np.float32, masks.counts.size, low=0.0, high=1.0)
+        events = read_array(model, "events", np.float32, low=0.0, high=GREATEST)
+        if events.size not in (0, pairs.counts.size):
+            raise StatisticsError("an edge of the model has the events of other pairs")
         return cls(root, child, pairs, masks, sharpness, redraws, events, changed)
 
 
@@ -224,3 +223,91 @@ class Star(NamedTuple):
             return cls(-1, ())
         root = max(scalars, key=lambda j: (sum(statistics.correlation[j, other] for other in children[j]), -j))
         return cls(root, tuple(sorted(children[root])))
+
+
+def masks_of(
+    pairs: CountedPairs, units: Int64Array, values: tuple[Values, Values], least: int, seed: bytes
+) -> CountedPairs:
+    """Return the pairs of masks; the same ones as the window's if none of these is rare.
+
+    The values b of rare pairs (a, b) change places below the lowest concepts above a that have enough patients: data
+    swapping (Dalenius and Reiss 1982) within the classes of a taxonomy, of the law.
+
+    * ``pairs``, ``units``: the window's, and how many different noise keys each has. ``values``: of both attributes.
+    * ``least``: of how many noise keys a value, or a pair that does not change places, must be.
+    * ``seed``: secret, so that nobody who knows masks can undo the exchange.
+    """
+    table, counts = pairs
+    frequent = units >= least
+    if frequent.all():
+        return pairs
+    first, second = (each.units >= least for each in values)
+    rare = CountedPairs(Table.of(table.rows[~frequent], table.columns[~frequent], table.shape), counts[~frequent])
+    rows, columns = _exchanged(rare, first, second, values, seed)
+    keys = np.concatenate([np.repeat(table.keys[frequent], counts[frequent]), rows * table.shape[1] + columns])
+    found, written = np.unique(keys, return_counts=True)
+    return CountedPairs(Table.of(*np.divmod(found, table.shape[1]), table.shape), written)
+
+
+def _exchanged(
+    rare: CountedPairs, first: BoolArray, second: BoolArray, values: tuple[Values, Values], seed: bytes
+) -> tuple[Int64Array, Int64Array]:
+    """Return (n,) int64 each: a and b of the rows of rare pairs, after b has changed places.
+
+    ``first``, ``second``: (k,) which values of A and of B may be written.
+
+    The rows of a group are in the order of a keyed hash, and each takes b of the next one. So the exchange of most rows
+    stays as it is when some rows come or go.
+    """
+    rows, columns = (np.repeat(each, rare.counts) for each in (rare.table.rows, rare.table.columns))
+    groups = _groups(rare, values[0])[rows]
+    order = np.lexsort((_hashes(rare, values, seed), groups))
+    order = order[groups[order] >= 0]
+    into, taken = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for group in np.split(order, np.flatnonzero(np.diff(groups[order])) + 1):
+        places, given = np.flatnonzero(first[rows[group]]), np.flatnonzero(second[columns[group]])
+        if given.size:
+            following = given[np.searchsorted(given, places, side="right") % given.size]
+            into.append(rows[group[places]])
+            taken.append(columns[group[following]])
+    return np.concatenate(into), np.concatenate(taken)
+
+
+def _hashes(rare: CountedPairs, values: tuple[Values, Values], seed: bytes) -> UInt64Array:
+    """Return (n,) uint64: a keyed hash of each row, by its values and its number among the rows of its pair."""
+    places = zip((rare.table.rows, rare.table.columns), values, strict=True)
+    positions = [np.repeat(each.positions[which], rare.counts) for which, each in places]
+    starts = np.cumsum(rare.counts) - rare.counts
+    numbers = np.arange(rare.counts.sum()) - np.repeat(starts, rare.counts)
+    messages = np.column_stack([*positions, numbers]).astype("<i8")
+    digests = SecretHash(seed, person=b"masker-exchange", digest_size=8).digests(row.tobytes() for row in messages)
+    return np.frombuffer(digests, "<u8")
+
+
+def _groups(rare: CountedPairs, roots: Values) -> Int64Array:
+    """Return (k_A,) int64: the concept below which the rare pairs of each value a change places, −1 for none.
+
+    A concept needs ``LEAST_EXCHANGED`` patients, of whom no value has more than half.
+    """
+    people = np.minimum(np.bincount(rare.table.rows, rare.counts, minlength=len(roots)).astype(np.int64), roots.units)
+    groups = np.full(people.size, -1)
+    for concepts in _lines(roots)[::-1]:
+        open_ = np.flatnonzero((groups < 0) & (concepts >= 0) & (people > 0))
+        own, which = np.unique(concepts[open_], return_inverse=True)
+        total, greatest = np.bincount(which, people[open_], own.size), np.zeros(own.size, np.int64)
+        np.maximum.at(greatest, which, people[open_])
+        enough = (total >= LEAST_EXCHANGED) & (2 * greatest <= total)
+        groups[open_[enough[which]]] = own[which[enough[which]]]
+    return groups
+
+
+def _lines(roots: Values) -> Int64Array:
+    """Return (depth, k) int64: the concepts above each value, from the root down to itself, then −1."""
+    taxonomy = roots.distance.taxonomy
+    parents = first_parents_of(taxonomy.parent_offsets, taxonomy.parents)
+    upwards = [roots.positions.astype(np.int64)]
+    while upwards[-1].any():
+        upwards.append(parents[upwards[-1]].astype(np.int64))
+    above = np.array(upwards)
+    steps = np.count_nonzero(above, axis=0) - np.arange(len(above))[:, None]
+    return np.where(steps >= 0, np.take_along_axis(above, np.maximum(steps, 0), axis=0), -1)

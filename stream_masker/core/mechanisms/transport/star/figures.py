@@ -1,10 +1,7 @@
 """What the masks of the root and of a child tell, from the exact channel P(a, b)·M(a* | a)·M(b* | b, a, a*).
 
-Given A*, the mask B* is independent of A: its law is P(b* | a*), whatever a is. So B* tells nothing about A that A*
-does not tell, but A* and B* together tell more about B than B* alone.
-
-A large window has many pairs (a, a*), most of which hardly ever occur. The least probable ones of each a* can be left
-out; what they would contribute counts as guessed right, so the figures are then upper bounds.
+The least probable pairs (a, a*) of each a* are left out; what they would contribute counts as guessed right, so the
+figures are upper bounds.
 """
 
 from __future__ import annotations
@@ -14,12 +11,20 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.dtypes import BoolArray, Float32Array, Float64Array, Float64Cube, Float64Matrix, Int32Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Array,
+    Float32Matrix,
+    Float64Array,
+    Float64Cube,
+    Float64Matrix,
+    Int32Array,
+)
 from stream_masker.core.kernels.jit import int64, kernel, part
-from stream_masker.core.mechanisms.transport.limits import Caps, inside_of
-from stream_masker.core.mechanisms.transport.scaling.columns import Columns, set_certainty, set_figures
+from stream_masker.core.mechanisms.transport.limits import PRIOR_ROOM, Caps, inside_of
+from stream_masker.core.mechanisms.transport.scaling.columns import Columns, greatest_of, set_certainty, set_figures
 from stream_masker.core.mechanisms.transport.scaling.solver import LEAST
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, coupling_of, span
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.risk.kinds import NO_KINDS, Kinds, KindTable
 from stream_masker.core.risk.sampling import RecordRisk
@@ -36,12 +41,14 @@ REDRAW_MARGIN = 1.02
 class EdgeFigures(NamedTuple):
     """What the masks of the root A and its child B tell, of rows that have both; bounds, as pairs are left out.
 
-    * ``child``: what they tell of B, of each pair (a*, b*), of which m may be written.
+    * ``child``: what they tell of B, of each pair (a*, b*), of which m may be written. ``surest``: (m,) the greatest
+      posterior of a value of A in the law of events, 0 where B* tells nothing of A.
     * ``records``: (m,) a bound of max P(a, b, a*, b*). ``stays``: (m,) P(a = a*, b = b*, a*, b*), before masks are
       drawn again. ``fails``: (k_A,) the values a* whose limits cannot be met. ``root``: V(A | A*, B*).
     """
 
     child: Columns
+    surest: Float64Array
     records: Float64Array
     stays: Float64Array
     fails: BoolArray
@@ -59,44 +66,34 @@ class EdgeFigures(NamedTuple):
 
 
 class Masks(NamedTuple):
-    """What the m masks b* of one a* tell of the k values b, in each of l laws.
+    """What the m masks b* of one a* tell in each of l laws, of k things: the values and the sensitive groups of B, and
+    those of A in laws in which b* tells of A.
 
-    * ``columns``: (l, m, k) P(b, a*, b*). ``totals``: (l, m) their sums. ``target``: (m,) P(b* | a*).
-    * ``missing``: (l,) the share that is left out. ``redrawn``: (l, k) the posterior of values whose masks are drawn
-      again. ``again``: (l,) how many these are.
+    * ``columns``: (l, m, k) P(x, a*, b*). ``totals``: (l, m) P(a*, b*). ``target``: (m,) P(b* | a*).
+    * ``bounds``: (l, k) the limits of posteriors. ``missing``: (l,) the share that is left out.
+    * ``redrawn``: (l, k) the posterior of what is drawn again. ``again``: (l,) how much that is.
     """
 
     columns: Float64Cube
     totals: Float64Matrix
     target: Float64Array
+    bounds: Float64Matrix
     missing: Float64Array
     redrawn: Float64Matrix
     again: Float64Array
 
 
 @part
-def needed_of(inside: float, redrawn: float, limit: float, back: float) -> float:
-    """Return η at which (1 − η)·inside + η·back·redrawn is the limit of its total, 0 if it is not exceeded, 1 if there
-    is none; ``back``: how many masks become this one for each that is drawn again."""
-    if inside <= limit:
-        return 0.0
-    return (inside - limit) / (inside - limit + back * (limit - redrawn)) if redrawn < limit else 1.0
-
-
-@part
-def needed_redraw(
-    column: Float64Array, redrawn: Float64Array, limits: Caps, law: int, total: float, missing: float, back: float
-) -> float:
-    """Return the least η at which no limit of a column is exceeded; ``redrawn``: (k,) the posterior of what is drawn
-    again."""
-    result = 0.0
+def needed_redraw(masks: Masks, law: int, column: Float64Array, total: float, back: float) -> float:
+    """Return the least η at which no limit of a column is exceeded, with (1 − η)·column + η·back·redrawn; 1 if there is
+    none. ``back``: how many masks become this one for each that is drawn again."""
+    result, redrawn = 0.0, masks.redrawn[law]
     for x in range(column.size):
-        limit = limits.values[law, x] - missing
+        limit = masks.bounds[law, x] - masks.missing[law]
         if column[x] > limit * total:
-            result = max(result, needed_of(column[x] / total, redrawn[x], limit, back))
-    for group in range(limits.groups.shape[1]):
-        inside, again = inside_of(column, limits, group), inside_of(redrawn, limits, group)
-        result = max(result, needed_of(inside / total, again, limits.groups[law, group] - missing, back))
+            excess = column[x] / total - limit
+            needed = excess / (excess + back * (limit - redrawn[x])) if redrawn[x] < limit else 1.0
+            result = max(result, needed)
     return result
 
 
@@ -116,39 +113,38 @@ def fill_redrawn(masks: Masks, redraws: Float64Array) -> float:
                 for x in range(redrawn.size):
                     redrawn[x] += redraws[k] * columns[k, x]
         for x in range(redrawn.size):
-            redrawn[x] /= max(masks.again[law], LEAST)
+            redrawn[x] = redrawn[x] / max(masks.again[law], LEAST) if drawn > 0.0 else 1.0
     return drawn
 
 
 @part
-def solve_redraws(masks: Masks, limits: Caps, redraws: Float64Array) -> bool:
+def raise_redraws(masks: Masks, redraws: Float64Array, drawn: float) -> bool:
+    """Raise η of the masks that exceed a limit; return whether there are any."""
+    raised = False
+    for k in range(redraws.size):
+        needed = 0.0
+        for law in range(masks.again.size):
+            total = masks.totals[law, k]
+            back = masks.again[law] * masks.target[k] / max(drawn * total, LEAST)
+            needed = max(needed, needed_redraw(masks, law, masks.columns[law, k], total, back))
+        if needed > redraws[k]:
+            redraws[k] = min(REDRAW_MARGIN * needed, 1.0)
+            raised = True
+    return raised
+
+
+@part
+def solve_redraws(masks: Masks, redraws: Float64Array) -> bool:
     """Set η, (m,), of the masks of one a* such that no limit is exceeded; return whether that is possible."""
-    laws = masks.again.size
     for floor in FLOORS:
-        for k in range(redraws.size):
-            redraws[k] = floor
+        redraws[:] = floor
         for _ in range(REDRAW_ROUNDS):
             drawn, exceeded = fill_redrawn(masks, redraws), False
-            for law in range(laws):
-                redrawn = masks.redrawn[law]
-                if drawn == 0.0:
-                    redrawn[:] = 1.0
-                elif needed_redraw(redrawn, redrawn, limits, law, 1.0, masks.missing[law], 1.0) > 0.0:
-                    exceeded = True
+            for law in range(masks.again.size if drawn > 0.0 else 0):
+                exceeded = exceeded or needed_redraw(masks, law, masks.redrawn[law], 1.0, 1.0) > 0.0
             if exceeded:
                 break
-            raised = False
-            for k in range(redraws.size):
-                needed = 0.0
-                for law in range(laws):
-                    total, redrawn = masks.totals[law, k], masks.redrawn[law]
-                    back = masks.again[law] * masks.target[k] / max(drawn * total, LEAST)
-                    of_law = needed_redraw(masks.columns[law, k], redrawn, limits, law, total, masks.missing[law], back)
-                    needed = max(needed, of_law)
-                if needed > redraws[k]:
-                    redraws[k] = min(REDRAW_MARGIN * needed, 1.0)
-                    raised = True
-            if not raised:
+            if not raise_redraws(masks, redraws, drawn):
                 return True
             if floor == 0.0:
                 break
@@ -157,14 +153,11 @@ def solve_redraws(masks: Masks, limits: Caps, redraws: Float64Array) -> bool:
 
 @part
 def apply_redraws(masks: Masks, redraws: Float64Array, both: Float64Array) -> None:
-    """Change P(b, a*, b*) of one a*, and the bounds ``both``, (m,), by what is drawn again."""
-    drawn = fill_redrawn(masks, redraws)
-    if drawn == 0.0:
-        return
-    again = 0.0
+    """Change P(x, a*, b*) of one a*, and the bounds ``both``, (m,), by what is drawn again."""
+    drawn, again = fill_redrawn(masks, redraws), 0.0
     for k in range(redraws.size):
         again += redraws[k] * both[k]
-    for k in range(redraws.size):
+    for k in range(redraws.size if drawn > 0.0 else 0):
         share = redraws[k] * masks.target[k] / drawn
         both[k] = (1.0 - redraws[k]) * both[k] + share * again
         for law in range(masks.again.size):
@@ -174,64 +167,125 @@ def apply_redraws(masks: Masks, redraws: Float64Array, both: Float64Array) -> No
                 column[x] = (1.0 - redraws[k]) * column[x] + back * redrawn[x]
 
 
+@part
+def raise_bounds(masks: Masks, first: int) -> None:
+    """Raise the limits of what A is to what a* alone tells of records that have B; ``first``: the first one of A."""
+    for law in range(1, masks.again.size):
+        whole = masks.totals[law].sum()
+        for x in range(first, masks.bounds.shape[1]):
+            given = masks.columns[law, :, x].sum() / max(whole, LEAST)
+            masks.bounds[law, x] = max(masks.bounds[law, x], given * (1.0 + PRIOR_ROOM / 2.0) + masks.missing[law])
+
+
+@part
+def fill_groups(column: Float64Array, limits: Caps) -> None:
+    """Set what follows the values of an attribute in a column, (k + g,), to the sums of its groups."""
+    for group in range(limits.groups.shape[1]):
+        column[limits.values.shape[1] + group] = inside_of(column, limits, group)
+
+
 @kernel
 def sum_edge(
     laws: Conditional,
     weights: Float64Matrix,
     shares: Float64Matrix,
     missing: Float64Matrix,
-    limits: Caps,
+    limits: tuple[Caps, Caps],
+    bounds: Float64Matrix,
     solve: bool,
     redraws: Float64Array,
-    squares: Float64Matrix,
     kinds: KindTable,
     figures: EdgeFigures,
 ) -> None:
     """Sum over the couplings of an edge: set the figures of pairs, and ``fails``.
 
     * ``weights``: (l, n) those of the pairs (a, b) in each law. ``shares``, ``missing``: those of ``most_probable``.
+    * ``limits``: those of B, and of A. ``bounds``: those of ``Masks``.
     * ``redraws``: (m,) η, which is found if ``solve``.
     """
-    size, of_laws = squares.shape[0], len(weights)
+    root = limits[0].values.shape[1] + limits[0].groups.shape[1]
     for new in range(shares.shape[0]):
-        first, last = laws.mask_offsets[new], laws.mask_offsets[new + 1]
+        first, last = span(laws.target, new)
         if shares[new].max() == 0.0 or first == last:
             continue
-        partners, again = laws.mask_partners[first:last], redraws[first:last]
-        both, stays = figures.records[first:last], figures.stays[first:last]
-        masks = Masks(
-            np.zeros((of_laws, last - first, size)),
-            np.zeros((of_laws, last - first)),
-            laws.target[first:last],
-            missing[new],
-            np.empty((of_laws, size)),
-            np.empty(of_laws),
+        columns, totals = (
+            np.zeros((len(weights), last - first, bounds.shape[1])),
+            np.zeros((len(weights), last - first)),
         )
+        scratch, again = np.empty((len(weights), bounds.shape[1])), redraws[first:last]
+        target = laws.target.shares[first:last]
+        masks = Masks(columns, totals, target, bounds.copy(), missing[new], scratch, np.empty(len(weights)))
         mass = 0.0
         for a in range(shares.shape[1]):
-            share = shares[new, a]
-            if share > 0.0:
-                begin, end = laws.offsets[a], laws.offsets[a + 1]
-                own = laws.partners[begin:end]
+            if shares[new, a] > 0.0:
+                mass += shares[new, a]
                 rows = coupling_of(laws, int64(a), int64(new))
-                mass += share
-                for k in range(partners.size):
-                    most, of_mask = add_coupling(masks.columns[0, k], own, rows[k], share, partners[k])
-                    both[k] = max(both[k], share * most)
-                    stays[k] += share * of_mask if a == new else 0.0
-                    for law in range(1, of_laws):
-                        of_pairs = weights[law, begin:end]
-                        masks.totals[law, k] += add_weighted(masks.columns[law, k], own, rows[k], share, of_pairs)
-        masks.totals[0] = mass * masks.target
+                add_couplings(masks, figures, laws, weights, rows, a, new, shares[new, a], root)
+        totals[0] = mass * target
+        for law in range(len(weights)):
+            for k in range(last - first):
+                fill_groups(columns[law, k], limits[0])
+                if root < bounds.shape[1]:
+                    fill_groups(columns[law, k, root:], limits[1])
+        raise_bounds(masks, root)
         if solve:
-            figures.fails[new] = not solve_redraws(masks, limits, again)
-        apply_redraws(masks, again, both)
-        for k in range(partners.size):
-            t, own_mask, column, total = first + k, int64(partners[k]), masks.columns[0, k], mass * masks.target[k]
-            set_figures(figures.child, t, own_mask, column, total, total, limits, squares, kinds)
-            for law in range(1, of_laws):
-                total = masks.totals[law, k]
-                set_certainty(figures.child, t, masks.columns[law, k], total, masks.missing[law], limits, law)
+            figures.fails[new] = not solve_redraws(masks, again)
+        apply_redraws(masks, again, figures.records[first:last])
+        set_edge_figures(masks, figures, laws, new, mass, limits[0], kinds, root)
+
+
+@part
+def add_couplings(
+    masks: Masks,
+    figures: EdgeFigures,
+    laws: Conditional,
+    weights: Float64Matrix,
+    rows: Float32Matrix,
+    a: int,
+    new: int,
+    share: float,
+    root: int,
+) -> None:
+    """Add the coupling of a pair (a, a*), ``rows``, to the columns; ``share``: P(a, a*). ``root``: the first of A."""
+    first, last = span(laws.target, new)
+    begin, end = span(laws.source, a)
+    own = laws.source.partners[begin:end]
+    for k in range(last - first):
+        mask = laws.target.partners[first + k]
+        most, of_mask = add_coupling(masks.columns[0, k], own, rows[k], share, mask)
+        figures.records[first + k] = max(figures.records[first + k], share * most)
+        figures.stays[first + k] += share * of_mask if a == new else 0.0
+        for law in range(1, masks.again.size):
+            added = add_weighted(masks.columns[law, k], own, rows[k], share, weights[law, begin:end])
+            masks.totals[law, k] += added
+            if root < masks.bounds.shape[1]:
+                masks.columns[law, k, root + a] = added
+
+
+@part
+def set_edge_figures(
+    masks: Masks,
+    figures: EdgeFigures,
+    laws: Conditional,
+    new: int,
+    mass: float,
+    limits: Caps,
+    kinds: KindTable,
+    root: int,
+) -> None:
+    """Set the figures of the masks of one a*; ``mass``: P(a*)."""
+    first, last = span(laws.target, new)
+    size = limits.values.shape[1]
+    for k in range(last - first):
+        t, total = first + k, mass * masks.target[k]
+        own = int64(laws.target.partners[t])
+        set_figures(figures.child, t, own, masks.columns[0, k, :size], total, total, limits, kinds)
+        for law in range(1, masks.again.size):
+            column, whole, left = masks.columns[law, k], masks.totals[law, k], masks.missing[law]
+            set_certainty(figures.child, t, column[:size], whole, left, limits, law)
+            if root < column.size and whole > 0.0:
+                of_root = column[root : root + laws.source.offsets.size - 1]
+                figures.surest[t] = max(figures.surest[t], greatest_of(of_root) / whole + left)
 
 
 @part
@@ -269,17 +323,18 @@ def conditional_epsilon(laws: Conditional) -> float:
     What is drawn again only mixes these laws, which makes ratios smaller.
     """
     result = 0.0
-    for new in range(laws.mask_offsets.size - 1):
-        targets = laws.mask_offsets[new + 1] - laws.mask_offsets[new]
-        least, most = np.full(targets, np.inf), np.zeros(targets)
-        for a in range(laws.offsets.size - 1):
-            if targets > 0 and laws.offsets[a] < laws.offsets[a + 1]:
-                rows, source = coupling_of(laws, int64(a), int64(new)), laws.source[laws.offsets[a] :]
-                for k in range(targets):
-                    for j in range(laws.offsets[a + 1] - laws.offsets[a]):
-                        given = np.float64(rows[k, j]) / source[j]
+    for new in range(laws.target.offsets.size - 1):
+        first, last = span(laws.target, new)
+        least, most = np.full(last - first, np.inf), np.zeros(last - first)
+        for a in range(laws.source.offsets.size - 1 if first < last else 0):
+            begin, end = span(laws.source, a)
+            if begin < end:
+                rows = coupling_of(laws, int64(a), int64(new))
+                for k in range(last - first):
+                    for j in range(end - begin):
+                        given = np.float64(rows[k, j]) / laws.source.shares[begin + j]
                         least[k], most[k] = min(least[k], given), max(most[k], given)
-        for k in range(targets):
+        for k in range(last - first):
             result = max(result, np.log(most[k]) - np.log(least[k]))
     return result
 
@@ -288,7 +343,7 @@ def limited(
     edge: Edge,
     squares: Float64Matrix,
     law: Float64Matrix,
-    limits: Caps,
+    limits: tuple[Caps, Caps],
     left_out: float = LEFT_OUT,
     *,
     solve: bool = True,
@@ -296,7 +351,8 @@ def limited(
 ) -> tuple[Edge, EdgeFigures]:
     """Return an edge whose masks are drawn again where they exceed the limits, if ``solve``, and its figures.
 
-    * ``squares``: (k_B, k_B) sd² of B. ``law``: (k_A, k_A) P(a, a*) of the root. ``limits``, ``kinds``: of B.
+    * ``squares``: (k_B, k_B) sd² of B. ``law``: (k_A, k_A) P(a, a*) of the root. ``limits``: those of B, and of A.
+      ``kinds``: of B.
 
     ``EdgeFigures.fails`` tells where drawing again does not suffice.
     """
@@ -307,12 +363,13 @@ def limited(
     weights = edge.weights
     of_values = np.array([np.bincount(edge.pairs.table.rows, rows * each, len(law)) for each in weights])
     shares, missing = most_probable(partnered, of_values, left_out)
-    redraws, size = edge.redraws.astype(np.float64), laws.target.size
+    redraws, size = edge.redraws.astype(np.float64), laws.target.shares.size
     child = Columns.empty(size, len(squares), kinds)._replace(missing=missing[edge.masks.table.rows, 0])
     of_root = float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum()))
-    figures = EdgeFigures(child, np.zeros(size), np.zeros(size), np.zeros(len(law), np.bool_), of_root)
-    sum_edge(laws, weights, shares, missing, limits, solve, redraws, squares, kinds.table, figures)
-    joint = np.ascontiguousarray(child.joint.T) / max(float(child.joint.sum()), 1e-300)
+    figures = EdgeFigures(child, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(len(law), np.bool_), of_root)
+    bounds = np.concatenate([each.both for each in limits[: 1 + edge.tells_of_root]], axis=1)
+    sum_edge(laws, weights, shares, missing, limits, bounds, solve, redraws, kinds.table, figures)
+    joint = np.ascontiguousarray(child.joint.T) / max(float(child.joint.sum()), LEAST)
     figures = figures._replace(child=child._replace(joint=joint))
     return replace(edge, redraws=redraws.astype(np.float32), changed=figures.child.changed), figures
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,6 +46,17 @@ class Column:
     def owners(self) -> NDArray[np.int64]:
         """(m,) int64: the record of each value."""
         return np.repeat(np.arange(self.lengths.size), self.lengths)
+
+    @property
+    def elements(self) -> NDArray[np.int32]:
+        """(m,) int32: the values of these records, without those of others that ``codes`` may have."""
+        return self.codes if self.offsets is None else self.codes[self.offsets[0] : self.offsets[-1]]
+
+    @property
+    def present_lengths(self) -> NDArray[np.int64]:
+        """(n,) int64: the number of values of each record that are not ``ABSENT``."""
+        before = np.concatenate(([0], np.cumsum(self.codes >= 0)))
+        return np.diff(before if self.offsets is None else before[self.offsets])
 
     @property
     def first_codes(self) -> NDArray[np.int32]:
@@ -98,6 +110,24 @@ class Batch:
     def unit_count(self) -> int:
         """The number of different units."""
         return self.size if self.units is None else len(np.unique(self.units))
+
+    def rows(self) -> tuple[list[NDArray[np.int32]], NDArray[np.int64]]:
+        """Return the rows that counts are of (``statistics.counts.Counts``): (r,) int32 codes of each attribute,
+        ``ABSENT`` for no value, and (r,) int64, the index of the record of each row."""
+        every, arrays = np.arange(self.size), [column for column in self.columns if column.is_array]
+        if not arrays:
+            return [column.codes for column in self.columns], every
+        owners = [np.repeat(every, column.lengths) for column in arrays]
+        empty = np.flatnonzero(np.sum([column.lengths for column in arrays], axis=0) == 0)
+        record, starts = np.concatenate([*owners, empty]), iter(accumulate(map(len, owners), initial=0))
+        codes = []
+        for column in self.columns:
+            rows = np.full(record.size, ABSENT, np.int32) if column.is_array else column.codes[record]
+            if column.is_array:
+                start = next(starts)
+                rows[start : start + column.elements.size] = column.elements
+            codes.append(rows)
+        return codes, record
 
     def select(self, chosen: NDArray[np.bool_]) -> Batch:
         """Return some of the records, without their own alpha and units; ``chosen``: (n,) bool."""

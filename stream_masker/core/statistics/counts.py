@@ -17,7 +17,6 @@ from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.rows import column_elements, present_elements, rows_of
 from stream_masker.core.statistics.units import grouped_bits, run_units, units_of, with_slots
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -118,7 +117,7 @@ def count_batch(
     """
     p = len(batch.columns)
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
-    rows, record = rows_of(batch)
+    rows, record = batch.rows()
     slots = None if batch.slots is None else batch.slots[record]
     pairs = {(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
     values = tuple(_count_values(codes, slots) for codes in rows)
@@ -143,7 +142,7 @@ def count_batch(
 def count_contexts(
     batch: Batch, sizes: Sequence[int], rows: Sequence[NDArray[np.int32]], record: Int64Array
 ) -> dict[int, Counts]:
-    """Count the records of each context of a batch; see ``Counts.contexts``. ``rows``, ``record``: of ``rows_of``."""
+    """Count the records of each context of a batch; see ``Counts.contexts``. rows, record: of ``Batch.rows``."""
     if batch.context is None:
         return {}
     numbers, own = np.unique(batch.context, return_inverse=True)
@@ -208,21 +207,20 @@ def split_by_context(total: SparseCounts, width: int, size: int) -> list[SparseC
 
 
 def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[SparseCounts]:
-    elements = present_elements(column)
+    elements = column.present_lengths
     width = int(elements.max(initial=0)) + 1
     return split_by_context(count_keys(own * width + elements), width, size)
 
 
 def _present_by_context(column: Column, own: Int64Array, size: int) -> Int64Array:
     """Return (size,) int64: the number of present values of an attribute in each context."""
-    codes, of_value = (column_elements(column), own[column.owners]) if column.is_array else (column.codes, own)
-    return np.bincount(of_value[codes >= 0], minlength=size)
+    return np.bincount(own[column.owners[column.elements >= 0]], minlength=size)
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
     """Count the numbers of present elements of the records of a batch; see ``Counts.lengths``."""
     columns = enumerate(batch.columns)
-    return {j: count_keys(present_elements(column)) for j, column in columns if column.is_array}
+    return {j: count_keys(column.present_lengths) for j, column in columns if column.is_array}
 
 
 def count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:

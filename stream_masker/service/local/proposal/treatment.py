@@ -160,7 +160,8 @@ def _is_number_of(field: SampledField, kind: names.NameKind) -> bool:
 def _are_harmless(tested: Collection[str]) -> bool:
     """Return whether texts are categories that neither look like codes nor name anything clinical."""
     telling = any(names.CLINICAL_NAMES.fits(text) or names.TELLING_VALUES.fits(text) for text in tested)
-    return values.are_categories(tested) and values.code_shape(tested) is None and not telling
+    coded = values.code_shape(tested) is not None or values.have_numbers(tested)
+    return values.are_categories(tested) and not coded and not telling
 
 
 def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:

@@ -34,14 +34,17 @@ _SHAPES: Final = {
     "CCAM": re.compile(r"[A-Z]{4}\d{3}"),
     "ATC": re.compile(r"[A-DGHJLMNPRSV]\d{2}[A-Z]{2}\d{2}"),
     "DRG": re.compile(r"[A-Z]\d{2}[A-Z]"),
-    "HCPCS": re.compile(r"[A-V]\d{4}|\d{4}[FTU]"),
+    "HCPCS or CPT": re.compile(r"[A-V]\d{4}|\d{4}[FTU]|\d{5}-\d{2}"),
+    "GHM": re.compile(r"\d{2}[CMKZH]\d{2}[1-4A-EJTZ]"),
+    "NDC": re.compile(r"\d{4,5}-\d{3,4}-\d{1,2}"),
     "ICD": re.compile(r"[A-TV-Z]\d[0-9AB](?:\.?[0-9A-Z]{1,4}|\.-)?[GVAZRLB†*+!#]{0,2}"),
     "HPO, Orphanet or OMIM": re.compile(r"(?:HP|ORPHA|MONDO|OMIM|DOID)[:_]\d{2,}"),
     "ICD-10-PCS": re.compile(r"(?=[0-9A-Z]*\d)[0-9BCDFGHX][0-9A-HJ-NP-Z]{6}"),
 }
 _NUMBERS: Final = {
-    "SNOMED CT": re.compile(r"[1-9]\d{5,17}"),
+    "SNOMED CT": re.compile(r"([1-9]\d{5,17})(?:\s*\|.*)?"),
     "CPT": re.compile(r"\d{5}"),
+    "ICD-O": re.compile(r"[89]\d{3}/\d"),
     "ICD-9 or DRG": re.compile(r"\d{3}(?:\.\d{1,2})?|[VE]\d{2,3}(?:\.\d{1,2})?"),
 }
 """Codes that are numbers; only a field whose values all look like them has such codes."""
@@ -61,7 +64,7 @@ DATE_FORMATS: Final = (
 
 def code_shape(values: Collection[str]) -> str | None:
     """Return the kind of codes that values look like, also several in one text; None if they do not."""
-    matches = {kind: sum(_all_match(shape, value) for value in values) for kind, shape in _SHAPES.items()}
+    matches = {kind: sum(_is_coded(shape, value) for value in values) for kind, shape in _SHAPES.items()}
     best = max(matches, key=lambda kind: matches[kind])
     if matches[best] >= LEAST_CODES * len(values):
         return best
@@ -85,13 +88,20 @@ def codes_separator(values: Collection[str]) -> str | None:
     return found.most_common(1)[0][0]
 
 
+def _is_coded(shape: re.Pattern[str], text: str) -> bool:
+    """Return whether a text has codes only, or a code before its label or after ``|``."""
+    start, *label = re.split(r"[\s:]+", text.strip().upper(), maxsplit=1)
+    ends = [start] * bool(label) + text.upper().split("|")[1:][-1:]
+    return _all_match(shape, text) or any(shape.fullmatch(end.strip()) for end in ends)
+
+
 def _all_match(shape: re.Pattern[str], text: str) -> bool:
     parts = [part for part in _SEPARATORS.split(text.strip().upper()) if part]
     return bool(parts) and all(shape.fullmatch(part) for part in parts)
 
 
 def _checked(values: Iterable[str]) -> bool:
-    return all(_verhoeff(value.strip()) for value in values)
+    return all(_verhoeff(value.partition("|")[0].strip()) for value in values)
 
 
 def _verhoeff(digits: str) -> bool:
@@ -154,6 +164,11 @@ def are_categories(values: Collection[str]) -> bool:
     return len(values) <= MOST_CATEGORIES and all(
         len(value) <= LONGEST_CATEGORY and len(value.split()) <= 3 for value in values
     )
+
+
+def have_numbers(values: Iterable[str]) -> bool:
+    """Return whether a text has three digits that are not those of a year."""
+    return any(re.search(r"\d{3}", re.sub(r"(?:19|20)\d\d", "", value)) for value in values)
 
 
 def are_tokens(values: Iterable[str]) -> bool:

@@ -32,6 +32,13 @@ CODES = {
     "x11": ["0DTJ4ZZ", "5A1955Z"],
     "x12": ["HP:0001250", "HP:0000118"],
     "x13": ["ORPHA:586", "ORPHA:730"],
+    "x14": ["E11.9 Diabetes mellitus", "I10: Hypertonie"],
+    "x15": ["44054006 |Diabetes|", "38341003 |Hypertension|"],
+    "x16": ["urn:oid:2.16.840.1.113883.6.90|E11.9", "urn:oid:2.16.840.1.113883.6.90|I10"],
+    "x17": ["05M092", "28Z04Z"],
+    "x18": ["0002-8215-01", "0069-2587-10"],
+    "x19": ["8140/3", "8500/2"],
+    "x20": ["99213-25", "71046-26"],
 }
 
 
@@ -116,6 +123,7 @@ def test_dates_in_an_unknown_format_are_dropped_and_flagged():
 
 HARMLESS = [("Geschlecht", ["m", "w"]), ("x", ["F", "M"]), ("sexe", [1, 2]), ("Verweildauer", [3, 400])]
 HARMLESS += [("Mode d'entrée", ["domicile", "transfert"]), ("Marital status", ["S", "M", "D"])]
+HARMLESS += [("Quartal", ["2024-Q1", "Q2 2023"])]
 
 
 @pytest.mark.parametrize(("name", "values"), HARMLESS)
@@ -129,6 +137,7 @@ TELLING = {
     "Aufnahmeart": ["Notfall", "Geburt"],
     "admission_type": ["Elective", "Newborn"],
     "Entlassungsart": ["regulär", "HIV-Ambulanz"],
+    "Quartal": ["04114918", "01126111"],
 }
 
 

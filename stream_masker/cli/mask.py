@@ -114,6 +114,7 @@ def command(
         written_kind(target)
     configuration = for_topic(load_configuration(config), topic)
     refuse_same_file(named_files(configuration), {"OUT": target, "--rejected": rejected})
+    tell_if_waiting(source)
     with ExitStack() as files, infrequent_collections(configuration.worker.batch_records):
         show = files.enter_context(shown_activity(information()))
         show("loading the ontologies")
@@ -124,7 +125,6 @@ def command(
             _explain(masking, configuration, explain, source, run_id)
             return
         show("reading and calibrating")
-        tell_if_waiting(source)
         lines, table = files.enter_context(open_records(configuration, source))
         if snapshot is not None:
             version = masking.restore(_read_snapshot(snapshot))

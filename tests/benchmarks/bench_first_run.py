@@ -43,7 +43,7 @@ stream-masker mask --config own.yaml {events} {masked}
 head -n 1 {masked}
 """
 OF_FRAME = """
-python - <<'END'
+python -P - <<'END'
 import secrets
 import pandas as pd
 from stream_masker import mask_frame

@@ -11,7 +11,15 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
-from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float32Matrix,
+    Float64Array,
+    Float64Matrix,
+    Int32Array,
+    Int64Array,
+    UInt64Array,
+)
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -141,18 +149,17 @@ class PreparedTransport:
         for root in {edge.root for edge in self.edges}:
             self._draw_alone(root, draws)
         linked = [edge for edge in self.edges if offsets[edge.root] is None]
-        for edge in linked:
-            self._draw_given(edge, draws)
+        laws = [self._conditionals[edge.child].laws for edge in linked]
+        covered = [law.covers(before[e.root], after[e.root]) for law, e in zip(laws, linked, strict=True)]
+        for edge, given in zip(linked, covered, strict=True):
+            self._draw_given(edge, draws, given)
         for j in range(len(before)):
             self._draw_alone(j, draws)
-        for edge in linked:
-            laws, new_a = self._conditionals[edge.child].laws, after[edge.root]
-            covered = laws.covers(before[edge.root], new_a)
-            self._make_distinct(edge.child, laws.target, np.where(covered, new_a, -1).astype(np.int64), draws)
+        for edge, law, given in zip(linked, laws, covered, strict=True):
+            self._make_distinct(edge.child, law.target, np.where(given, after[edge.root], -1).astype(np.int64), draws)
         for j, column in enumerate(offsets):
             if column is not None:
-                alone = Rows.of_values(self._shares[j])
-                self._make_distinct(j, alone, np.zeros(column.size - 1, np.int64), draws)
+                self._make_distinct(j, self._alone[j], np.zeros(column.size - 1, np.int64), draws)
         return after
 
     def _draw_alone(self, j: int, draws: Draws) -> None:
@@ -164,16 +171,16 @@ class PreparedTransport:
         if rows.size:
             after[rows] = draw_values(self._channel(j), before[rows], draws.words[j][rows])
 
-    def _draw_given(self, edge: Edge, draws: Draws) -> None:
-        """Draw the values of an edge's child whose root has a value that occurs with values of the child."""
+    def _draw_given(self, edge: Edge, draws: Draws, covered: BoolArray) -> None:
+        """Draw the values of an edge's child; ``covered``: the records whose root occurs with values of the child."""
         j, offsets = edge.child, draws.offsets[edge.child]
         a, new_a, b = draws.before[edge.root], draws.after[edge.root], draws.before[j]
         if offsets is not None:
-            a, new_a = (np.repeat(each, np.diff(offsets)) for each in (a, new_a))
-        channel = self._conditionals[j]
-        rows = np.flatnonzero((b >= 0) & channel.laws.covers(a, new_a))
+            lengths = np.diff(offsets)
+            a, new_a, covered = np.repeat(a, lengths), np.repeat(new_a, lengths), np.repeat(covered, lengths)
+        rows = np.flatnonzero((b >= 0) & covered)
         if rows.size:
-            draws.after[j][rows] = channel.draw(a[rows], new_a[rows], b[rows], draws.words[j][rows])
+            draws.after[j][rows] = self._conditionals[j].draw(a[rows], new_a[rows], b[rows], draws.words[j][rows])
 
     def _make_distinct(self, j: int, law: Rows, rows: Int64Array, draws: Draws) -> None:
         """Draw the masks of column j's lists again that occur in their list before (``star.couplings``)."""
@@ -184,16 +191,21 @@ class PreparedTransport:
     @cached_property
     def _made_distinct(self) -> frozenset[int]:
         """The attributes whose lists have different masks (``star.couplings``)."""
-        equal = {j: Rows.of_values(s).equal_share(np.ones(1)) for j, s in enumerate(self._shares)}
+        equal = {j: rows.equal_share(np.ones(1)) for j, rows in enumerate(self._alone)}
         for edge in self.edges:
             laws = self._conditionals[edge.child].laws
             equal[edge.child] = laws.target.equal_share(self._shares[edge.root])
         return frozenset(j for j, share in equal.items() if share <= MOST_EQUAL)
 
-    @property
+    @cached_property
     def _shares(self) -> list[Float64Array]:
         """The law of the masks of each attribute alone, (k,) each."""
         return [fit.columns[0].shares for fit in self.fits]
+
+    @cached_property
+    def _alone(self) -> list[Rows]:
+        """The same as rows."""
+        return [Rows.of_values(shares) for shares in self._shares]
 
     @cached_property
     def pair_channel(self) -> PairChannel:

@@ -79,8 +79,9 @@ class Conditional(NamedTuple):
 
     def covers(self, a: Int32Array, new_a: Int32Array) -> BoolArray:
         """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
-        partnered, written = np.diff(self.source.offsets) > 0, np.diff(self.target.offsets) > 0
-        return np.asarray((a >= 0) & (new_a >= 0) & partnered[a] & written[new_a])
+        partnered = self.source.offsets[a + 1] > self.source.offsets[a]
+        written = self.target.offsets[new_a + 1] > self.target.offsets[new_a]
+        return np.asarray((a >= 0) & (new_a >= 0) & partnered & written)
 
 
 @part

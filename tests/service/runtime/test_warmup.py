@@ -45,6 +45,7 @@ def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path, cap
     assert "sample records do not show which kernels this configuration needs" in caplog.text
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["flat", "nested"])
 def test_a_warm_up_computes_the_statistics_of_the_examples(monkeypatch, caplog, name):
     """Otherwise images would lack the kernels that these configurations need, also for blocks with noise keys."""

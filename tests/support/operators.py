@@ -20,10 +20,18 @@ DEFINITIONS = os.environ.get("STREAM_MASKER_TEST_CRDS", "")
 WAIT_SECONDS = 120
 
 
+class _Loader(yaml.CSafeLoader):
+    """Reads ``=``, which the definitions of the Prometheus operator list among other texts, as a text."""
+
+
+_Loader.add_constructor("tag:yaml.org,2002:value", _Loader.construct_yaml_str)
+
+
 def published_definitions(chosen: Callable[[Mapping[str, Any]], bool]) -> list[dict[str, Any]]:
     """The definitions of the folder whose specification is chosen."""
     texts = [file.read_text() for file in sorted(Path(DEFINITIONS).glob("*.yaml"))]
-    return [one for text in texts for one in yaml.safe_load_all(text) if one and chosen(one["spec"])]
+    found = (one for text in texts for one in yaml.load_all(text, _Loader))
+    return [one for one in found if one and chosen(one["spec"])]
 
 
 @contextmanager

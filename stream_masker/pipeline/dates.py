@@ -61,9 +61,9 @@ def find_date(value: JsonValue, patterns: Sequence[str] = ()) -> FoundDate | Non
 
 def date_pattern_problem(pattern: str) -> str | None:
     """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives."""
-    found = _DIRECTIVE.findall(pattern)
-    once = all(sum(directive in kind for directive in found) == 1 for kind in ("Yy", "m", "d"))
-    if once and len(set(found)) == len(found) and set(found) <= DATE_DIRECTIVES:
+    directives = _DIRECTIVE.findall(pattern)
+    once = all(sum(directive in kind for directive in directives) == 1 for kind in ("Yy", "m", "d"))
+    if once and len(set(directives)) == len(directives) and set(directives) <= DATE_DIRECTIVES:
         return None
     return (
         f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
@@ -79,18 +79,18 @@ def _iso_date(text: str) -> FoundDate | None:
         datetime.datetime.fromisoformat(text)
     except ValueError:
         return None
-    return _found(match, text, is_number=False)
+    return _date_of(match, text, is_number=False)
 
 
 def _first(text: str, patterns: Sequence[str], *, is_number: bool) -> FoundDate | None:
     for pattern in patterns:
         match = _compiled(pattern).fullmatch(text)
-        if match is not None and _has_time(match) and (found := _found(match, text, is_number=is_number)) is not None:
-            return found
+        if match is not None and _has_time(match) and (date := _date_of(match, text, is_number=is_number)) is not None:
+            return date
     return None
 
 
-def _found(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate | None:
+def _date_of(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate | None:
     year = "Y" if "Y" in match.re.groupindex else "y"
     number = int(match[year])
     number += (2000 if number < _LATEST_CENTURY else 1900) if year == "y" else 0

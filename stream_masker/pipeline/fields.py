@@ -111,8 +111,8 @@ def action_of(node: PolicyTrie) -> Action | None:
 
 def strongest_action(node: PolicyTrie) -> Action:
     """Return the greatest action at a node or below it; masked values count as kept."""
-    own = action_of(node) or Action.KEEP
-    return max((Action.KEEP if own is Action.MASKED else own, *map(strongest_action, node.children())))
+    action = action_of(node) or Action.KEEP
+    return max((Action.KEEP if action is Action.MASKED else action, *map(strongest_action, node.children())))
 
 
 _INNER_ACTIONS: Final = {Action.MASKED: Action.KEEP, Action.TRANSFORM: Action.DROP}
@@ -141,35 +141,35 @@ class _Compiler:
             treatment = self._treatments[nodes, inherited] = self._compile(nodes, inherited)
         return treatment
 
-    def treat_object(self, nodes: PolicyNodes, own: Action, other: FieldTreatment) -> FieldTreatment:
-        """Return the treatment of an object: ``own`` is the action of members that no path names.
+    def treat_object(self, nodes: PolicyNodes, action: Action, other: FieldTreatment) -> FieldTreatment:
+        """Return the treatment of an object: ``action`` is that of members that no path names.
 
         ``other``: the treatment of a value that is not an object.
         """
-        members = {key: self._member(nodes, key, own) for node in nodes for key in node.members}
-        if own is Action.PSEUDONYMIZE:
+        members = {key: self._member(nodes, key, action) for node in nodes for key in node.members}
+        if action is Action.PSEUDONYMIZE:
             return _hidden_members(members, self._pseudonyms, other)
         changed = [(key, treat) for key, treat in members.items() if treat is not _keep]
-        if own is Action.KEEP:
+        if action is Action.KEEP:
             return _changed_members(changed, other)
         listed = frozenset(key for key, treat in members.items() if treat is not _drop)
-        return _listed_members(listed, _changed_members([one for one in changed if one[0] in listed], other), other)
+        return _listed_members(listed, _changed_members([item for item in changed if item[0] in listed], other), other)
 
-    def _member(self, nodes: PolicyNodes, key: str, own: Action) -> FieldTreatment:
-        return self.treat(tuple(node.members[key] for node in nodes if key in node.members), own)
+    def _member(self, nodes: PolicyNodes, key: str, action: Action) -> FieldTreatment:
+        return self.treat(tuple(node.members[key] for node in nodes if key in node.members), action)
 
     def _compile(self, nodes: PolicyNodes, inherited: Action) -> FieldTreatment:
-        own = max((action for node in nodes if (action := action_of(node))), default=inherited)
+        action = max(filter(None, map(action_of, nodes)), default=inherited)
         if not any(True for node in nodes for _ in node.children()):
-            return self._transform(nodes) if own is Action.TRANSFORM else self._leaf(own)
-        return self._inner(nodes, _INNER_ACTIONS.get(own, own))
+            return self._transform(nodes) if action is Action.TRANSFORM else self._leaf(action)
+        return self._inner(nodes, _INNER_ACTIONS.get(action, action))
 
     def _transform(self, nodes: PolicyNodes) -> FieldTreatment:
         """Return the transform of the only path that has one here; a value that several paths transform is dropped."""
-        found = [self._transforms[id(node)] for node in nodes if id(node) in self._transforms]
-        if len(found) != 1:
+        transforms = [self._transforms[id(node)] for node in nodes if id(node) in self._transforms]
+        if len(transforms) != 1:
             return _drop
-        (path, transform), context = found[0], self._context
+        (path, transform), context = transforms[0], self._context
 
         def treat(value: JsonValue) -> Any:
             treated = transform.of_value(value, context)
@@ -179,26 +179,26 @@ class _Compiler:
 
         return treat
 
-    def _inner(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
-        misshapen = self._leaf(max(own, *map(strongest_action, nodes)))
-        elements = self._list(nodes, own) if any(node.enters_lists for node in nodes) else misshapen
+    def _inner(self, nodes: PolicyNodes, action: Action) -> FieldTreatment:
+        misshapen = self._leaf(max(action, *map(strongest_action, nodes)))
+        elements = self._list(nodes, action) if any(node.enters_lists for node in nodes) else misshapen
         other = _list_or_scalar(elements, misshapen)
         if any(node.members for node in nodes):
-            return self.treat_object(nodes, own, other)
+            return self.treat_object(nodes, action, other)
         return lambda value: misshapen(value) if type(value) is dict else other(value)
 
-    def _list(self, nodes: PolicyNodes, own: Action) -> FieldTreatment:
+    def _list(self, nodes: PolicyNodes, action: Action) -> FieldTreatment:
         if all(not node.indices and not node.filters for node in nodes):
-            return _every_element(self.treat(tuple(node.each for node in nodes if node.each), own))
+            return _every_element(self.treat(tuple(node.each for node in nodes if node.each), action))
         if len(nodes) == 1 and _is_single_filter(nodes[0]):
             ((step, node),) = nodes[0].filters.items()
-            return _matching_elements(step, self.treat((node,), own), self.treat((), own))
+            return _matching_elements(step, self.treat((node,), action), self.treat((), action))
         remove = _null_dropped if any(node.indices for node in nodes) else _without_dropped
-        return lambda value: remove([self._element(nodes, own, at, element) for at, element in enumerate(value)])
+        return lambda value: remove([self._element(nodes, action, at, element) for at, element in enumerate(value)])
 
-    def _element(self, nodes: PolicyNodes, own: Action, position: int, element: JsonValue) -> Any:
-        selecting = (found for node in nodes for found in node.element(position, lambda step: step.matches(element)))
-        return self.treat(tuple(selecting), own)(element)
+    def _element(self, nodes: PolicyNodes, action: Action, position: int, element: JsonValue) -> Any:
+        selecting = (child for node in nodes for child in node.element(position, lambda step: step.matches(element)))
+        return self.treat(tuple(selecting), action)(element)
 
     def _leaf(self, action: Action) -> FieldTreatment:
         if action is Action.PSEUDONYMIZE:

@@ -47,14 +47,14 @@ def mask_group(batch: Batch, minimum: int, mask: Callable[[], T]) -> T:
 
 
 def reject_all(decoded: DecodedBatch[TemplatesT], records: Inputs, reason: Reason) -> DecodedBatch[TemplatesT]:
-    """Rejects, for one reason, all records that could have been masked. Tombstones are not rejected."""
-    own = {index: Rejected(records.offsets[index], reason.value) for index in decoded.indices.tolist()}
+    """Reject, for one reason, all records that could have been masked. Tombstones are not rejected."""
+    rejected = {index: Rejected(records.offsets[index], reason.value) for index in decoded.indices.tolist()}
     return replace(
         decoded,
         indices=decoded.indices[:0],
         batch=decoded.batch.take(decoded.indices[:0]),
         keys=[],
-        rejected={**decoded.rejected, **own},
+        rejected={**decoded.rejected, **rejected},
         unknown=decoded.lost,
         styles=[StyleCounts()] * len(decoded.styles),
     )

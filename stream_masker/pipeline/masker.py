@@ -102,7 +102,7 @@ class RecordMasker:
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
         self._treat_headers = header_treatment(plan.message)
-        fields = {one.counts_key: one.concepts.taxonomy for one in plan.fields.rolled.values()}
+        fields = {rollup.counts_key: rollup.concepts.taxonomy for rollup in plan.fields.rolled.values()}
         self._counter = BlockCounter(count_secret or secret, self._sizes, key_weights or KeyWeights(), fields)
         self.set_styles({})
         self.set_shared({})
@@ -127,7 +127,7 @@ class RecordMasker:
         At first there are none, and the values of these fields are dropped.
         """
         self._codec.set_shared(
-            {path: one.ancestors(shared.get(path)) for path, one in self._plan.fields.rolled.items()}
+            {path: rollup.ancestors(shared.get(path)) for path, rollup in self._plan.fields.rolled.items()}
         )
 
     def set_identities(self, identities: Mapping[str, str]) -> None:
@@ -183,8 +183,8 @@ class RecordMasker:
         """
         if self._mechanism.needs_group:
             raise ParameterError(f"{self._mechanism.name} masks groups, each of one partition")
-        own = self._stamp(statistics_version)
-        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, own).split()]
+        headers = self._stamp(statistics_version)
+        runs = [run for k, i in records.items() for run in Run(topic, k, i, statistics_version, headers).split()]
         results: dict[int, list[Result]] = {partition: [] for partition in records}
         for pack in pack_runs(runs, JOINT_RECORDS):
             for run, result in zip(pack, self._mask_runs(pack), strict=True):
@@ -213,7 +213,7 @@ class RecordMasker:
 
     def _count(self, records: Inputs) -> SampleCounts:
         decoded = self._counting_codec.read(records)
-        causes = Counter((one.reason, one.field) for one in decoded.rejected.values())
+        causes = Counter((reason, field) for _, reason, field in decoded.rejected.values())
         return SampleCounts(self._counter.count(decoded), dict(causes), tuple(decoded.styles))
 
     def _mask_runs(self, runs: Sequence[Run]) -> Sequence[Result]:
@@ -280,8 +280,8 @@ class RecordMasker:
             return decoded
         units = [self._unit(self._document(run.records.values[index] or b"")) for index in decoded.indices.tolist()]
         numbers = {unit: number for number, unit in enumerate(sorted(set(units)))}
-        own = np.array([numbers[unit] for unit in units], np.int64)
-        return replace(decoded, batch=replace(decoded.batch, units=own))
+        column = np.array([numbers[unit] for unit in units], np.int64)
+        return replace(decoded, batch=replace(decoded.batch, units=column))
 
     def _document(self, value: bytes) -> bytes:
         """Return the JSON of a record that was decoded before."""

@@ -50,7 +50,6 @@ class PathTrie(Generic[ItemT]):
         return bool(self.indices or self.each or self.filters)
 
     def children(self) -> Iterator[PathTrie[ItemT]]:
-        """Yield the nodes one step below."""
         yield from self.members.values()
         yield from self.indices.values()
         yield from () if self.each is None else (self.each,)
@@ -78,5 +77,5 @@ class PathTrie(Generic[ItemT]):
     def element(self, position: int, matches: Callable[[FilterStep], bool]) -> Iterator[PathTrie[ItemT]]:
         """Yield the nodes for the element of a list at ``position``; ``matches``: whether a filter selects the
         element."""
-        found = (self.each, self.indices.get(position), *(node for step, node in self.filters.items() if matches(step)))
-        yield from (node for node in found if node is not None)
+        nodes = (self.each, self.indices.get(position), *(node for step, node in self.filters.items() if matches(step)))
+        yield from (node for node in nodes if node is not None)

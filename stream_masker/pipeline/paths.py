@@ -199,11 +199,11 @@ class _Reader:
         return FilterStep(field, self._match(_BARE, "a filter needs a value: [?field=value]"), every=every)
 
     def _quoted(self, complaint: str) -> str:
-        found = _QUOTED.match(self.text, self.at)
-        if found is None:
+        match = _QUOTED.match(self.text, self.at)
+        if match is None:
             raise self._error(complaint)
-        self.at = found.end()
-        return re.sub(r"\\(.)", r"\1", found[1] if found[1] is not None else found[2], flags=re.DOTALL)
+        self.at = match.end()
+        return re.sub(r"\\(.)", r"\1", match[1] if match[1] is not None else match[2], flags=re.DOTALL)
 
     def _closed(self, step: T) -> T:
         if not self._take("]"):
@@ -211,11 +211,11 @@ class _Reader:
         return step
 
     def _match(self, pattern: re.Pattern[str], complaint: str) -> str:
-        found = pattern.match(self.text, self.at)
-        if found is None:
+        match = pattern.match(self.text, self.at)
+        if match is None:
             raise self._error(complaint)
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
     def _peek(self) -> str:
         return self.text[self.at : self.at + 1]

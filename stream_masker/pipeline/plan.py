@@ -104,7 +104,6 @@ class AttributePlan:
 
     @property
     def places(self) -> tuple[Place, ...]:
-        """The places of the codes."""
         return (Place(self.path, self.label, self.copies), *self.also)
 
     @property
@@ -162,20 +161,19 @@ class FieldPolicy:
 
     @property
     def transformed(self) -> dict[Path, FieldTransform]:
-        """The transform of each path."""
         return {path: transform for paths in self.transforms.values() for path, transform in paths.items()}
 
     @property
     def rolled(self) -> dict[str, SharedAncestor]:
         """The fields that are generalized until enough records of the window share the result, by path."""
-        return {one.path.text: one for one in self.transformed.values() if isinstance(one, SharedAncestor)}
+        return {rollup.path.text: rollup for rollup in self.transformed.values() if isinstance(rollup, SharedAncestor)}
 
     def __post_init__(self) -> None:
         _allowed("fields.unlisted", self.unlisted, ("keep", "drop"))
-        for (one, these), (other, those) in combinations(self.lists().items(), 2):
+        for (key, these), (other, those) in combinations(self.lists().items(), 2):
             for path in set(these) & set(those):
                 raise ConfigurationError(
-                    f"fields: path {path.text!r} is in {one} and in {other}; allowed is one of them"
+                    f"fields: path {path.text!r} is in {key} and in {other}; allowed is one of them"
                 )
 
     def lists(self) -> dict[str, tuple[Path, ...]]:
@@ -271,7 +269,7 @@ class Plan:
     @property
     def contexts(self) -> Context:
         """The context of records, by the kinds of its fields."""
-        return Context(tuple(one.attribute for one in self.context))
+        return Context(tuple(field.attribute for field in self.context))
 
     @property
     def written(self) -> Iterator[tuple[str, Path]]:
@@ -291,16 +289,16 @@ class Plan:
     def rolled_of(self, kinds: Int64Matrix) -> dict[str, Int64Array]:
         """Return ``Batch.rolled`` of records; ``kinds``: (n, fields), those of ``counted``."""
         columns = zip(self.fields.rolled.values(), kinds.T[len(self.context) :], strict=True)
-        return {one.counts_key: np.where(own == one.other, ABSENT, own) for one, own in columns}
+        return {rollup.counts_key: np.where(column == rollup.other, ABSENT, column) for rollup, column in columns}
 
     def styles(self, learned: Mapping[str, Style]) -> list[Style]:
         """Return each attribute's style: the configured one, else the learned one, else that of the ontology."""
         return [attribute.style or learned.get(attribute.name, CANONICAL) for attribute in self.attributes]
 
     def _check_attributes(self) -> None:
-        for (one, this), (other, that) in combinations(self.written, 2):
+        for (name, this), (other, that) in combinations(self.written, 2):
             if this.may_meet(that):
-                both = f"{this.text!r} (attribute {one}) and {that.text!r} (attribute {other})"
+                both = f"{this.text!r} (attribute {name}) and {that.text!r} (attribute {other})"
                 raise ConfigurationError(f"attributes: the paths {both} can select the same value")
 
     def _check_fields(self) -> None:

@@ -54,10 +54,9 @@ class Inputs:
 
     @classmethod
     def of(cls, records: Inputs | Sequence[InputRecord]) -> Inputs:
-        """Records as columns."""
         if isinstance(records, Inputs):
             return records
-        return cls(**{name: [getattr(record, one) for record in records] for name, one in COLUMNS.items()})
+        return cls(**{name: [getattr(record, attribute) for record in records] for name, attribute in COLUMNS.items()})
 
     @classmethod
     def joined(cls, parts: Sequence[Inputs]) -> Inputs:
@@ -74,12 +73,10 @@ class Inputs:
         return Inputs(**{name: getattr(self, name)[start:end] for name in COLUMNS})
 
     def at(self, indices: Sequence[int]) -> Inputs:
-        """Return the records at the given indices."""
         columns = {name: getattr(self, name) for name in COLUMNS}
         return Inputs(**{name: [column[i] for i in indices] if column else () for name, column in columns.items()})
 
     def record(self, index: int) -> InputRecord:
-        """Return the record at an index."""
         headers = self.headers[index] if self.headers else ()
         return InputRecord(self.offsets[index], self.values[index], self.keys[index], headers, self.timestamps[index])
 

@@ -58,7 +58,6 @@ class SharedAncestor(FieldTransform):
 
     @property
     def concepts(self) -> ConceptMap:
-        """The concepts of codes."""
         return self.load()
 
     @property
@@ -87,23 +86,23 @@ class SharedAncestor(FieldTransform):
 
     def shared(self, counts: Counts) -> SharedConcepts:
         """Return the concepts that enough records share; none if the counts do not have the field."""
-        taxonomy, found = self.concepts.taxonomy, counts.rolled.get(self.counts_key)
-        if found is None:
+        taxonomy, values = self.concepts.taxonomy, counts.rolled.get(self.counts_key)
+        if values is None:
             return SharedConcepts(self.basis, ())
-        chosen = shared_concepts(found, taxonomy, self.records)
-        return SharedConcepts(self.basis, tuple(taxonomy.decode(np.flatnonzero(chosen))))
+        is_shared = shared_concepts(values, taxonomy, self.records)
+        return SharedConcepts(self.basis, tuple(taxonomy.decode(np.flatnonzero(is_shared))))
 
     def ancestors(self, shared: SharedConcepts | None) -> Int32Array:
         """Return (m,) int32: what each concept becomes; ``NO_POSITION`` for all if the basis is another one, or a
         concept is not in the ontology."""
         taxonomy = self.concepts.taxonomy
-        chosen = np.zeros(len(taxonomy), np.bool_)
+        is_shared = np.zeros(len(taxonomy), np.bool_)
         if shared is not None and shared.basis == self.basis:
             try:
-                chosen[taxonomy.encode(list(shared.concepts))] = True
+                is_shared[taxonomy.encode(list(shared.concepts))] = True
             except UnknownConceptError:
-                chosen[:] = False
-        return nearest(taxonomy, chosen)
+                is_shared[:] = False
+        return nearest(taxonomy, is_shared)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class SharedConcepts:
 
 def shared_of(fields: Mapping[str, SharedAncestor], counts: Counts | None) -> dict[str, SharedConcepts]:
     """Return the shared concepts of each field by its path; none without counts."""
-    return {} if counts is None else {path: one.shared(counts) for path, one in fields.items()}
+    return {} if counts is None else {path: rollup.shared(counts) for path, rollup in fields.items()}
 
 
 def _id_of(concepts: ConceptMap, ancestors: Int32Array, value: JsonValue) -> Any:
@@ -128,5 +127,5 @@ def _id_of(concepts: ConceptMap, ancestors: Int32Array, value: JsonValue) -> Any
 def _position(concepts: ConceptMap, value: object) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
-    found = concepts.find(value).position if isinstance(value, str) else ABSENT
-    return found if found >= 0 else ABSENT
+    position = concepts.find(value).position if isinstance(value, str) else ABSENT
+    return position if position >= 0 else ABSENT

@@ -54,7 +54,7 @@ def run_spans(runs: Sequence[Run]) -> Iterator[tuple[Run, tuple[int, int]]]:
 
 
 def split_values(values: Iterable[bytes | None]) -> Iterator[Inputs]:
-    """Values as records, at most ``BLOCK_RECORDS`` at a time."""
+    """Yield values as records, at most ``BLOCK_RECORDS`` at a time."""
     rest = iter(values)
     while run := list(islice(rest, BLOCK_RECORDS)):
         size = len(run)
@@ -91,8 +91,8 @@ class ConcatenatedKeys(Keys):
         words = np.empty((len(rows), 8), np.uint64)
         owners = np.searchsorted(self._starts, rows, side="right") - 1
         for number, (source, start) in enumerate(zip(self._sources, self._starts, strict=False)):
-            own = np.flatnonzero(owners == number)
-            words[own] = source.words(lane, rows[own] - start)
+            selected = np.flatnonzero(owners == number)
+            words[selected] = source.words(lane, rows[selected] - start)
         return words
 
 

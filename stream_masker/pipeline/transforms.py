@@ -167,8 +167,8 @@ class DateUnit(FieldTransform):
     formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        found = find_date(value, self.formats)
-        return DROPPED if found is None else found.date.isoformat()[: 4 if self.unit == "year" else 7]
+        date = find_date(value, self.formats)
+        return DROPPED if date is None else date.date.isoformat()[: 4 if self.unit == "year" else 7]
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +200,11 @@ class DateShift(FieldTransform):
         return self.path
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
-        found, key = find_date(value, self.formats), context.keys[self.path]
-        if found is None or key is None:
+        date, key = find_date(value, self.formats), context.keys[self.path]
+        if date is None or key is None:
             return DROPPED
         try:
-            return found.moved(self.offset(key, context.offset_hash))
+            return date.moved(self.offset(key, context.offset_hash))
         except OverflowError:
             return DROPPED
 

@@ -146,7 +146,7 @@ class Bench:
             fields=FieldPolicy(
                 unlisted=unlisted,
                 **{k: _paths(v) for k, v in (fields or {}).items()},
-                transforms={"transforms": {compile_path(path): one for path, one in (transforms or {}).items()}},
+                transforms={"transforms": {compile_path(k): v for k, v in (transforms or {}).items()}},
             ),
             configuration="c0ffee0123456789",
             message=MessagePolicy(**(message or {})),
@@ -169,7 +169,7 @@ class Bench:
     def result(self, records: list[InputRecord]) -> Any:
         return self.masker.mask("discharges", 3, records, statistics_version=7)
 
-    def one(self, value: Any, **record: Any) -> Any:
+    def mask_one(self, value: Any, **record: Any) -> Any:
         """Mask one value: return the masked JSON, or the reason and the field of its rejection."""
         (outcome,) = self.mask(value, **record)
         return (outcome.reason, outcome.field) if hasattr(outcome, "reason") else orjson.loads(outcome.value)

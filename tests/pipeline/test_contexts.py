@@ -31,19 +31,19 @@ CONTEXT = Context.of({"sex": ["F", "M"], "age": [18, 65]})
 
 def policy(transforms: dict[str, FieldTransform] | None = None, **lists: list[str]) -> FieldPolicy:
     kept = {key: tuple(map(compile_path, texts)) for key, texts in lists.items()}
-    transformed = {compile_path(path): one for path, one in (transforms or {}).items()}
+    transformed = {compile_path(path): transform for path, transform in (transforms or {}).items()}
     return FieldPolicy(unlisted="drop", transforms={"generalize": transformed} if transformed else {}, **kept)
 
 
 def plan_of(fields: FieldPolicy) -> Plan:
     concepts = ConceptMap(TAU, unknown="reject", ontology=ONTOLOGY)
-    context = tuple(context_field(compile_path(one.name), one, fields) for one in CONTEXT.attributes)
+    context = tuple(context_field(compile_path(attribute.name), attribute, fields) for attribute in CONTEXT.attributes)
     attributes = (AttributePlan(name="code", path=compile_path("code"), concepts=concepts),)
     return Plan(attributes=attributes, fields=fields, configuration="0" * 16, context=context)
 
 
 def transport(**given: Any) -> SemanticTransport:
-    kinds = {one.name: list(one.texts or one.bounds) for one in CONTEXT.attributes}
+    kinds = {attribute.name: list(attribute.texts or attribute.bounds) for attribute in CONTEXT.attributes}
     return SemanticTransport({"code": TAU}, context=kinds, context_least=50, seed=SECRET, **given)
 
 
@@ -67,12 +67,12 @@ def test_both_codecs_read_the_kinds_of_any_values(
 ) -> None:
     fields = policy(transforms, keep=["sex", *({"age"} - transforms.keys())])
     values = [orjson.dumps({**event, "code": "b1"}, option=orjson.OPT_NON_STR_KEYS) for event in map(_written, events)]
-    found = contexts_of(fields, values, compiled=True)
-    assert found == contexts_of(fields, values, compiled=False)
+    contexts = contexts_of(fields, values, compiled=True)
+    assert contexts == contexts_of(fields, values, compiled=False)
     read = [orjson.loads(value) for value in values]
     plan = plan_of(fields)
-    kinds = [[one.kind_of(event.get(one.path.text)) for one in plan.context] for event in read]
-    assert found == CONTEXT.numbers_of(np.array(kinds, np.int64)).tolist()
+    kinds = [[field.kind_of(event.get(field.path.text)) for field in plan.context] for event in read]
+    assert contexts == CONTEXT.numbers_of(np.array(kinds, np.int64)).tolist()
 
 
 def _written(event: dict[str, Any]) -> dict[str, Any]:
@@ -102,9 +102,9 @@ def test_a_kind_is_a_function_of_what_is_released(transform: FieldTransform, val
     """The bounds lie between the values of one released value, too, and do not tell them apart."""
     bounds = [45, 50, 95, 98, 1980.5, 1981] if isinstance(transform, DateUnit | LeadingCharacters) else [45, 50, 90, 95]
     (attribute,) = Context.of({"x": bounds}).attributes
-    one = context_field(compile_path("x"), attribute, policy({"x": transform}))
-    assert one.kind_of(value) == one.kind_of(same) != one.kind_of(other)
-    assert one.kind_of("none") == one.kind_of(None) == one.other
+    field = context_field(compile_path("x"), attribute, policy({"x": transform}))
+    assert field.kind_of(value) == field.kind_of(same) != field.kind_of(other)
+    assert field.kind_of("none") == field.kind_of(None) == field.other
 
 
 class TestFieldsThatDoNotStay:
@@ -175,13 +175,13 @@ def masked() -> tuple[list[bytes], Any, SemanticTransport]:
 
 def test_no_code_of_the_other_sex_is_written(masked: Any) -> None:
     values, result, _ = masked
-    pairs = [(orjson.loads(one), orjson.loads(other)) for one, other in zip(values, result.values, strict=True)]
+    pairs = [(orjson.loads(before), orjson.loads(after)) for before, after in zip(values, result.values, strict=True)]
     assert not result.rejected
     assert sum(before["code"] != after["code"] for before, after in pairs) > 500
     for sex, others in (("F", MEN), ("M", WOMEN)):
-        own = [after["code"] for _, after in pairs if after.get("sex") == sex]
-        assert own
-        assert not set(own) & set(others)
+        codes = [after["code"] for _, after in pairs if after.get("sex") == sex]
+        assert codes
+        assert not set(codes) & set(others)
 
 
 def test_records_without_a_listed_sex_share_a_law_and_are_not_rejected(masked: Any) -> None:
@@ -209,19 +209,20 @@ def test_blocks_count_each_context(masked: Any) -> None:
     assert masker.count(values).counts.contexts.keys() == block.original.contexts.keys()
     masker.sample_from(1)
     sampled = masker.mask("t", 0, inputs(values), statistics_version=1).blocks
-    for one in sampled:
-        assert sum(own.records for own in one.original.contexts.values()) == one.original.records < len(values)
+    for block in sampled:
+        total = block.original.records
+        assert sum(counts.records for counts in block.original.contexts.values()) == total < len(values)
 
 
 def test_a_million_different_values_are_few_contexts() -> None:
     values = [orjson.dumps({"sex": f"{n:x}" * 20, "age": f"{n}!", "code": "b1"}) for n in range(3_000)]
-    found = contexts_of(policy(keep=["sex", "age"]), values, compiled=True)
-    assert set(found) == {CONTEXT.size - 1}
+    contexts = contexts_of(policy(keep=["sex", "age"]), values, compiled=True)
+    assert set(contexts) == {CONTEXT.size - 1}
 
 
 def test_path_of_a_context_is_read_in_nested_records() -> None:
     fields = policy(keep=["patient"])
     (attribute,) = Context.of({"patient.info[0].sex": ["F"]}).attributes
-    one = context_field(compile_path("patient.info[0].sex"), attribute, fields)
-    assert isinstance(one.path, Path)
-    assert (one.kind_of("F"), one.kind_of("M")) == (0, one.other)
+    field = context_field(compile_path("patient.info[0].sex"), attribute, fields)
+    assert isinstance(field.path, Path)
+    assert (field.kind_of("F"), field.kind_of("M")) == (0, field.other)

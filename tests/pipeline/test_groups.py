@@ -74,7 +74,7 @@ def test_mechanisms_of_single_records_set_no_group_header(bench):
 
 def test_a_group_that_is_too_small_is_rejected_and_its_tombstones_pass(grouped):
     outcomes = grouped.mask(event(), None, b"x", event())
-    assert [getattr(outcome, "reason", None) for outcome in outcomes] == [
+    assert [getattr(o, "reason", None) for o in outcomes] == [
         "group_too_small",
         None,
         "not_json",
@@ -149,7 +149,7 @@ def by_patient(bench):
     ],
 )
 def test_groups_count_units(by_patient, patients, units):
-    by_patient.result(records(*({**event(), "patient": {"id": one}} for one in patients)))
+    by_patient.result(records(*({**event(), "patient": {"id": patient}} for patient in patients)))
     ((batch, _),) = by_patient.mechanism.mechanism.seen
     assert batch.units.tolist() == units
 
@@ -160,4 +160,4 @@ def test_a_group_of_few_units_is_too_small(by_patient):
         by_patient.masker.mask("t", 0, few, statistics_version=1, hold=True)
     assert caught.value.lacking == 1
     outcomes = by_patient.result(few).outcomes
-    assert [getattr(one, "reason", None) for one in outcomes] == ["group_too_small"] * 10 + ["unknown_code", None]
+    assert [getattr(o, "reason", None) for o in outcomes] == ["group_too_small"] * 10 + ["unknown_code", None]

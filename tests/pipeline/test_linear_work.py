@@ -60,7 +60,7 @@ CASES: dict[str, Callable[[int], list[bytes]]] = {
 @pytest.fixture(scope="module", params=["ancestor", "suppress"])
 def maskers(request: pytest.FixtureRequest, bench: Any) -> list[RecordMasker]:
     """The masker with the scanner, and with the reference codec alone."""
-    attributes = {name: {**own, "unknown": request.param} for name, own in ATTRIBUTES.items()}
+    attributes = {name: {**settings, "unknown": request.param} for name, settings in ATTRIBUTES.items()}
     on_bench = bench(attributes, fields={"pseudonymize": ["x"]})
     return [on_bench.masker, RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)]
 

@@ -133,8 +133,8 @@ def test_noise_by_position_depends_on_the_identity_of_the_topic(bench):
 )
 def test_rejects_a_missing_noise_key(bench, patient):
     on_bench = bench(CODE, noise_key="patient.id")
-    assert on_bench.one({"code": "I10", "patient": patient}) == ("missing_noise_key", "patient.id")
-    assert on_bench.one({"code": "I10"}) == ("missing_noise_key", "patient.id")
+    assert on_bench.mask_one({"code": "I10", "patient": patient}) == ("missing_noise_key", "patient.id")
+    assert on_bench.mask_one({"code": "I10"}) == ("missing_noise_key", "patient.id")
 
 
 @pytest.mark.parametrize(("alpha", "read"), [(0.3, 0.3), (10, 10.0), ("0.25", 0.25), ("1e-1", 0.1), (0.01, 0.01)])
@@ -163,16 +163,17 @@ def test_alpha_falls_back_to_its_default(bench):
 )
 def test_rejects_alpha_out_of_range(bench, alpha):
     on_bench = bench(CODE, alpha={"path": "alpha"})
-    assert on_bench.one({"code": "I10", "alpha": alpha}) == ("alpha_out_of_range", "alpha")
+    assert on_bench.mask_one({"code": "I10", "alpha": alpha}) == ("alpha_out_of_range", "alpha")
     if isinstance(alpha, str):
         on_bench = bench(CODE, alpha={"header": "privacy"})
-        assert on_bench.one({"code": "I10"}, headers=[("privacy", alpha.encode())]) == ("alpha_out_of_range", "privacy")
+        outcome = on_bench.mask_one({"code": "I10"}, headers=[("privacy", alpha.encode())])
+        assert outcome == ("alpha_out_of_range", "privacy")
 
 
 @pytest.mark.parametrize("place", ["path", "header"])
 def test_rejects_an_alpha_below_the_configured_minimum(bench, place):
     on_bench = bench(CODE, alpha={place: "alpha", "least": 0.25})
-    given = lambda alpha: on_bench.one({"code": "I10", "alpha": float(alpha)}, headers=[("alpha", alpha.encode())])  # noqa: E731
+    given = lambda alpha: on_bench.mask_one({"code": "I10", "alpha": float(alpha)}, headers=[("alpha", alpha.encode())])  # noqa: E731
     assert [given(alpha) for alpha in ("0.2499", "0.1")] == [("alpha_out_of_range", "alpha")] * 2
     assert isinstance(given("0.25"), dict)
 
@@ -180,7 +181,7 @@ def test_rejects_an_alpha_below_the_configured_minimum(bench, place):
 @pytest.mark.parametrize("header", [None, b"\xff", b"\xef\xbc\x91"])
 def test_rejects_an_alpha_header_that_is_not_text(bench, header):
     on_bench = bench(CODE, alpha={"header": "privacy"})
-    assert on_bench.one({"code": "I10"}, headers=[("privacy", header)]) == ("alpha_out_of_range", "privacy")
+    assert on_bench.mask_one({"code": "I10"}, headers=[("privacy", header)]) == ("alpha_out_of_range", "privacy")
 
 
 def test_blocks_count_original_and_masked_values(bench):
@@ -346,7 +347,7 @@ def test_a_decoding_error_rejects_only_its_record(bench, caplog, monkeypatch):
 def test_text_that_resembles_a_placeholder_is_kept(bench):
     on_bench = bench({"a": {"path": "code", "label": "text"}})
     forged = {"x": "0" * 33, "code": "I10", "text": "000000001", "000000000": '"000000000"'}
-    assert on_bench.one(forged) == {**forged, "code": "E11.9", "text": "Type 2 diabetes"}
+    assert on_bench.mask_one(forged) == {**forged, "code": "E11.9", "text": "Type 2 diabetes"}
 
 
 def test_a_rejected_record_leaves_no_placeholder(bench):
@@ -354,7 +355,7 @@ def test_a_rejected_record_leaves_no_placeholder(bench):
     on_bench = bench(attributes, noise_key="id", alpha={"path": "alpha"})
     good = {"a": "I10", "text": "x", "b": ["E11.9", "i10"], "c": "E03", "id": 1, "alpha": 1}
     bad = [{**good, **spoilt} for spoilt in ({"c": 1}, {"b": ["I10", 2]}, {"id": None}, {"alpha": 0}, {"a": None})]
-    outcomes = on_bench.mask(*[record for one in bad for record in (good, one, good)])
+    outcomes = on_bench.mask(*[record for broken in bad for record in (good, broken, good)])
     assert [o.reason for o in outcomes if hasattr(o, "reason")] == [
         "not_a_code",
         "not_a_code",

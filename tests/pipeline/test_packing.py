@@ -65,14 +65,14 @@ def test_an_outcome_does_not_depend_on_the_other_records_of_the_call(
 ) -> None:
     expected = masked_separately(masker)
     monkeypatch.setattr(runs_module, "BLOCK_RECORDS", most)
-    found = masker.mask_all("t", PARTITIONS, statistics_version=4)
-    assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
-    assert {p: result.rejected for p, result in found.items()} == {p: r.rejected for p, r in expected.items()}
+    joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
+    assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
+    assert {p: result.rejected for p, result in joint.items()} == {p: r.rejected for p, r in expected.items()}
 
 
 def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: RecordMasker) -> None:
-    expected, found = masked_separately(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
-    for partition, result in found.items():
+    expected, joint = masked_separately(masker), masker.mask_all("t", PARTITIONS, statistics_version=4)
+    for partition, result in joint.items():
         [block], [alone] = result.blocks, expected[partition].blocks
         unsummed = {"distortions": (), "original": None, "masked": None, "styles": ()}
         assert replace(block, **unsummed) == replace(alone, **unsummed)
@@ -81,7 +81,7 @@ def test_each_partition_has_its_own_blocks_and_their_sums_are_the_same(masker: R
             assert one.records == other.records
             assert all(map(same_counts, one.values, other.values))
             assert all(same_counts(one.pairs[key], other.pairs[key]) for key in one.pairs)
-    blocks, others = ([r.blocks[0] for r in results.values()] for results in (found, expected))
+    blocks, others = ([r.blocks[0] for r in results.values()] for results in (joint, expected))
     assert merge(b.original for b in blocks).given == merge(b.original for b in others).given
     assert merge(b.original for b in blocks).unknown == merge(b.original for b in others).unknown
     assert add_styles(b.styles for b in blocks) == add_styles(b.styles for b in others)
@@ -98,8 +98,8 @@ def test_after_an_error_partitions_are_masked_separately(masker: RecordMasker, m
     monkeypatch.setattr(
         masker._mechanism, "mask_batch", lambda batch, keys: mask_batch(batch, keys) if batch.size < 40 else 1 / 0
     )
-    found = masker.mask_all("t", PARTITIONS, statistics_version=4)
-    assert {p: result.outcomes for p, result in found.items()} == {p: r.outcomes for p, r in expected.items()}
+    joint = masker.mask_all("t", PARTITIONS, statistics_version=4)
+    assert {p: result.outcomes for p, result in joint.items()} == {p: r.outcomes for p, r in expected.items()}
     assert "masking partitions together failed (ZeroDivisionError)" in caplog.text
 
 
@@ -128,8 +128,8 @@ class Run:
 
 
 def test_runs_are_packed_up_to_the_limit() -> None:
-    found = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
-    assert [[run.size for run in pack] for pack in found] == [[2, 3], [4], [9], [1]]
+    packs = pack_runs(map(Run, [2, 3, 4, 9, 1]), 5)
+    assert [[run.size for run in pack] for pack in packs] == [[2, 3], [4], [9], [1]]
 
 
 def test_concatenated_keys_give_the_words_of_each_source() -> None:

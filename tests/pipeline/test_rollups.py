@@ -44,7 +44,7 @@ TAXONOMIES = {"code": TAU}
 
 
 def plan_of(transforms: dict[str, FieldTransform], noise_key: str | None = None) -> Plan:
-    treated = {compile_path(path): one for path, one in transforms.items()}
+    treated = {compile_path(path): transform for path, transform in transforms.items()}
     return Plan(
         attributes=(AttributePlan(name="code", path=compile_path("code"), concepts=CODES),),
         fields=FieldPolicy(unlisted="drop", keep=(compile_path("id"),), transforms={"generalize": treated}),
@@ -225,15 +225,15 @@ def test_a_window_without_the_field_shares_nothing() -> None:
 def test_only_a_level_can_be_a_context() -> None:
     (attribute,) = Context.of({"a.reason": ["A", "B"]}).attributes
     level = plan_of({"a.reason": LevelAncestor("small", 2, lambda: CODES)}).fields
-    one = context_field(compile_path("a.reason"), attribute, level)
-    assert [one.kind_of(value) for value in ("A2.1", "b1", "none", None)] == [0, 1, 2, 2]
+    field = context_field(compile_path("a.reason"), attribute, level)
+    assert [field.kind_of(value) for value in ("A2.1", "b1", "none", None)] == [0, 1, 2, 2]
     with pytest.raises(ConfigurationError, match="generalized by nothing but their value"):
         context_field(compile_path("a.reason"), attribute, plan_of({"a.reason": FIELD}).fields)
 
 
 def test_other_settings_of_a_field_are_not_looser_only_if_they_are_equal() -> None:
-    own = plan_of({"a.reason": FIELD}).fields
+    fields = plan_of({"a.reason": FIELD}).fields
     again = plan_of({"a.reason": replace(FIELD, load=lambda: ConceptMap(TAU))}).fields
-    assert list(loosened_fields(own, again)) == []
+    assert list(loosened_fields(fields, again)) == []
     other = plan_of({"a.reason": replace(FIELD, records=LEAST - 1)}).fields
-    assert list(loosened_fields(own, other)) == ["fields.generalize"]
+    assert list(loosened_fields(fields, other)) == ["fields.generalize"]

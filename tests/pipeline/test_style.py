@@ -150,7 +150,7 @@ def test_a_configured_style_is_written_whatever_the_record_has(bench, style, mas
     masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret", compiled=compiled)
     masker.set_styles({"code": Style(case="upper")})
     on_bench.masker = masker
-    assert [orjson.loads(one.value)["code"] for one in on_bench.mask(*({"code": c} for c in ORIGINALS))] == [
+    assert [orjson.loads(outcome.value)["code"] for outcome in on_bench.mask(*({"code": c} for c in ORIGINALS))] == [
         masked
     ] * len(ORIGINALS)
 
@@ -160,11 +160,11 @@ def test_a_learned_style_holds_from_its_version_on(bench, compiled):
     on_bench = bench({"a": {"path": "a"}, "b": {"path": "b[*]"}})
     on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, b"a secret", compiled=compiled)
     event = {"a": "I110", "b": ["i10", "E11.9"]}
-    assert on_bench.one(event) == {"a": "E11.65", "b": ["E11.9", "I11.0"]}
+    assert on_bench.mask_one(event) == {"a": "E11.65", "b": ["E11.9", "I11.0"]}
     on_bench.masker.set_styles({"b": Style(dot="remove")})
-    assert on_bench.one(event) == {"a": "E11.65", "b": ["E119", "I110"]}
+    assert on_bench.mask_one(event) == {"a": "E11.65", "b": ["E119", "I110"]}
     on_bench.masker.set_styles({"a": Style(case="lower")})
-    assert on_bench.one(event) == {"a": "e11.65", "b": ["E11.9", "I11.0"]}
+    assert on_bench.mask_one(event) == {"a": "e11.65", "b": ["E11.9", "I11.0"]}
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,6 @@ class AttributeCodec:
         self._values: dict[str, int] = {}
 
     def set_style(self, style: Style) -> None:
-        """Set the style that codes are written in from now on."""
         if style != self.codes.style:
             self.codes = Codes(self.plan.concepts, style)
 

@@ -43,13 +43,12 @@ class DecodedBatch(Generic[TemplatesT]):
     emptied: Mapping[str, int] = field(default_factory=dict)
 
     def with_templates(self, templates: OtherT) -> DecodedBatch[OtherT]:
-        """Return the same records with other templates."""
         changed: Any = replace(self, templates=cast(Any, templates))
         return cast("DecodedBatch[OtherT]", changed)
 
     def reindexed(self, indices: Int64Array) -> DecodedBatch[TemplatesT]:
         """Return the same records as part of a larger batch: record i gets the index ``indices[i]``."""
-        rejected = {int(indices[index]): one for index, one in self.rejected.items()}
+        rejected = {int(indices[index]): rejection for index, rejection in self.rejected.items()}
         return replace(self, indices=indices[self.indices], rejected=rejected, undecided=indices[self.undecided])
 
 

@@ -82,13 +82,13 @@ class FormattedKeys:
 
     def masked(self, key: bytes) -> bytes:
         """Return the masked key. Raises RecordRejectedError, and the errors of the format."""
-        found = self._masked.get(key)
-        if found is None:
-            found = self._attempt(key)
-            self._cache(key, found)
-        if isinstance(found, RecordRejectedError):
-            raise RecordRejectedError(found.reason, found.field)
-        return found
+        outcome = self._masked.get(key)
+        if outcome is None:
+            outcome = self._attempt(key)
+            self._cache(key, outcome)
+        if isinstance(outcome, RecordRejectedError):
+            raise RecordRejectedError(outcome.reason, outcome.field)
+        return outcome
 
     def _cache(self, key: bytes, masked: bytes | RecordRejectedError) -> None:
         """Cache a masked key, unless it is large; clear the cache first if it is full."""
@@ -116,9 +116,9 @@ class FormattedKeys:
 
     def _treat(self, value: Any) -> Any:
         if isinstance(value, dict):
-            return {name: self._treat(one) for name, one in value.items()}
+            return {name: self._treat(member) for name, member in value.items()}
         if isinstance(value, list):
-            return [self._treat(one) for one in value]
+            return [self._treat(element) for element in value]
         if value is None:
             return None
         return self._mask(value.encode() if isinstance(value, str) else orjson.dumps(value))

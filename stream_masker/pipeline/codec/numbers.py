@@ -71,10 +71,10 @@ def header_alpha(source: AlphaSource) -> Callable[[InputRecord], float]:
     default = default_alpha(source)
 
     def read(record: InputRecord) -> float:
-        found = [value for key, value in record.headers if key == source.header]
-        if not found:
+        values = [value for key, value in record.headers if key == source.header]
+        if not values:
             return default
-        return parse_alpha((found[-1] or b"").decode("utf-8", "replace"), source.header, least=source.least)
+        return parse_alpha((values[-1] or b"").decode("utf-8", "replace"), source.header, least=source.least)
 
     return read
 

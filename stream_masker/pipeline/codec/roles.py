@@ -62,7 +62,7 @@ def _control_roles(plan: Plan, alpha: bool) -> Iterator[Role]:
         yield Role(plan.noise_key, NOISE_KEY_ROLE)
     if alpha and plan.alpha is not None and plan.alpha.path is not None:
         yield Role(plan.alpha.path, ALPHA_ROLE)
-    yield from (Role(one.path, COUNTED_ROLE, place=number) for number, one in enumerate(plan.counted))
+    yield from (Role(field.path, COUNTED_ROLE, place=number) for number, field in enumerate(plan.counted))
 
 
 def role_trie(roles: Sequence[Role]) -> PathTrie[int]:

@@ -185,7 +185,7 @@ def _unchanged(batch: Batch) -> MaskedBatch:
 def _equal(scanned: DecodedBatch[Any], literal: DecodedBatch[Any]) -> bool:
     """Return whether two decoded batches have the same values, keys, alphas and contexts."""
     pairs = zip(_arrays(scanned.batch), _arrays(literal.batch), strict=True)
-    return scanned.keys == literal.keys and all(np.array_equal(one, other, equal_nan=True) for one, other in pairs)
+    return scanned.keys == literal.keys and all(np.array_equal(*pair, equal_nan=True) for pair in pairs)
 
 
 def _arrays(batch: Batch) -> list[Any]:

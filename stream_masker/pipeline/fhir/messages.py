@@ -112,8 +112,8 @@ def _type_of(resource: JsonValue) -> str:
 
 def _text(value: JsonValue, member: str) -> str | None:
     """Return a member of an object that is a text; None if there is none."""
-    found = value.get(member) if isinstance(value, dict) else None
-    return found if isinstance(found, str) else None
+    text = value.get(member) if isinstance(value, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def _entries(bundle: dict[str, Any]) -> list[dict[str, Any]]:
@@ -134,12 +134,12 @@ def _patients_of(bundle: dict[str, Any]) -> set[str]:
     others = set()
     for entry in _entries(bundle):
         url = _text(entry, "fullUrl")
-        own = None if url is None else parse_reference(url).id
+        url_id = None if url is None else parse_reference(url).id
         if _type_of(entry.get("resource")) != "Patient":
-            others.add(own)
-        elif (found := _text(entry["resource"], "id") or own) is not None:
-            ids |= {found: found, own or found: found}
-    return {*ids.values(), *(ids.get(own, own) for own in _subjects(bundle) if own in ids or own not in others)}
+            others.add(url_id)
+        elif (patient_id := _text(entry["resource"], "id") or url_id) is not None:
+            ids |= {patient_id: patient_id, url_id or patient_id: patient_id}
+    return {*ids.values(), *(ids.get(key, key) for key in _subjects(bundle) if key in ids or key not in others)}
 
 
 def _subjects(bundle: dict[str, Any]) -> Iterator[str]:

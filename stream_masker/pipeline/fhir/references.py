@@ -71,9 +71,9 @@ def parse_reference(text: str) -> Reference:
     for prefix in _URN_OR_FRAGMENT:
         if text.startswith(prefix):
             return Reference(prefix, text[len(prefix) :])
-    found = _TYPED.fullmatch(text) or _CONDITIONAL.fullmatch(text)
-    if found is not None and found[1] in R4_TYPES:
-        return Reference(f"{found[1]}/", found[2])
+    match = _TYPED.fullmatch(text) or _CONDITIONAL.fullmatch(text)
+    if match is not None and match[1] in R4_TYPES:
+        return Reference(f"{match[1]}/", match[2])
     return Reference("", text)
 
 

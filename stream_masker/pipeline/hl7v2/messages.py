@@ -65,7 +65,7 @@ class Delimiters:
         if self.escape not in text:
             return text
         mark = re.escape(self.escape)
-        return re.sub(f"{mark}([FSRET]){mark}", lambda found: self._escapes()[found[1]], text)
+        return re.sub(f"{mark}([FSRET]){mark}", lambda match: self._escapes()[match[1]], text)
 
     def escaped(self, text: str) -> str:
         """Return a text with escape sequences for delimiters; line breaks become spaces."""
@@ -73,7 +73,7 @@ class Delimiters:
         special = {character: f"{self.escape}{letter}{self.escape}" for letter, character in self._escapes().items()}
         pattern = f"{mark}{_OTHER_ESCAPES.replace('{0}', mark)}{mark}|[{re.escape(''.join(special))}]"
         text = re.sub(r"[\r\n]+", " ", text)
-        return re.sub(pattern, lambda found: special.get(found[0], found[0]), text)
+        return re.sub(pattern, lambda match: special.get(match[0], match[0]), text)
 
     def _escapes(self) -> Mapping[str, str]:
         marks = (self.field, self.component, self.repetition, self.escape, self.subcomponent)
@@ -143,8 +143,8 @@ def _parsed(text: str, delimiters: Delimiters) -> Any:
 def _repetitions(field: Any, delimiters: Delimiters) -> list[Any]:
     """Return the components of each repetition; those without a value are left out."""
     return [
-        {str(k): _subcomponents(str(part), delimiters) for k, part in enumerate(_parts(one), start=1) if str(part)}
-        for one in field
+        {str(k): _subcomponents(str(part), delimiters) for k, part in enumerate(_parts(repetition), 1) if str(part)}
+        for repetition in field
     ]
 
 
@@ -159,8 +159,8 @@ def _subcomponents(component: str, delimiters: Delimiters) -> dict[str, str | No
 
 def _written(document: Mapping[str, list[Any]], delimiters: Delimiters) -> list[str]:
     """Return the segments of a masked message in their order; those of which nothing is left are left out."""
-    found = [(segment[PLACE], name, segment) for name, segments in document.items() for segment in segments]
-    ordered = sorted(found, key=lambda one: one[0])
+    placed = [(segment[PLACE], name, segment) for name, segments in document.items() for segment in segments]
+    ordered = sorted(placed, key=lambda entry: entry[0])
     written = [(name, _segment(name, segment, delimiters)) for _, name, segment in ordered]
     return [text for name, text in written if text != name]
 
@@ -176,7 +176,7 @@ def _segment(name: str, segment: Mapping[str, Any], delimiters: Delimiters) -> s
 
 
 def _joined_repetitions(repetitions: list[Any], delimiters: Delimiters) -> str:
-    texts = [_joined(one or {}, delimiters.component, delimiters) for one in repetitions]
+    texts = [_joined(repetition or {}, delimiters.component, delimiters) for repetition in repetitions]
     return delimiters.repetition.join(text for text in texts if text)
 
 

@@ -17,11 +17,11 @@ from stream_masker.pipeline.style import StyleCounts
 
 def decoded(indices: list[int], arrays: list[list[int]], *, alphas: bool) -> DecodedBatch[None]:
     """Records with a scalar, an array and a number that follow from their indices."""
-    own = [arrays[index] for index in indices]
-    offsets = np.cumsum([0, *map(len, own)]).astype(np.int64)
+    elements = [arrays[index] for index in indices]
+    offsets = np.cumsum([0, *map(len, elements)]).astype(np.int64)
     columns = (
         Column(np.array(indices, np.int32)),
-        Column(np.array([code for codes in own for code in codes], np.int32), offsets),
+        Column(np.array([code for codes in elements for code in codes], np.int32), offsets),
     )
     numbers = np.array(indices, np.float64)[:, None] * [1.0, 2.0]
     alpha = np.array(indices, np.float64) if alphas else None
@@ -47,8 +47,8 @@ def test_batches_are_joined_in_the_order_of_the_records_and_split_again(
     )
     alphas = data.draw(st.booleans())
     first, second = (
-        decoded([k for k, name in enumerate(who) if name == own], arrays, alphas=alphas and own == "second")
-        for own in ("first", "second")
+        decoded([k for k, name in enumerate(who) if name == source], arrays, alphas=alphas and source == "second")
+        for source in ("first", "second")
     )
     joined = interleave(first, second, "templates")
     present = [k for k, name in enumerate(who) if name != "neither"]
@@ -56,9 +56,9 @@ def test_batches_are_joined_in_the_order_of_the_records_and_split_again(
     assert joined.indices.tolist() == present
     assert list(joined.keys) == expected.keys
     assert (joined.unknown, joined.lost, joined.templates) == ([2, 4], [0, 2], "templates")
-    for found, wanted in zip(joined.batch.columns, expected.batch.columns, strict=True):
-        assert found.codes.dtype == np.int32
-        assert same(found, wanted)
+    for column, wanted in zip(joined.batch.columns, expected.batch.columns, strict=True):
+        assert column.codes.dtype == np.int32
+        assert same(column, wanted)
     assert joined.batch.numeric.tolist() == expected.batch.numeric.tolist()
     assert joined.batch.context.tolist() == present
     if alphas:
@@ -66,16 +66,16 @@ def test_batches_are_joined_in_the_order_of_the_records_and_split_again(
         assert np.array_equal(joined.batch.alpha, np.array(known, np.float64), equal_nan=True)
     places = insertion_places(first, second)
     masked = MaskedBatch(joined.batch.columns, (Distortion(),) * 2, joined.batch.numeric)
-    for part, one in zip(split_masked(masked, places, first.batch.size), (first, second), strict=True):
-        assert all(same(a, b) for a, b in zip(part.columns, one.batch.columns, strict=True))
-        assert part.numeric.tolist() == one.batch.numeric.tolist()
+    for part, batch in zip(split_masked(masked, places, first.batch.size), (first, second), strict=True):
+        assert all(same(a, b) for a, b in zip(part.columns, batch.batch.columns, strict=True))
+        assert part.numeric.tolist() == batch.batch.numeric.tolist()
     assert spliced(first.keys, second.keys, places) == expected.keys
 
 
-def same(one: Column, other: Column) -> bool:
-    if one.offsets is None or other.offsets is None:
-        return one.offsets is other.offsets and one.codes.tolist() == other.codes.tolist()
-    return one.codes.tolist() == other.codes.tolist() and one.offsets.tolist() == other.offsets.tolist()
+def same(a: Column, b: Column) -> bool:
+    if a.offsets is None or b.offsets is None:
+        return a.offsets is b.offsets and a.codes.tolist() == b.codes.tolist()
+    return a.codes.tolist() == b.codes.tolist() and a.offsets.tolist() == b.offsets.tolist()
 
 
 def test_rejections_of_both_batches_are_kept() -> None:

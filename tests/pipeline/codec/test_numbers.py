@@ -29,52 +29,53 @@ def event(age, **more):
 
 
 def test_numbers_are_masked_in_place_and_integers_stay_integers(bench):
-    masked = bench(CODE, numeric=BOTH).one(event(41, charge=12.5))
+    masked = bench(CODE, numeric=BOTH).mask_one(event(41, charge=12.5))
     assert masked == {"code": "E11.9", "patient": {"age": 42, "id": 7}, "charge": 13.5}
     assert type(masked["patient"]["age"]) is int
 
 
 def test_integers_may_be_written_with_a_decimal_point(bench):
     on_bench = bench(CODE, numeric=AGE)
-    assert on_bench.one(event(41.0))["patient"]["age"] == 42
+    assert on_bench.mask_one(event(41.0))["patient"]["age"] == 42
     (outcome,) = on_bench.mask(event(41.0))
     assert b'"age":42,' in outcome.value
 
 
 @pytest.mark.parametrize("wrong", ["41", "", True, False, None, [41], {"years": 41}])
 def test_rejects_a_value_that_is_not_a_number(bench, wrong):
-    assert bench(CODE, numeric=AGE).one(event(wrong)) == ("not_a_number", "patient.age")
+    assert bench(CODE, numeric=AGE).mask_one(event(wrong)) == ("not_a_number", "patient.age")
 
 
 @pytest.mark.parametrize("beyond", [-1, 121, 40.5, 1e300, 2**60, -(2**63)])
 def test_rejects_a_number_outside_the_attributes_range(bench, beyond):
-    assert bench(CODE, numeric=AGE).one(event(beyond)) == ("number_out_of_range", "patient.age")
+    assert bench(CODE, numeric=AGE).mask_one(event(beyond)) == ("number_out_of_range", "patient.age")
 
 
 @pytest.mark.parametrize("beyond", [1e300, 2**53 + 2, -(2**60)])
 def test_without_bounds_the_range_ends_where_floats_skip_integers(bench, beyond):
-    assert bench(CODE, numeric={"n": {"path": "n"}}).one({"code": "I10", "n": beyond}) == ("number_out_of_range", "n")
-    assert bench(CODE, numeric={"n": {"path": "n"}}).one({"code": "I10", "n": 2**52})["n"] == 2**52 + 1
+    on_bench = bench(CODE, numeric={"n": {"path": "n"}})
+    assert on_bench.mask_one({"code": "I10", "n": beyond}) == ("number_out_of_range", "n")
+    assert on_bench.mask_one({"code": "I10", "n": 2**52})["n"] == 2**52 + 1
 
 
 def test_a_missing_number_is_rejected_or_stays_missing_by_policy(bench):
-    assert bench(CODE, numeric=AGE).one({"code": "I10"}) == ("missing", "patient.age")
-    assert bench(CODE, numeric=AGE).one({"code": "I10", "patient": None}) == ("missing", "patient.age")
-    assert bench(CODE, numeric=AGE).one({"code": "I10", "patient": 3}) == ("wrong_shape", "patient.age")
+    assert bench(CODE, numeric=AGE).mask_one({"code": "I10"}) == ("missing", "patient.age")
+    assert bench(CODE, numeric=AGE).mask_one({"code": "I10", "patient": None}) == ("missing", "patient.age")
+    assert bench(CODE, numeric=AGE).mask_one({"code": "I10", "patient": 3}) == ("wrong_shape", "patient.age")
     on_bench = bench(CODE, numeric=BOTH)
-    assert on_bench.one(event(41)) == {"code": "E11.9", "patient": {"age": 42, "id": 7}}
-    assert on_bench.one(event(41, charge=None))["charge"] is None
+    assert on_bench.mask_one(event(41)) == {"code": "E11.9", "patient": {"age": 42, "id": 7}}
+    assert on_bench.mask_one(event(41, charge=None))["charge"] is None
 
 
 def test_all_matches_of_a_filter_get_the_number_of_the_first(bench):
     on_bench = bench(CODE, numeric={"n": {"path": "vitals[?kind=weight].value"}})
     vitals = [{"kind": "height", "value": 180}, {"kind": "weight", "value": 80}, {"kind": "weight", "value": 81}]
-    masked = on_bench.one({"code": "I10", "vitals": vitals})["vitals"]
+    masked = on_bench.mask_one({"code": "I10", "vitals": vitals})["vitals"]
     assert [vital["value"] for vital in masked] == [180, 81, 81]
 
 
 def test_numbers_are_kept_when_unlisted_fields_are_dropped(bench):
-    assert bench(CODE, numeric=BOTH, unlisted="drop").one(event(41, charge=2, x=1)) == {
+    assert bench(CODE, numeric=BOTH, unlisted="drop").mask_one(event(41, charge=2, x=1)) == {
         "code": "E11.9",
         "patient": {"age": 42},
         "charge": 3,
@@ -144,7 +145,7 @@ class WrongNumbersMechanism:
 def test_records_with_wrongly_masked_numbers_are_rejected(bench, numbers):
     on_bench = bench(CODE, numeric=AGE)
     on_bench.masker = RecordMasker(on_bench.plan, WrongNumbersMechanism(on_bench.mechanism, numbers), b"secret")
-    assert on_bench.one(event(41)) == ("internal_error", None)
+    assert on_bench.mask_one(event(41)) == ("internal_error", None)
 
 
 def test_rejects_masked_numbers_for_a_batch_without_numbers():

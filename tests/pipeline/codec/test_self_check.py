@@ -92,4 +92,4 @@ def test_wrong_machine_code_is_not_used(bench, monkeypatch, caplog, kernel, wron
     assert message in caplog.text
     assert [line.levelno for line in caplog.records] == [logging.ERROR]
     bench_with_reference = bench(FLAT)
-    assert bench_with_reference.one({"diag_1": "I10", "diag_2": None}) == {"diag_1": "E11.9", "diag_2": None}
+    assert bench_with_reference.mask_one({"diag_1": "I10", "diag_2": None}) == {"diag_1": "E11.9", "diag_2": None}

@@ -59,11 +59,11 @@ def test_an_id_has_one_pseudonym_wherever_it_stands():
 
 
 def test_a_uuid_stays_one():
-    found = masked(f"urn:uuid:{ID}")
-    assert found == f"urn:uuid:{masked(ID)}"
-    assert found == f"urn:uuid:{masked(f'Patient/{ID}').removeprefix('Patient/')}"
+    reference = masked(f"urn:uuid:{ID}")
+    assert reference == f"urn:uuid:{masked(ID)}"
+    assert reference == f"urn:uuid:{masked(f'Patient/{ID}').removeprefix('Patient/')}"
     assert uuid.UUID(masked(ID)).hex == PSEUDONYMS.of_bytes(ID.encode())
-    assert ID not in found
+    assert ID not in reference
 
 
 def test_an_object_identifier_stays_one():

@@ -61,10 +61,10 @@ def test_any_text_is_escaped(text):
     changed = orjson.loads(document)
     changed["DG1"][0]["3"][0]["2"]["1"] = text
     written = encode(orjson.dumps(changed))
-    found = orjson.loads(Hl7Format().decode(written)[0])
-    assert len(found["DG1"]) == 2
-    assert found["DG1"][0]["3"][0]["1"] == {"1": "E11.9"}
-    assert found["DG1"][0]["3"][0]["3"] == {"1": "I10"}
+    decoded = orjson.loads(Hl7Format().decode(written)[0])
+    assert len(decoded["DG1"]) == 2
+    assert decoded["DG1"][0]["3"][0]["1"] == {"1": "E11.9"}
+    assert decoded["DG1"][0]["3"][0]["3"] == {"1": "I10"}
 
 
 @pytest.mark.parametrize(

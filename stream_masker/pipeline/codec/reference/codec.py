@@ -63,11 +63,11 @@ def placeholder_texts(
     owners, kinds = np.divmod(np.array(placeholders, dtype=np.int64), 1 << PLACEHOLDER_SHIFT)
     values, owners = np.divmod(owners, attributes[0].total)
     for attribute, extracted, column in zip(attributes, columns, masked.columns, strict=True):
-        own = np.flatnonzero(owners == attribute.number)
-        positions = masked_positions(extracted, column)[values[own]]
-        is_label = kinds[own] == LABEL_PLACEHOLDER
-        _fill(texts, attribute.labels, own[is_label], positions[is_label])
-        _fill(texts, attribute.codes, own[~is_label], positions[~is_label])
+        indices = np.flatnonzero(owners == attribute.number)
+        positions = masked_positions(extracted, column)[values[indices]]
+        is_label = kinds[indices] == LABEL_PLACEHOLDER
+        _fill(texts, attribute.labels, indices[is_label], positions[is_label])
+        _fill(texts, attribute.codes, indices[~is_label], positions[~is_label])
     return texts
 
 
@@ -144,8 +144,8 @@ class DecodeAccumulator:
         )
 
     def _rejected_for_unknown_codes(self) -> list[int]:
-        """For each attribute the number of records that were rejected because of an unknown code."""
-        fields = Counter(one.field for one in self.rejected.values() if one.reason == Reason.UNKNOWN_CODE)
+        """Return the number of records that were rejected because of an unknown code, by attribute."""
+        fields = Counter(field for _, reason, field in self.rejected.values() if reason == Reason.UNKNOWN_CODE)
         return [
             sum(fields[text] for text in {place.path.text for place in extractor.attribute.plan.places})
             for extractor in self.extractors

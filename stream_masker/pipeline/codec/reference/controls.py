@@ -86,8 +86,8 @@ def kind_reader(fields: Sequence[CountedField], numbers: Sequence[int]) -> Calla
     """
 
     def read(matches: Matches) -> list[int]:
-        values = [_first_value(matches, number, one.path) for number, one in zip(numbers, fields, strict=True)]
-        return [one.other if v is _ABSENT else one.kind_of(v) for v, one in zip(values, fields, strict=True)]
+        values = [_first_value(matches, number, field.path) for number, field in zip(numbers, fields, strict=True)]
+        return [field.other if v is _ABSENT else field.kind_of(v) for v, field in zip(values, fields, strict=True)]
 
     return read
 
@@ -98,7 +98,7 @@ def _first_value(matches: Matches, number: int, path: Path) -> JsonValue:
     Return ``_ABSENT`` if the path selects nothing, and None if a value has another shape than the path requires.
     """
     try:
-        found = matches.slots_of(number, path)
+        slots = matches.slots_of(number, path)
     except RecordRejectedError:
         return None
-    return found[0][0][found[0][1]] if found else _ABSENT
+    return slots[0][0][slots[0][1]] if slots else _ABSENT

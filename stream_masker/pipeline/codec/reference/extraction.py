@@ -88,23 +88,23 @@ class NumericCodec:
         Raises RecordRejectedError, and appends nothing, for anything but a number that the attribute admits. A text
         that holds a number is not a number.
         """
-        found = matches.slots_of(self._role, self.plan.path)
-        value = self._value([container[key] for container, key in found])
+        slots = matches.slots_of(self._role, self.plan.path)
+        value = self._value([container[key] for container, key in slots])
         placeholder = (len(column) * self.total + self.number) << PLACEHOLDER_SHIFT
-        for container, key in found:
+        for container, key in slots:
             if container[key] is not None:
                 container[key] = PLACEHOLDERS[len(placeholders)]
                 placeholders.append(placeholder)
         column.append(value)
 
-    def _value(self, found: Sequence[JsonValue]) -> float:
-        if not found:
+    def _value(self, values: Sequence[JsonValue]) -> float:
+        if not values:
             return self._absent(Reason.MISSING)
-        if found[0] is None:
-            for further in found:
+        if values[0] is None:
+            for further in values:
                 self._require_null(further)
             return self._absent(Reason.NOT_A_NUMBER)
-        return self._number(found[0])
+        return self._number(values[0])
 
     def _absent(self, reason: Reason) -> float:
         if self.plan.missing == "reject":
@@ -141,8 +141,8 @@ def fill_numbers(
         return
     records, owners = np.divmod(np.array(placeholders, dtype=np.int64) >> PLACEHOLDER_SHIFT, attributes[0].total)
     for attribute, column in zip(attributes, masked.T.tolist(), strict=True):
-        own = np.flatnonzero(owners == attribute.number)
-        for placeholder, record in zip(own.tolist(), records[own].tolist(), strict=True):
+        indices = np.flatnonzero(owners == attribute.number)
+        for placeholder, record in zip(indices.tolist(), records[indices].tolist(), strict=True):
             texts[placeholder] = json_number(column[record], attribute.plan.kind)
 
 
@@ -175,14 +175,14 @@ class AttributePaths(NamedTuple):
 
 def places_of(attribute: AttributeCodec, roles: Sequence[Role]) -> list[AttributePaths]:
     """Return the paths of each place of an attribute, among all roles of a plan."""
-    found = []
+    places = []
     for place in range(len(attribute.plan.places)):
-        own = [n for n, role in enumerate(roles) if (role.attribute, role.place) == (attribute.number, place)]
-        code, *others = own
+        numbers = [n for n, role in enumerate(roles) if (role.attribute, role.place) == (attribute.number, place)]
+        code, *others = numbers
         kinds = [LABEL_PLACEHOLDER if roles[n].kind == LABEL_ROLE else CODE_PLACEHOLDER for n in others]
         companions = [(n, roles[n].path, kind) for n, kind in zip(others, kinds, strict=True)]
-        found.append(AttributePaths(code, roles[code].path, companions))
-    return found
+        places.append(AttributePaths(code, roles[code].path, companions))
+    return places
 
 
 def extractor_for(
@@ -216,16 +216,16 @@ class AttributeExtractor(ABC):
     def column(self) -> ExtractedColumn:
         """Return the values of all records."""
 
-    def _value(self, found: Sequence[Slot], companions: CompanionSlots, number: int) -> int:
+    def _value(self, code_slots: Sequence[Slot], companions: CompanionSlots, number: int) -> int:
         """Return the value of a code's first slot, as value ``number``. Further slots are copies."""
-        if not found or (found[0][0][found[0][1]] is None and self.attribute.plan.missing == "keep"):
+        if not code_slots or (code_slots[0][0][code_slots[0][1]] is None and self.attribute.plan.missing == "keep"):
             self._require_optional()
             _clear(companions)
             return NO_VALUE
-        container, key = found[0]
+        container, key = code_slots[0]
         value = self.attribute.value(container[key])
         owner = (number * self.attribute.total + self.attribute.number) << PLACEHOLDER_SHIFT
-        self._replace(found, value, owner | CODE_PLACEHOLDER)
+        self._replace(code_slots, value, owner | CODE_PLACEHOLDER)
         for slots, kind in companions:
             self._replace(slots, value, owner | kind)
         return value
@@ -272,9 +272,9 @@ class ArrayExtractor(AttributeExtractor):
         lists = [elements_of(matches, paths.number, paths.path) for paths in self._places]
         if not any(lists):
             self._require_optional()
-        for paths, found in zip(self._places, lists, strict=True):
+        for paths, place_lists in zip(self._places, lists, strict=True):
             with self._rejecting_at(paths.path):
-                self._extract_place(matches, paths, found, values)
+                self._extract_place(matches, paths, place_lists, values)
         self.values.extend(values)
         self.lengths.append(len(values))
 
@@ -287,14 +287,14 @@ class ArrayExtractor(AttributeExtractor):
         for k, (position, element) in enumerate(elements):
             if k % CODES_TOGETHER == 0:
                 self._prefetch(paths.number, elements[k : k + CODES_TOGETHER])
-            own = companions.pop(position, ())
-            values.append(self._value(element.slots_of(paths.number, paths.path), own, len(self.values) + len(values)))
+            slots = element.slots_of(paths.number, paths.path)
+            values.append(self._value(slots, companions.pop(position, ()), len(self.values) + len(values)))
         for surplus in companions.values():
             _clear(surplus)
 
     def _prefetch(self, number: int, elements: ElementList) -> None:
         if len(elements) >= MANY_CODES:
-            slots = [found[0] for _, element in elements if (found := element.slots.get(number))]
+            slots = [matched[0] for _, element in elements if (matched := element.slots.get(number))]
             self.attribute.prefetch([container[key] for container, key in slots])
 
     @contextmanager
@@ -320,14 +320,14 @@ class ArrayExtractor(AttributeExtractor):
         self, matches: Matches, paths: AttributePaths, further: Sequence[ElementList]
     ) -> dict[ElementPosition, list[tuple[Sequence[Slot], int]]]:
         """Return the labels and copies of each element; further lists that the place's own path selects hold copies."""
-        found: dict[ElementPosition, list[tuple[Sequence[Slot], int]]] = {}
+        companions: dict[ElementPosition, list[tuple[Sequence[Slot], int]]] = {}
         lists = [(paths.number, paths.path, CODE_PLACEHOLDER, further)]
         lists += [(n, path, kind, elements_of(matches, n, path)) for n, path, kind in paths.companions]
-        for number, path, kind, own in lists:
-            for position, element in chain.from_iterable(own):
+        for number, path, kind, element_lists in lists:
+            for position, element in chain.from_iterable(element_lists):
                 if slots := element.slots_of(number, path):
-                    found.setdefault(position, []).append((slots, kind))
-        return found
+                    companions.setdefault(position, []).append((slots, kind))
+        return companions
 
 
 def elements_of(matches: Matches, number: int, path: Path) -> list[ElementList]:
@@ -350,8 +350,8 @@ def _elements(matches: Matches, number: int, path: Path, levels: int) -> list[El
         for k, element in enumerate(elements):
             for inner_rank, inner in enumerate(_elements(element, number, path, levels - 1)):
                 is_present = True
-                own = first if rank == inner_rank == 0 else further
-                own.extend(((k, *position), leaf) for position, leaf in inner)
+                target = first if rank == inner_rank == 0 else further
+                target.extend(((k, *position), leaf) for position, leaf in inner)
     return [first, further] if is_present else []
 
 

@@ -194,19 +194,19 @@ def _lists(child: PathTrie[int], positions: Callable[[list[JsonValue]], Iterable
     add, numbers = _element(child), _numbers([child])
 
     def match(elements: JsonValue, matches: Matches) -> None:
-        found = []
+        matched = []
         inside = Matches()
         for position in positions(elements):
             add(elements, position, inside)
             if not (inside.slots or inside.lists or inside.misshapen):
-                found.append(_NOTHING)
+                matched.append(_NOTHING)
                 continue
-            found.append(inside)
+            matched.append(inside)
             if inside.misshapen == numbers:
                 break
             inside = Matches()
         for number in numbers:
-            matches.lists.setdefault(number, []).append(found)
+            matches.lists.setdefault(number, []).append(matched)
 
     return match
 

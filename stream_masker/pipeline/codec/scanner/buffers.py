@@ -101,12 +101,10 @@ class ScanBuffers(NamedTuple):
 
     @property
     def decoded(self) -> int:
-        """The number of decoded records."""
         return int(self.counters[DECODED_COUNT])
 
     @property
     def placeholders(self) -> int:
-        """The number of placeholders."""
         return int(self.counters[PLACEHOLDER_COUNT])
 
     @property

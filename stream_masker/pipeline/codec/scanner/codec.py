@@ -134,7 +134,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             indices=indices,
             batch=Batch(
                 len(indices),
-                tuple(one.column for one in columns),
+                tuple(extracted.column for extracted in columns),
                 alphas,
                 _numbers(scan.buffers),
                 context=self._plan.contexts_of(kinds),
@@ -153,7 +153,7 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
         scanned = decoded.templates
         buffers = scanned.buffers
         uses = buffers.placeholder_uses[: buffers.placeholders]
-        numbers, number_bytes = number_texts(masked.numeric, [one.kind for one in self._plan.numeric])
+        numbers, number_bytes = number_texts(masked.numeric, [number.kind for number in self._plan.numeric])
         positions, firsts = _masked_positions(scanned.columns, masked)
         texts = self._rendered.locate(uses, positions, firsts, numbers)
         slices = slices_of(uses)
@@ -188,10 +188,10 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
                 continue
             keys = self._keys(text, scan.buffers)
             texts, owners = self._transforms.of_batch(text, scan.buffers, keys)
-            kept = [one for one in texts if one is not None]
+            kept = [transformed for transformed in texts if transformed is not None]
             if len(kept) == len(texts):
                 return replace(scan, keys=keys, transformed=kept)
-            dropped = owners[[one is None for one in texts]]
+            dropped = owners[[transformed is None for transformed in texts]]
             outcomes[np.flatnonzero(scan.outcomes == DECODED)[dropped]] = UNDECIDED
         undecided = np.where(outcomes == 0, UNDECIDED, outcomes).astype(np.int8)
         return _Scan(data, bounds, undecided, self._buffers(bounds))
@@ -250,8 +250,8 @@ class ScannerCodec(RecordCodec[ScannedBatch]):
             return None
         if in_headers is not None:
             return alpha_column(in_headers[indices])
-        own = buffers.alphas[: len(indices)].view(np.float64)
-        return alpha_column(np.where(own == 0, default_alpha(self._alpha), own))
+        alphas = buffers.alphas[: len(indices)].view(np.float64)
+        return alpha_column(np.where(alphas == 0, default_alpha(self._alpha), alphas))
 
     def _kinds(self, buffers: ScanBuffers) -> Int64Matrix:
         """Return (n, fields): the kinds of the counted fields."""
@@ -305,7 +305,7 @@ def _append(
 
 def _masked_positions(columns: Sequence[ExtractedColumn], masked: MaskedBatch) -> tuple[Int64Array, Int64Array]:
     """Return (m,): the masked position of every value, -1 for none; and (p,): each attribute's first value."""
-    positions = [masked_positions(one, column) for one, column in zip(columns, masked.columns, strict=True)]
+    positions = [masked_positions(extracted, column) for extracted, column in zip(columns, masked.columns, strict=True)]
     return np.concatenate(positions), np.cumsum([0, *(len(column) for column in positions[:-1])])
 
 

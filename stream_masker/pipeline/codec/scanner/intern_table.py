@@ -58,7 +58,7 @@ class InternTable:
             *(attribute.value for attribute in attributes),
             lambda text: _bits(parse_alpha(orjson.loads(text), least=least_alpha)),
             lambda text: _bits(parse_alpha(text, least=least_alpha)),
-            *(read for one in counted for read in (_kind_of_number(one), one.kind_of)),
+            *(read for field in counted for read in (_kind_of_number(field), field.kind_of)),
         ]
         self.table = _empty(INTERN_FIRST_SLOTS)
 
@@ -99,8 +99,8 @@ class InternTable:
     def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
         """Look up the codes among many texts in one call, which is faster than one by one."""
         for attribute, concepts in enumerate(self._concepts):
-            own = (text for owner, text in zip(owners, texts, strict=True) if owner == attribute)
-            concepts.prefetch({str(text, "utf-8", "replace") for text in own})
+            codes = (text for owner, text in zip(owners, texts, strict=True) if owner == attribute)
+            concepts.prefetch({str(text, "utf-8", "replace") for text in codes})
 
     def _value(self, owner: int, text: bytes) -> int:
         try:

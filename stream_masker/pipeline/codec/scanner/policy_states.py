@@ -21,12 +21,12 @@ class PolicyState:
     inherited: Action
 
     @property
-    def own(self) -> Action:
+    def action(self) -> Action:
         """The action of the value, unless a longer path decides."""
-        own = max((action for node in self.nodes if (action := action_of(node))), default=self.inherited)
-        if own is Action.TRANSFORM and not self.is_leaf:
+        action = max(filter(None, map(action_of, self.nodes)), default=self.inherited)
+        if action is Action.TRANSFORM and not self.is_leaf:
             return Action.DROP
-        return Action.KEEP if own is Action.MASKED else own
+        return Action.KEEP if action is Action.MASKED else action
 
     @property
     def is_leaf(self) -> bool:
@@ -36,12 +36,12 @@ class PolicyState:
     @property
     def is_transformed(self) -> bool:
         """Whether a transform replaces the value."""
-        return self.is_leaf and self.own is Action.TRANSFORM
+        return self.is_leaf and self.action is Action.TRANSFORM
 
     @property
     def misshapen(self) -> Action:
         """The action of a value whose shape is not the one that the paths that continue from here require."""
-        return self.own if self.is_leaf else max(self.own, *map(strongest_action, self.nodes))
+        return self.action if self.is_leaf else max(self.action, *map(strongest_action, self.nodes))
 
     @property
     def members(self) -> set[str]:
@@ -73,12 +73,12 @@ class PolicyState:
 
     def member(self, name: str) -> PolicyState:
         """Return the state of a member of any name."""
-        return policy_state(tuple(node.members[name] for node in self.nodes if name in node.members), self.own)
+        return policy_state(tuple(node.members[name] for node in self.nodes if name in node.members), self.action)
 
     def element(self, position: int, matches: Callable[[FilterStep], bool]) -> PolicyState:
-        """Return the state of an element; ``position``: -1 for one that no path names; ``matches``: filters that select
-        it."""
-        return policy_state(tuple(found for node in self.nodes for found in node.element(position, matches)), self.own)
+        """Return the state of an element; ``position``: -1 if no path names it; ``matches``: filters that select it."""
+        children = (child for node in self.nodes for child in node.element(position, matches))
+        return policy_state(tuple(children), self.action)
 
 
 def leaf_state(action: Action) -> PolicyState:
@@ -95,6 +95,6 @@ def policy_state(nodes: PolicyNodes, inherited: Action) -> PolicyState:
     if not state.is_leaf:
         return state
     transformed = tuple(node for node in nodes if Action.TRANSFORM in node.items)
-    if state.own is Action.TRANSFORM and len(transformed) == 1:
+    if state.action is Action.TRANSFORM and len(transformed) == 1:
         return PolicyState(transformed, Action.TRANSFORM)
-    return leaf_state(state.own)
+    return leaf_state(state.action)

@@ -196,7 +196,7 @@ class _StateTable:
     def _row(self, policy: PolicyState, nodes: RoleNodes) -> dict[int, int]:
         ending = [role for node in nodes for role in node.items]
         has_members, has_elements = any(node.members for node in nodes), any(node.enters_lists for node in nodes)
-        dropped = policy.is_leaf and policy.own in {Action.DROP, Action.TRANSFORM}
+        dropped = policy.is_leaf and policy.action in {Action.DROP, Action.TRANSFORM}
         transform = self._transforms.get(id(policy.nodes[0])) if policy.is_transformed else None
         transformed, action = transform is not None, _action(policy, transform)
         return {
@@ -207,10 +207,10 @@ class _StateTable:
             MASKED_ROLE: self._masked_role(policy, ending),
             CONTROL_FLAGS: sum(_control_flag(self.roles[role]) for role in set(ending)),
             IS_DROPPED: int(dropped and not transformed),
-            OTHER_MEMBER: self.number(policy_state((), policy.own), ()),
+            OTHER_MEMBER: self.number(policy_state((), policy.action), ()),
             NULLS_DROPPED: int(policy.nulls_dropped),
             OBJECTS_ONLY: int(any(node.filters for node in nodes)),
-            HIDES_NAMES: int(policy.own is Action.PSEUDONYMIZE),
+            HIDES_NAMES: int(policy.action is Action.PSEUDONYMIZE),
         }
 
     def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
@@ -284,7 +284,7 @@ def _check_filters(plan: Plan, roles: Sequence[Role]) -> None:
     masked = [path for _, path in plan.written]
     listed = (path for paths in plan.fields.lists().values() for path in paths)
     for path in {*masked, *listed, *(role.path for role in roles)}:
-        if any(compared.may_meet(one) for compared in path.filter_fields() for one in masked):
+        if any(compared.may_meet(written) for compared in path.filter_fields() for written in masked):
             raise NotCompilableError("a filter compares a field that masking replaces")
 
 
@@ -332,11 +332,11 @@ def _program(table: _StateTable, plan: Plan) -> Program:
 
 
 def _missing(plan: Plan) -> list[str]:
-    return [*(one.missing for one in plan.attributes), *(one.missing for one in plan.numeric)]
+    return [*(attribute.missing for attribute in plan.attributes), *(number.missing for number in plan.numeric)]
 
 
 def _bounds(plan: Plan) -> NDArray[np.float64]:
-    kinds = [one.kind for one in plan.numeric]
+    kinds = [number.kind for number in plan.numeric]
     rows = [(max(kind.lower, -LARGEST_NUMBER), min(kind.upper, LARGEST_NUMBER), kind.integer) for kind in kinds]
     return np.array(rows, dtype=np.float64).reshape(len(rows), 3)
 

@@ -41,7 +41,6 @@ class HashKey(NamedTuple):
 
 
 def random_key() -> HashKey:
-    """Return a new secret key."""
     factor, offset = 1 + secrets.randbelow((1 << FACTOR_BITS) - 1), secrets.randbelow(MODULUS)
     return HashKey(np.uint64(factor), np.uint64(offset))
 
@@ -69,9 +68,9 @@ def _times(value: np.uint64, factor: np.uint64) -> np.uint64:
 
 
 @inlined
-def slot_of(found: np.uint64, last: int) -> int:
+def slot_of(hashed: np.uint64, last: int) -> int:
     """Return the first slot to probe for a hash in a table whose last slot is ``last``, a power of two less one."""
-    return int64((found ^ (found >> _FOLD)) * _SLOT_FACTOR >> _SLOT_SHIFT) & last
+    return int64((hashed ^ (hashed >> _FOLD)) * _SLOT_FACTOR >> _SLOT_SHIFT) & last
 
 
 @kernel

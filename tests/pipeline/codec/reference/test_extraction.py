@@ -49,7 +49,7 @@ ARRAY = {"a": {"path": "d[*].code", "label": "d[*].text"}}
     ],
 )
 def test_rejects_a_value_that_is_not_a_code(bench, path, wrap, code, reason):
-    assert bench({"a": {"path": path}}).one(wrap(code)) == (reason, path)
+    assert bench({"a": {"path": path}}).mask_one(wrap(code)) == (reason, path)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_rejects_a_value_that_is_not_a_code(bench, path, wrap, code, reason):
     ],
 )
 def test_missing_attributes(bench, path, record):
-    assert bench({"a": {"path": path}}).one(record) == ("missing", path)
+    assert bench({"a": {"path": path}}).mask_one(record) == ("missing", path)
     assert bench({"a": {"path": path, "missing": "keep"}}).mask(record)[0].value is not None
 
 
 @pytest.mark.parametrize("empty", ["", " \t"])
 def test_an_empty_code_is_null_where_missing_ones_are_kept(bench, empty):
-    one = {"a": {"path": "d.code", "label": "d.text", "missing": "keep"}}
-    assert bench(one).one({"d": {"code": empty, "text": "x"}}) == {"d": {"code": None, "text": None}}
+    scalar = {"a": {"path": "d.code", "label": "d.text", "missing": "keep"}}
+    assert bench(scalar).mask_one({"d": {"code": empty, "text": "x"}}) == {"d": {"code": None, "text": None}}
     array = {"a": {"path": "d[*]", "missing": "keep"}}
-    assert bench(array).one({"d": [empty, "I10"]}) == {"d": [None, "E11.9"]}
+    assert bench(array).mask_one({"d": [empty, "I10"]}) == {"d": [None, "E11.9"]}
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_an_empty_code_is_null_where_missing_ones_are_kept(bench, empty):
 )
 @pytest.mark.parametrize("missing", ["reject", "keep"])
 def test_rejects_a_record_whose_shape_does_not_fit_the_path(bench, path, record, missing):
-    assert bench({"a": {"path": path, "missing": missing}}).one(record) == ("wrong_shape", path)
+    assert bench({"a": {"path": path, "missing": missing}}).mask_one(record) == ("wrong_shape", path)
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_rejects_a_record_whose_shape_does_not_fit_the_path(bench, path, record,
     ],
 )
 def test_rejects_labels_and_copies_of_another_shape(bench, other):
-    reason, field = bench(COPIED).one({"d": {"code": "I10"}, **other})
+    reason, field = bench(COPIED).mask_one({"d": {"code": "I10"}, **other})
     assert reason == "wrong_shape"
     assert field in ("other.text", "list[0].code")
 
@@ -139,21 +139,21 @@ def test_rejects_labels_and_copies_of_another_shape(bench, other):
     ],
 )
 def test_labels_are_replaced_with_their_codes(bench, label, masked):
-    assert bench(LABELLED).one({"d": {"code": "I10", "text": label}}) == {"d": {"code": "E11.9", "text": masked}}
-    assert bench(COPIED).one({"d": {"code": "I10"}, "other": {"text": label}}) == {
+    assert bench(LABELLED).mask_one({"d": {"code": "I10", "text": label}}) == {"d": {"code": "E11.9", "text": masked}}
+    assert bench(COPIED).mask_one({"d": {"code": "I10"}, "other": {"text": label}}) == {
         "d": {"code": "E11.9"},
         "other": {"text": masked},
     }
-    assert bench(ARRAY).one({"d": [{"code": "I10", "text": label}]}) == {"d": [{"code": "E11.9", "text": masked}]}
+    assert bench(ARRAY).mask_one({"d": [{"code": "I10", "text": label}]}) == {"d": [{"code": "E11.9", "text": masked}]}
 
 
 def test_the_label_of_a_concept_without_label_becomes_null(bench):
-    assert bench(LABELLED).one({"d": {"code": "I11", "text": "Heart"}}) == {"d": {"code": "E03", "text": None}}
+    assert bench(LABELLED).mask_one({"d": {"code": "I11", "text": "Heart"}}) == {"d": {"code": "E03", "text": None}}
 
 
 def test_a_label_is_rewritten_even_if_the_code_is_unchanged(bench):
     on_bench = bench(COPIED)
-    assert on_bench.one({"d": {"code": "E03"}, "other": {"text": "Lazy thyroid"}, "copy": "E039"}) == {
+    assert on_bench.mask_one({"d": {"code": "E03"}, "other": {"text": "Lazy thyroid"}, "copy": "E039"}) == {
         "d": {"code": "E03"},
         "other": {"text": None},
         "copy": "E03",
@@ -161,8 +161,8 @@ def test_a_label_is_rewritten_even_if_the_code_is_unchanged(bench):
 
 
 def test_absent_labels_and_copies_stay_absent(bench):
-    assert bench(LABELLED).one({"d": {"code": "I10"}}) == {"d": {"code": "E11.9"}}
-    assert bench(COPIED).one({"d": {"code": "I10"}, "other": {}, "list": []}) == {
+    assert bench(LABELLED).mask_one({"d": {"code": "I10"}}) == {"d": {"code": "E11.9"}}
+    assert bench(COPIED).mask_one({"d": {"code": "I10"}, "other": {}, "list": []}) == {
         "d": {"code": "E11.9"},
         "other": {},
         "list": [],
@@ -171,7 +171,7 @@ def test_absent_labels_and_copies_stay_absent(bench):
 
 def test_copies_are_written_as_the_code(bench):
     record = {"copy": "i110", "d": {"code": "I11.0", "again": "I11.0"}, "list": [{"code": "I110"}]}
-    assert bench(COPIED).one(record) == {
+    assert bench(COPIED).mask_one(record) == {
         "copy": "E11.65",
         "d": {"code": "E11.65", "again": "E11.65"},
         "list": [{"code": "E11.65"}],
@@ -180,22 +180,22 @@ def test_copies_are_written_as_the_code(bench):
 
 @pytest.mark.parametrize("copy", ["no code", 17, {"code": "I110"}, ["I110"], "", True])
 def test_copies_that_are_no_code_are_replaced(bench, copy):
-    assert bench(COPIED).one({"copy": copy, "d": {"code": "i110"}}) == {"copy": "E11.65", "d": {"code": "E11.65"}}
+    assert bench(COPIED).mask_one({"copy": copy, "d": {"code": "i110"}}) == {"copy": "E11.65", "d": {"code": "E11.65"}}
 
 
 def test_null_copies_stay_null(bench):
-    assert bench(COPIED).one({"copy": None, "d": {"code": "I10"}}) == {"copy": None, "d": {"code": "E11.9"}}
+    assert bench(COPIED).mask_one({"copy": None, "d": {"code": "I10"}}) == {"copy": None, "d": {"code": "E11.9"}}
 
 
 def test_unknown_codes_follow_the_policy(bench):
     record = {"d": {"code": "E11.99", "text": "Diabetes"}, "copy": "E11.99", "other": {"text": "Diabetes"}}
     for policy, expected in [("reject", ("unknown_code", "d.code")), ("ancestor", "I11.0"), ("suppress", None)]:
-        got = bench({"a": {**COPIED["a"], "unknown": policy}}).one(record)
+        got = bench({"a": {**COPIED["a"], "unknown": policy}}).mask_one(record)
         assert (got if policy == "reject" else got["d"]["code"]) == expected
     assert got == {"d": {"code": None, "text": "Diabetes"}, "copy": None, "other": {"text": None}}
-    got = bench({"a": {**LABELLED["a"], "unknown": "suppress"}}).one({"d": {"code": "X", "text": "Diabetes"}})
+    got = bench({"a": {**LABELLED["a"], "unknown": "suppress"}}).mask_one({"d": {"code": "X", "text": "Diabetes"}})
     assert got == {"d": {"code": None, "text": None}}
-    assert bench({"a": {**LABELLED["a"], "unknown": "ancestor"}}).one(record | {"d": {"code": "Z1"}}) == (
+    assert bench({"a": {**LABELLED["a"], "unknown": "ancestor"}}).mask_one(record | {"d": {"code": "Z1"}}) == (
         "unknown_code",
         "d.code",
     )
@@ -204,34 +204,36 @@ def test_unknown_codes_follow_the_policy(bench):
 def test_labels_and_copies_without_a_code_are_removed(bench):
     keep = {"a": {**COPIED["a"], "missing": "keep"}}
     record = {"d": {"again": "I10"}, "copy": "I10", "other": {"text": "Hypertension"}}
-    assert bench(keep).one(record) == {"d": {"again": None}, "copy": None, "other": {"text": None}}
-    assert bench(keep).one({"d": {"code": None}, "copy": "I10"}) == {"d": {"code": None}, "copy": None}
+    assert bench(keep).mask_one(record) == {"d": {"again": None}, "copy": None, "other": {"text": None}}
+    assert bench(keep).mask_one({"d": {"code": None}, "copy": "I10"}) == {"d": {"code": None}, "copy": None}
     beside = {"a": {**LABELLED["a"], "missing": "keep"}}
-    assert bench(beside).one({"d": {"text": "Hypertension"}}) == {"d": {"text": None}}
+    assert bench(beside).mask_one({"d": {"text": "Hypertension"}}) == {"d": {"text": None}}
 
 
 def test_arrays_are_masked_element_by_element(bench):
     record = {"d": [{"code": "I10", "text": "X"}, {"code": "i110"}, {"code": "E11.65", "text": "y"}]}
-    assert bench(ARRAY).one(record) == {
+    assert bench(ARRAY).mask_one(record) == {
         "d": [
             {"code": "E11.9", "text": "Type 2 diabetes"},
             {"code": "E11.65"},
             {"code": "I10", "text": "Essential hypertension"},
         ]
     }
-    assert bench(ARRAY).one({"d": []}) == {"d": []}
-    assert bench({"a": {"path": "codes[*]"}}).one({"codes": ["I10", "I11"]}) == {"codes": ["E11.9", "E03"]}
+    assert bench(ARRAY).mask_one({"d": []}) == {"d": []}
+    assert bench({"a": {"path": "codes[*]"}}).mask_one({"codes": ["I10", "I11"]}) == {"codes": ["E11.9", "E03"]}
 
 
 def test_elements_without_a_code_keep_their_positions(bench):
     keep = bench({"a": {**ARRAY["a"], "missing": "keep"}})
     record = {"d": [{"text": "X"}, {"code": "I10", "text": "X"}, {"code": None, "text": "X"}, {}, None]}
-    assert keep.one(record) == {
+    assert keep.mask_one(record) == {
         "d": [{"text": None}, {"code": "E11.9", "text": "Type 2 diabetes"}, {"code": None, "text": None}, {}, None]
     }
     suppress = bench({"a": {**ARRAY["a"], "unknown": "suppress"}})
     record = {"d": [{"code": "Z", "text": "X"}, {"code": "I10", "text": "X"}]}
-    assert suppress.one(record) == {"d": [{"code": None, "text": None}, {"code": "E11.9", "text": "Type 2 diabetes"}]}
+    assert suppress.mask_one(record) == {
+        "d": [{"code": None, "text": None}, {"code": "E11.9", "text": "Type 2 diabetes"}]
+    }
 
 
 def test_labels_and_copies_in_separate_lists_belong_to_the_code_at_the_same_position(bench):
@@ -241,12 +243,12 @@ def test_labels_and_copies_in_separate_lists_belong_to_the_code_at_the_same_posi
         "codes": ["I10", None, "I11.0"],
         "rows": [{"c": "I10"}, {"c": "x"}, {}, {"c": "surplus"}],
     }
-    assert bench({"a": attribute}).one(record) == {
+    assert bench({"a": attribute}).mask_one(record) == {
         "labels": ["Type 2 diabetes", None, "Type 2 diabetes with hyperglycemia", None],
         "codes": ["E11.9", None, "E11.65"],
         "rows": [{"c": "E11.9"}, {"c": None}, {}, {"c": None}],
     }
-    assert bench({"a": attribute}).one({"labels": ["A"], "rows": [{"c": "I10"}]}) == {
+    assert bench({"a": attribute}).mask_one({"labels": ["A"], "rows": [{"c": "I10"}]}) == {
         "labels": [None],
         "rows": [{"c": None}],
     }
@@ -262,7 +264,7 @@ def test_further_matches_of_a_filter_are_copies(bench):
             {"s": "icd", "display": "Alone"},
         ]
     }
-    assert bench({"a": attribute}).one(record) == {
+    assert bench({"a": attribute}).mask_one(record) == {
         "coding": [
             {"s": "sct", "code": "38341003", "display": "High"},
             {"s": "icd", "code": "E11.65", "display": "Type 2 diabetes with hyperglycemia"},
@@ -272,7 +274,7 @@ def test_further_matches_of_a_filter_are_copies(bench):
     }
     outer = bench({"a": {"path": "lists[?s=x].codes[*]", "missing": "keep"}})
     record = {"lists": [{"s": "x", "codes": ["I10"]}, {"s": "x", "codes": ["I10", "I11.0"]}]}
-    assert outer.one(record) == {"lists": [{"s": "x", "codes": ["E11.9"]}, {"s": "x", "codes": ["E11.9", None]}]}
+    assert outer.mask_one(record) == {"lists": [{"s": "x", "codes": ["E11.9"]}, {"s": "x", "codes": ["E11.9", None]}]}
 
 
 def test_the_batch_holds_positions_of_all_records(bench):
@@ -300,12 +302,12 @@ def test_the_codes_of_an_array_are_looked_up_together(bench, monkeypatch):
     monkeypatch.setattr(ConceptMap, "prefetch", lambda _, values: looked_up.append(len(values)))
     on_bench = uncompiled(bench({"a": {"path": "a[*]"}}))
     spellings = [f"I10{' ' * k}" for k in range(3 * CODES_TOGETHER)]
-    assert on_bench.one({"a": spellings[: MANY_CODES - 1]}) == {"a": ["E11.9"] * (MANY_CODES - 1)}
+    assert on_bench.mask_one({"a": spellings[: MANY_CODES - 1]}) == {"a": ["E11.9"] * (MANY_CODES - 1)}
     assert looked_up == []
-    assert on_bench.one({"a": spellings}) == {"a": ["E11.9"] * len(spellings)}
+    assert on_bench.mask_one({"a": spellings}) == {"a": ["E11.9"] * len(spellings)}
     assert looked_up == [CODES_TOGETHER - MANY_CODES + 1, CODES_TOGETHER, CODES_TOGETHER]
     looked_up.clear()
-    assert on_bench.one({"a": ["X99", *(f"X{k}" for k in range(3 * CODES_TOGETHER))]}) == ("unknown_code", "a[*]")
+    assert on_bench.mask_one({"a": ["X99", *(f"X{k}" for k in range(3 * CODES_TOGETHER))]}) == ("unknown_code", "a[*]")
     assert looked_up == [CODES_TOGETHER]
 
 
@@ -314,6 +316,6 @@ def test_long_texts_are_not_cached(bench, unknown):
     on_bench = uncompiled(bench({"a": {"path": "a", "unknown": unknown}}))
     (attribute,) = on_bench.masker._reference.attributes
     for text in ("I10" + " " * LONGEST_CACHED, "X" * (LONGEST_CACHED + 1), "I10" + "X" * LONGEST_CACHED):
-        on_bench.one({"a": text})
+        on_bench.mask_one({"a": text})
     assert not attribute._values
     assert not attribute.plan.concepts._cache

@@ -42,7 +42,7 @@ def selected(value: Any, steps: tuple[Step, ...]) -> list[tuple[Any, Any]]:
     if not isinstance(value, dict if isinstance(step, NameStep) else list):
         raise TypeError(step)
     slots = [(value, key) for key in keys(value, step)]
-    return [one for container, key in slots for one in selected(container[key], tuple(rest))] if rest else slots
+    return [slot for container, key in slots for slot in selected(container[key], tuple(rest))] if rest else slots
 
 
 def keys(value: Any, step: Step) -> list[Any]:
@@ -115,4 +115,4 @@ def test_elements_behind_one_of_another_shape_are_not_matched():
 )
 def test_of_several_faults_the_first_in_the_order_of_the_plan_is_named(bench, record, rejection):
     attributes = {"p": {"path": "p.code", "label": "t.text"}, "s": {"path": "s[*].code", "label": "s[*].text"}}
-    assert bench(attributes, noise_key="id").one(record) == rejection
+    assert bench(attributes, noise_key="id").mask_one(record) == rejection

@@ -27,7 +27,7 @@ def on_bench(bench):
 def test_every_coding_of_a_system_is_masked_on_its_own(on_bench):
     first = {"coding": [coding("X", system="other"), coding("I10"), coding("E11.9")], "text": "in words"}
     event = {"reasons": [first, {"coding": []}, {}, {"coding": [coding("E11.65")]}]}
-    assert on_bench.one(event) == {
+    assert on_bench.mask_one(event) == {
         "reasons": [
             {"coding": [coding("E11.9", "Type 2 diabetes"), coding("I11.0", "Hypertensive heart disease")]},
             {"coding": []},
@@ -39,7 +39,7 @@ def test_every_coding_of_a_system_is_masked_on_its_own(on_bench):
 
 def test_all_places_have_the_codes_of_one_attribute(on_bench):
     deep = [{"deep": [{"one": {"code": "I10", "display": "raw"}}, {"one": {"code": "I11.0"}}]}]
-    masked = on_bench.one({"reasons": [{"coding": [coding("E11.9")]}], "more": deep})
+    masked = on_bench.mask_one({"reasons": [{"coding": [coding("E11.9")]}], "more": deep})
     assert masked["more"] == [
         {"deep": [{"one": {"code": "E11.9", "display": "Type 2 diabetes"}}, {"one": {"code": "E11.65"}}]}
     ]
@@ -50,10 +50,10 @@ def test_all_places_have_the_codes_of_one_attribute(on_bench):
 
 def test_a_code_that_is_none_is_rejected_with_its_own_path(on_bench):
     deep = [{"deep": [{"one": {"code": "nonsense"}}]}]
-    assert on_bench.one({"more": deep}) == ("unknown_code", "more[*].deep[*].one.code")
+    assert on_bench.mask_one({"more": deep}) == ("unknown_code", "more[*].deep[*].one.code")
     (result,) = on_bench.result([on_bench.record(0, {"more": deep})]).blocks
     assert result.original.unknown == (1,)
-    assert on_bench.one({"reasons": [{"coding": [coding("nonsense")]}]}) == ("unknown_code", f"{EVERY}.code")
+    assert on_bench.mask_one({"reasons": [{"coding": [coding("nonsense")]}]}) == ("unknown_code", f"{EVERY}.code")
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_a_code_that_is_none_is_rejected_with_its_own_path(on_bench):
     [{}, {"reasons": None}, {"reasons": []}, {"reasons": [{}]}, {"reasons": [{"coding": [coding("X", system="o")]}]}],
 )
 def test_absent_codes_are_masked_as_none(on_bench, event):
-    assert on_bench.one(event) in (
+    assert on_bench.mask_one(event) in (
         {},
         {"reasons": None},
         {"reasons": []},
@@ -81,23 +81,23 @@ def test_absent_codes_are_masked_as_none(on_bench, event):
     ],
 )
 def test_values_of_other_shapes_are_rejected(on_bench, event, field):
-    assert on_bench.one(event) == ("wrong_shape", field)
+    assert on_bench.mask_one(event) == ("wrong_shape", field)
 
 
 def test_without_any_list_an_attribute_is_missing(bench):
     required = bench({"a": {"path": f"{EVERY}.code"}})
-    assert required.one({}) == ("missing", f"{EVERY}.code")
-    assert required.one({"reasons": [{}]}) == ("missing", f"{EVERY}.code")
-    assert required.one({"reasons": [{"coding": []}]}) == {"reasons": [{"coding": []}]}
+    assert required.mask_one({}) == ("missing", f"{EVERY}.code")
+    assert required.mask_one({"reasons": [{}]}) == ("missing", f"{EVERY}.code")
+    assert required.mask_one({"reasons": [{"coding": []}]}) == {"reasons": [{"coding": []}]}
 
 
 def test_labels_and_copies_belong_to_the_element_at_the_same_positions(bench):
-    own = bench({"a": {"path": "x[*].y[*].code", "label": "x[*].y[*].text", "copies": ["again[*].y[*]"]}})
+    on_bench = bench({"a": {"path": "x[*].y[*].code", "label": "x[*].y[*].text", "copies": ["again[*].y[*]"]}})
     event = {
         "x": [{"y": [{"code": "I10", "text": "raw"}]}, {"y": [{"code": "E11.9"}]}],
         "again": [{"y": ["I10", "raw"]}],
     }
-    assert own.one(event) == {
+    assert on_bench.mask_one(event) == {
         "x": [{"y": [{"code": "E11.9", "text": "Type 2 diabetes"}]}, {"y": [{"code": "I11.0"}]}],
         "again": [{"y": ["E11.9", None]}],
     }

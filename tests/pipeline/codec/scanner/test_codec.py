@@ -230,7 +230,7 @@ DAMAGE = st.tuples(
 
 @given(damages=st.lists(st.lists(DAMAGE, min_size=1, max_size=3), min_size=1, max_size=8))
 def test_any_damage(pair, name, damages):
-    pair.check([damaged(orjson.dumps(GOOD[name]), one) for one in damages])
+    pair.check([damaged(orjson.dumps(GOOD[name]), damage) for damage in damages])
 
 
 def damaged(text: bytes, damage: list[tuple[float, int, bytes]]) -> bytes:
@@ -266,7 +266,7 @@ def all_damaged(text: bytes) -> list[bytes]:
     """A record cut off at every byte, and with a byte changed at every place, complete and cut off later on."""
     cut = [text[:end] for end in range(len(text) + 1)]
     changed = [text[:at] + junk(at, 0) + text[at + 1 :] for at in range(len(text))]
-    return [*cut, *changed, *(one[: 1 + 31 * at % len(one)] for at, one in enumerate(changed))]
+    return [*cut, *changed, *(record[: 1 + 31 * at % len(record)] for at, record in enumerate(changed))]
 
 
 def test_the_corpus_of_the_fuzzer(pair, name):

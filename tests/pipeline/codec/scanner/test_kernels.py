@@ -24,10 +24,10 @@ def assert_same(on_bench, values):
     """Both codecs agree. Returns the outcomes, and the indices that the scanner leaves undecided."""
     records = Inputs.of([InputRecord(i, value) for i, value in enumerate(values)])
     literal = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
-    one, other = (m.mask("t", 1, records, statistics_version=3).outcomes for m in (on_bench.masker, literal))
-    assert one == other
+    compiled, reference = (m.mask("t", 1, records, statistics_version=3).outcomes for m in (on_bench.masker, literal))
+    assert compiled == reference
     left = on_bench.masker._codec.scanner.read(records).undecided
-    return one, left.tolist()
+    return compiled, left.tolist()
 
 
 def left_undecided(on_bench, values):
@@ -191,13 +191,13 @@ def test_a_plan_that_cannot_be_compiled_uses_the_reference_codec_and_logs_why(be
         in caplog.text
     )
     assert {record.levelname for record in caplog.records} == {"INFO"}, "commands with --quiet show warnings"
-    assert on_bench.one({"coding": [{"code": "I10"}]}) == {"coding": [{"code": "E11.9"}]}
+    assert on_bench.mask_one({"coding": [{"code": "I10"}]}) == {"coding": [{"code": "E11.9"}]}
 
 
 def test_an_error_in_the_scanner_costs_only_speed(bench, monkeypatch):
     on_bench = bench(CODE)
     monkeypatch.setattr(on_bench.masker._codec.scanner, "read", lambda _: 1 / 0)
-    assert on_bench.one({"code": "I10"}) == {"code": "E11.9"}
+    assert on_bench.mask_one({"code": "I10"}) == {"code": "E11.9"}
 
 
 def test_pseudonyms_of_many_values_are_those_of_single_ones():

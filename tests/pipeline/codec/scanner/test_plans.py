@@ -47,7 +47,7 @@ def check_equal(on_bench: Any, values: list[bytes]) -> int:
     """Asserts that both codecs give the same results; returns how many records the scanner decodes."""
     literal = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
     records = [InputRecord(i, value) for i, value in enumerate(values)]
-    one, other = (m.mask("t", 1, records, statistics_version=3) for m in (on_bench.masker, literal))
-    assert one.outcomes == other.outcomes
-    assert as_plain(one.blocks) == as_plain(other.blocks)
+    compiled, reference = (m.mask("t", 1, records, statistics_version=3) for m in (on_bench.masker, literal))
+    assert compiled.outcomes == reference.outcomes
+    assert as_plain(compiled.blocks) == as_plain(reference.blocks)
     return len(on_bench.masker._codec.scanner.read(Inputs.of(records)).indices)

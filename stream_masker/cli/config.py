@@ -13,7 +13,7 @@ from typing import Any
 import click
 
 from stream_masker.cli import SuggestingGroup
-from stream_masker.cli.options import config_option, information, summarise
+from stream_masker.cli.options import config_option, information, summarise, warn
 from stream_masker.cli.options import output as write_output
 from stream_masker.errors import ConfigurationError
 from stream_masker.service.configuration import Configuration, load_configuration, load_schema, schema_names
@@ -80,7 +80,7 @@ def check(config: Path, events: str) -> None:
         show("loading the ontologies")
         masking = list(_masking_lines(configuration))
     if configuration.fields.unlisted == "keep":
-        click.echo(f"Warning: {UNLISTED_KEPT}", err=True)
+        warn(UNLISTED_KEPT)
     keys = list(_secret_lines(configuration))
     found = _coverage(configuration, events) if events else []
     valid = f"{config}: the configuration is valid (hash {configuration.hash})"
@@ -133,7 +133,7 @@ def _secret_lines(configuration: Configuration) -> Iterator[str]:
     except ConfigurationError as error:
         problems.add(str(error))
     for problem in sorted(problems):
-        click.echo(f"Warning: {problem}", err=True)
+        warn(problem)
 
 
 def _internal_topics(key_ids: list[str]) -> str:

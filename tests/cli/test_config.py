@@ -52,7 +52,7 @@ class TestKeptWhole:
         config.write_text(CONFIGURATION.replace("unlisted: drop", "unlisted: keep"))
         result = run("check")
         assert result.exit_code == 0
-        assert "Warning: fields.unlisted is keep: whatever producers add to events is written" in result.stderr
+        assert "warning: fields.unlisted is keep: whatever producers add to events is written" in result.stderr
 
     @pytest.mark.usefixtures("secret")
     def test_objects_that_are_kept_whole_are_named(self, config, tmp_path):
@@ -63,7 +63,7 @@ class TestKeptWhole:
         (tmp_path / "events.jsonl").write_text(json.dumps(event) + "\n")
         result = run("check", "--events", "events.jsonl")
         assert result.exit_code == 0, result.output
-        warned = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("Warning: ")]
+        warned = [line.split()[1] for line in result.stdout.splitlines() if line.startswith("warning: ")]
         assert warned == ["visit", "notes[*]"]
         assert "canary" not in result.output
 
@@ -117,7 +117,7 @@ class TestCheck:
     def test_missing_secret_is_a_warning(self, config):
         result = run("check")
         assert result.exit_code == 0
-        assert result.stderr.startswith("Warning: secret.file: ")
+        assert result.stderr.startswith("warning: secret.file: ")
 
     def test_missing_file_is_an_error(self, config):
         result = run("check", "-c", "none.yaml")

@@ -123,7 +123,7 @@ class Coverage:
         for text in self.absent:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
         for path in self.kept_whole:
-            yield f"Warning: {path} is an object that is kept with all that producers write in it: list its fields"
+            yield f"warning: {path} is an object that is kept with all that producers write in it: list its fields"
 
 
 def _selecting(nodes: PolicyNodes, position: int, element: JsonValue) -> PolicyNodes:
@@ -196,7 +196,7 @@ def coverage_report(
             treat(opened)
     yield from coverage.lines(emptied)
     for path, count in emptied.most_common():
-        yield f"Warning: {emptied_text(path, count)}"
+        yield f"warning: {emptied_text(path, count)}"
     if plan.noise_key is not None:
         keyed = coverage.fields.get(plan.noise_key.text)
         yield f"noise_key {plan.noise_key.text}: in {keyed.events if keyed else 0:,} of {len(values):,} events"

@@ -249,7 +249,7 @@ def _await_metrics(children: ChildProcesses, port: int) -> None:
     while not is_served(port):
         children.check()
         if time.monotonic() > deadline:
-            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on port {port}")
+            raise ServiceError(f"no /metrics after {STALL_SECONDS:.0f} s on port {port}; {children.last_words()}")
         time.sleep(POLL_SECONDS)
 
 

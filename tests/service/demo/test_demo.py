@@ -237,6 +237,14 @@ def test_a_run_without_progress_says_what_the_processes_say(monkeypatch):
         assert readiness_text(server.port) == "ready"
 
 
+def test_a_process_that_serves_nothing_ends_the_demonstration_with_its_last_words(monkeypatch):
+    times = iter((0.0, 301.0))
+    monkeypatch.setattr(run, "time", SimpleNamespace(monotonic=lambda: next(times), sleep=lambda _: None))
+    children = SimpleNamespace(check=lambda: None, last_words=lambda: "worker: no output")
+    with pytest.raises(ServiceError, match=r"^no /metrics after 300 s on port \d+; worker: no output$"):
+        run._await_metrics(children, free_port(0))
+
+
 def test_events_that_cannot_be_published_end_the_demonstration():
     events = feed(100, lambda: 0)
     events._error = ServiceError("no broker")

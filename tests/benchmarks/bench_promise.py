@@ -1,7 +1,9 @@
 """What the default tells and keeps beside its promise: tables of the real discharges.
 
-``python tests/benchmarks/bench_promise.py [least] [windows] [unlinked] [fields] [--table FILE]``; all by default.
+``python tests/benchmarks/bench_promise.py [costs] [least] [windows] [unlinked] [fields] [--table FILE]``; all by
+default.
 
+* ``costs``: the processor time until the first statistics of discharges are in force, and of the next ones.
 * ``least``: what rare pairs tell, by the number of patients that a written pair has.
 * ``windows``: the figures of small windows.
 * ``unlinked``: pairs that the star does not link: two of three diagnoses, and elements of an array among themselves.
@@ -15,11 +17,12 @@ import argparse
 import csv
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from measuring import table
+from measuring import once, table
 from support.data import discharges, icd9cm
 from support.kept_fields import FIELDS, guess_with_fields
 from support.rare_pairs import attack_rare_pairs
@@ -30,6 +33,7 @@ from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.statistics.counts import Counts
 
 SEED = b"a seed of sixteen bytes"
 PAIR = ("diag_1", "diag_2")
@@ -90,6 +94,31 @@ def correlations(batch: Batch) -> np.ndarray:
     p = len(batch.columns)
     counts = count_batch(batch, [len(icd9cm().taxonomy())] * p)
     return compute_statistics(counts, names[:p], distances[:p], version=1).correlation
+
+
+# Costs
+
+
+def cost_rows() -> Iterator[list[object]]:
+    """A twentieth of the next window is new. Kernels are compiled before."""
+    codes, tau = real_codes(PAIR)[:, :101_000], icd9cm().taxonomy()
+    for label, batch in (("two codes", as_batch), ("a code and a list of one", as_lists)):
+        windows = [batch(codes[:, :3_000]), batch(codes[:, :-5_000]), batch(codes[:, 5_000:])]
+        small, first, second = (count_batch(each, [len(tau)] * 2) for each in windows)
+        made, other = (SemanticTransport(dict.fromkeys(PAIR, tau), seed=SEED) for _ in range(2))
+        other.compute(small, version=1)
+        cold = once(partial(put_in_force, made, first))
+        yield [label, cold, once(partial(made.compute, second, version=2))]
+
+
+def put_in_force(made: SemanticTransport, counts: Counts) -> None:
+    made.restore(made.snapshot_of(made.compute(counts, version=1)))
+
+
+def as_lists(codes: np.ndarray) -> Batch:
+    """A batch whose secondary codes are lists of one."""
+    first, second = (np.ascontiguousarray(column, np.int32) for column in codes)
+    return Batch(first.size, (Column(first), Column(second, np.arange(first.size + 1))))
 
 
 # What rare pairs tell
@@ -224,6 +253,7 @@ WINDOW_HEAD += ["sdCor", "masked", "new codes of later records"]
 UNLINKED_HEAD = ["pair", "sdCor", "masked", "equal codes", "masked", "equal codes that were different"]
 FIELDS_HEAD = ["fields", "guesses", "masks", "masks and fields", "fields", "standard error of the difference"]
 TABLES: dict[str, tuple[list[str], Callable[[], Iterator[list[object]]]]] = {
+    "costs": (["window", "first, s", "next, s"], cost_rows),
     "least": (LEAST_HEAD, least_rows),
     "windows": (WINDOW_HEAD, window_rows),
     "unlinked": (UNLINKED_HEAD, unlinked_rows),

@@ -46,7 +46,7 @@ from stream_masker.core.mechanisms.transport.star.edges import (
     meet_distance,
 )
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
-from stream_masker.core.mechanisms.transport.target import Target
+from stream_masker.core.mechanisms.transport.target import Target, greatest_noise, wanted_squares
 from stream_masker.core.mechanisms.transport.values import (
     Values,
     events_of_pairs,
@@ -62,13 +62,10 @@ ROUNDING = 1e-6
 """By how much a posterior may exceed its limit for fitting, which is lower than that of the target."""
 MAX_CONCEPTS = 1 << 31
 """The number of int32 positions."""
-MAX_NOISE = 0.995
-"""The greatest noise of a given α, as a share of the mean squared distances of independent records.
-
-α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
-"""
 Each = TypeVar("Each")
 
+SAME_COUNT = 0.5
+"""The greatest relative difference between the counts of a value that is about as frequent as before."""
 MAX_REFITS = 12
 """How often the root of a star is fitted, each time without the masks that would tell too much of a child."""
 
@@ -214,7 +211,7 @@ class ModelBuilder:
             return self._measured_star(star.root, edges, singles)
         allowed = np.ones(len(self._values[star.root]), np.bool_)
         if self._target.limited:
-            allowed = np.logical_and.reduce([edge.partnered for edge in edges])
+            allowed = np.logical_and.reduce([edge.partnered for edge in edges]) & ~self._left_out(star.root)
         root = singles[star.root]
         check_written(self._settings.attributes[star.root], root.problem.written & allowed)
         for _ in range(MAX_REFITS):
@@ -222,17 +219,29 @@ class ModelBuilder:
                 root = self._single(star.root, allowed)
             law = joint_of(root)
             fitted = [self._moved(edge, law) for edge in edges]
-            failing = [(edge.child, figures.fails) for edge, figures in fitted if figures.fails.any()]
+            edges = [edge for edge, _ in fitted]
+            failing = [edge for edge, figures in fitted if figures.fails.any()]
             if not failing:
                 for edge, figures in fitted:
                     if figures.child.excess.max() > ROUNDING:
                         raise StatisticsError(self._too_certain(Star(edge.root, (edge.child,))))
                 singles[star.root] = root
-                return [edge for edge, _ in fitted]
-            allowed &= ~np.logical_or.reduce([fails for _, fails in failing])
+                return edges
+            allowed &= ~np.logical_or.reduce([edge.strained for edge in failing])
             if np.count_nonzero(root.problem.written & allowed) < 2:
-                raise StatisticsError(self._too_certain(Star(star.root, tuple(child for child, _ in failing))))
+                raise StatisticsError(self._too_certain(Star(star.root, tuple(edge.child for edge in failing))))
         raise StatisticsError(self._too_certain(star))
+
+    def _left_out(self, root: int) -> BoolArray:
+        """Return (k,) bool: the values of the root that the model in force does not write, and are about as frequent
+        there. They would most likely fail again, which costs a fit to find out."""
+        values = self._values[root]
+        if self._previous is None:
+            return np.zeros(len(values), np.bool_)
+        before = self._previous.values[root]
+        place, known = located(before.positions, values.positions)
+        counts, written = before.counts[place], self._previous.fits[root].problem.written[place]
+        return np.asarray(known & ~written & (np.abs(values.counts - counts) <= SAME_COUNT * counts))
 
     def _moved(self, edge: Edge, law: Float64Matrix) -> tuple[Edge, EdgeFigures]:
         """Return an edge that meets its distance and its limits, and what it tells."""
@@ -322,30 +331,6 @@ def two(each: Sequence[Each], other: Each) -> tuple[Each, Each]:
 def joint_of(alone: Scaling) -> Float64Matrix:
     """Return (k, k) float64: P(a, a*) of an attribute that is masked alone."""
     return columns_of(alone, first=True, joint=True).joint
-
-
-def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
-    """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
-
-    * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
-    """
-    masks = written.sum()
-    return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0
-
-
-def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
-    """Return (p,) float64: the mean squared distances to meet; for a target of whole records, the ratios of 1 / λ.
-
-    Raises StatisticsError for an attribute with a single value.
-    """
-    spread = np.diag(statistics.covariance)
-    constant = [name for name, s in zip(statistics.attributes, spread, strict=True) if not s > 0.0]
-    if constant:
-        raise StatisticsError(
-            f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
-            "different values"
-        )
-    return target.mean_squares(spread) if target.by_distance else np.asarray(spread)
 
 
 def read_transport(settings: TransportSettings, model: object, spread: Float64Array) -> PreparedTransport:

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from stream_masker.core.dtypes import Float64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix
 from stream_masker.core.mechanisms.options import MAX_ALPHA, per_attribute
 from stream_masker.core.mechanisms.transport.limits import Groups
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.core.risk.sensitive import SENSITIVE_LISTS, present_groups, sensitive_groups
+from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.validation import number_between
-from stream_masker.errors import ParameterError
+from stream_masker.errors import ParameterError, StatisticsError
 
 TARGET_BOUNDS = {
     "alpha": (1e-4, MAX_ALPHA),
@@ -31,6 +32,12 @@ CERTAINTY_BOUNDS = (0.01, 1.0)
 
 DEFAULT_TARGET: Mapping[str, float] = {"alpha": 1.0, "certainty": 0.5}
 """The noise of the papers at its full size, and the promise that no value can be known with more than 0.5."""
+
+MAX_NOISE = 0.995
+"""The greatest noise of a given α, as a share of the mean squared distances of independent records.
+
+α·sdVar can exceed what the window's values allow; as for semantic noise, the noise is then truncated.
+"""
 
 EXAMPLE = "{'alpha': 1, 'certainty': 0.5}"
 
@@ -155,3 +162,27 @@ def _members(
         return present_groups(taxonomy).get(name)
     held = [root for root in roots if root in taxonomy]
     return sensitive_groups(taxonomy, {name: held})[name] if held else None
+
+
+def greatest_noise(law: Float64Array, written: Float64Array, squares: Float64Matrix) -> float:
+    """Return the mean squared distance of independent values, times ``MAX_NOISE``; 0 without masks.
+
+    * ``law``, ``written``: (k,) the law of values, and that of masks, up to a factor. ``squares``: (k, k) sd².
+    """
+    masks = written.sum()
+    return MAX_NOISE * float(law @ squares @ written / masks) if masks > 0.0 else 0.0
+
+
+def wanted_squares(target: Target, statistics: Statistics) -> Float64Array:
+    """Return (p,) float64: the mean squared distances to meet; for a target of whole records, the ratios of 1 / λ.
+
+    Raises StatisticsError for an attribute with a single value.
+    """
+    spread = np.diag(statistics.covariance)
+    constant = [name for name, s in zip(statistics.attributes, spread, strict=True) if not s > 0.0]
+    if constant:
+        raise StatisticsError(
+            f"{', '.join(constant)}: all values are equal, so nothing could be masked; calibrate on records with "
+            "different values"
+        )
+    return target.mean_squares(spread) if target.by_distance else np.asarray(spread)

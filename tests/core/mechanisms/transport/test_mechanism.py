@@ -149,20 +149,6 @@ def test_an_unreachable_target_states_the_range(tau, codes, target):
         calibrated(tau, as_batch(codes), target=target)
 
 
-@pytest.mark.parametrize(
-    "target", [{}, {"alpha": 0}, {"alpha": 11}, {"alpha": 0.3, "rmse": 0.1}, {"noise": 1}, 0.3, {"epsilon": {"x0": 1}}]
-)
-def test_targets_that_are_not_allowed(tau, target):
-    with pytest.raises(ParameterError, match=r"target|alpha|epsilon"):
-        SemanticTransport({"x0": tau, "x1": tau}, target=target, seed=SEED)
-
-
-@pytest.mark.parametrize("least", [0, 1.5, True])
-def test_least_must_be_a_positive_whole_number(tau, least):
-    with pytest.raises(ParameterError, match="least"):
-        SemanticTransport({"x0": tau}, least=least, seed=SEED)
-
-
 def test_no_rare_tuple_is_written_and_the_statistics_stay_nearer_than_without_them(tau, codes):
     batch = as_batch(codes)
     made = calibrated(tau, batch, target={"alpha": 0.3}, least=5)

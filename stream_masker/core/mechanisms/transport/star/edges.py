@@ -40,6 +40,8 @@ MARGIN = 0.05
 """How far a target that is moved into the range lies from its end, as a share of the range."""
 CHILD_TARGET_ERROR = 4e-3
 """The greatest |ln E − ln target| of a mean squared distance on the sample: RMSE within 0.2 %."""
+MOST_REDRAWN = 0.2
+"""Values a* that need more are not written where others fail: they would fail without these, which are near them."""
 LEAST_EXCHANGED = 20
 """The least number of different patients, as far as they are known, whose pairs change places with each other."""
 
@@ -93,6 +95,13 @@ class Edge:
     def partnered(self) -> BoolArray:
         """(k_A,) bool: whether a value of A has a partner that may be written."""
         return np.diff(self.masks.table.by_row.offsets) > 0
+
+    @property
+    def strained(self) -> BoolArray:
+        """(k_A,) bool: whether limits given a* fail, or need more than ``MOST_REDRAWN`` of its masks drawn again."""
+        least = np.ones(len(self.partnered), np.float32)
+        np.minimum.at(least, self.masks.table.rows, self.redraws)
+        return self.partnered & (least > MOST_REDRAWN)
 
     def laws(self, squares: Float64Matrix) -> Conditional:
         """Return the laws of B given A, with its kernel; ``squares``: (k_B, k_B) sd²."""

@@ -44,6 +44,8 @@ class WrappedTable:
             narwhals = importlib.import_module("narwhals.stable.v2")
         except ModuleNotFoundError:
             raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
+        if hasattr(frame, "collect"):
+            raise ParameterError(f"frame is of type {type(frame).__name__}: use frame.collect()")
         names = getattr(frame, "columns", ())
         if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
             raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")

@@ -10,7 +10,7 @@ import pytest
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, mechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.table import as_records
+from stream_masker.core.table import WrappedTable, as_records
 from stream_masker.errors import ParameterError
 
 TAU = Ontology.from_edges([("x", "root"), ("y", "root"), ("x1", "x"), ("x2", "x"), ("y1", "y")]).taxonomy()
@@ -64,3 +64,9 @@ def test_an_object_with_columns_that_is_no_table_is_refused():
 
     with pytest.raises(ParameterError, match="frame is of type Other: use a pyarrow Table"):
         SemanticNoise({"a": TAU}, seed=SEED).learn_many(Other())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_lazy_frame_is_refused_with_what_to_call():
+    with pytest.raises(ParameterError, match=r"^frame is of type LazyFrame: use frame\.collect\(\)$"):
+        WrappedTable.of(pl.DataFrame(DATA).lazy())

@@ -184,108 +184,88 @@ def fill_groups(column: Float64Array, limits: Caps) -> None:
         column[limits.values.shape[1] + group] = inside_of(column, limits, group)
 
 
-@kernel
-def sum_edge(
-    laws: Conditional,
-    weights: Float64Matrix,
-    shares: Float64Matrix,
-    missing: Float64Matrix,
-    limits: tuple[Caps, Caps],
-    bounds: Float64Matrix,
-    solve: bool,
-    redraws: Float64Array,
-    kinds: KindTable,
-    figures: EdgeFigures,
-) -> None:
-    """Sum over the couplings of an edge: set the figures of pairs, and ``fails``.
+class Sums(NamedTuple):
+    """What the columns of an edge are summed from.
 
     * ``weights``: (l, n) those of the pairs (a, b) in each law. ``shares``, ``missing``: those of ``most_probable``.
-    * ``limits``: those of B, and of A. ``bounds``: those of ``Masks``.
-    * ``redraws``: (m,) η, which is found if ``solve``.
+    * ``child``, ``root``: the limits of B, and of A. ``place``: where those of A begin in ``bounds``, (l, k).
     """
-    root = limits[0].values.shape[1] + limits[0].groups.shape[1]
+
+    laws: Conditional
+    weights: Float64Matrix
+    shares: Float64Matrix
+    missing: Float64Matrix
+    child: Caps
+    root: Caps
+    bounds: Float64Matrix
+    place: int
+
+
+@kernel
+def sum_edge(sums: Sums, solve: bool, redraws: Float64Array, kinds: KindTable, figures: EdgeFigures) -> None:
+    """Sum over the couplings of an edge: set the figures of pairs, and ``fails``.
+
+    ``redraws``: (m,) η, which is found if ``solve``.
+    """
+    shares, laws, things = sums.shares, len(sums.weights), sums.bounds.shape[1]
     for new in range(shares.shape[0]):
-        first, last = span(laws.target, new)
+        first, last = span(sums.laws.target, new)
         if shares[new].max() == 0.0 or first == last:
             continue
-        columns, totals = (
-            np.zeros((len(weights), last - first, bounds.shape[1])),
-            np.zeros((len(weights), last - first)),
-        )
-        scratch, again = np.empty((len(weights), bounds.shape[1])), redraws[first:last]
-        target = laws.target.shares[first:last]
-        masks = Masks(columns, totals, target, bounds.copy(), missing[new], scratch, np.empty(len(weights)))
+        columns, totals = np.zeros((laws, last - first, things)), np.zeros((laws, last - first))
+        scratch, again, target = np.empty((laws, things)), redraws[first:last], sums.laws.target.shares[first:last]
+        masks = Masks(columns, totals, target, sums.bounds.copy(), sums.missing[new], scratch, np.empty(laws))
         mass = 0.0
         for a in range(shares.shape[1]):
             if shares[new, a] > 0.0:
                 mass += shares[new, a]
-                rows = coupling_of(laws, int64(a), int64(new))
-                add_couplings(masks, figures, laws, weights, rows, a, new, shares[new, a], root)
+                add_couplings(masks, figures, sums, coupling_of(sums.laws, int64(a), int64(new)), int64(a), int64(new))
         totals[0] = mass * target
-        for law in range(len(weights)):
+        for law in range(laws):
             for k in range(last - first):
-                fill_groups(columns[law, k], limits[0])
-                if root < bounds.shape[1]:
-                    fill_groups(columns[law, k, root:], limits[1])
-        raise_bounds(masks, root)
+                fill_groups(columns[law, k], sums.child)
+                if sums.place < things:
+                    fill_groups(columns[law, k, sums.place :], sums.root)
+        raise_bounds(masks, sums.place)
         if solve:
             figures.fails[new] = not solve_redraws(masks, again)
         apply_redraws(masks, again, figures.records[first:last])
-        set_edge_figures(masks, figures, laws, new, mass, limits[0], kinds, root)
+        set_edge_figures(masks, figures, sums, int64(new), mass, kinds)
 
 
 @part
-def add_couplings(
-    masks: Masks,
-    figures: EdgeFigures,
-    laws: Conditional,
-    weights: Float64Matrix,
-    rows: Float32Matrix,
-    a: int,
-    new: int,
-    share: float,
-    root: int,
-) -> None:
-    """Add the coupling of a pair (a, a*), ``rows``, to the columns; ``share``: P(a, a*). ``root``: the first of A."""
-    first, last = span(laws.target, new)
-    begin, end = span(laws.source, a)
-    own = laws.source.partners[begin:end]
+def add_couplings(masks: Masks, figures: EdgeFigures, sums: Sums, rows: Float32Matrix, a: int, new: int) -> None:
+    """Add the coupling of a pair (a, a*), ``rows``, to the columns."""
+    share, (first, last) = sums.shares[new, a], span(sums.laws.target, new)
+    begin, end = span(sums.laws.source, a)
+    own = sums.laws.source.partners[begin:end]
     for k in range(last - first):
-        mask = laws.target.partners[first + k]
+        mask = sums.laws.target.partners[first + k]
         most, of_mask = add_coupling(masks.columns[0, k], own, rows[k], share, mask)
         figures.records[first + k] = max(figures.records[first + k], share * most)
         figures.stays[first + k] += share * of_mask if a == new else 0.0
         for law in range(1, masks.again.size):
-            added = add_weighted(masks.columns[law, k], own, rows[k], share, weights[law, begin:end])
+            added = add_weighted(masks.columns[law, k], own, rows[k], share, sums.weights[law, begin:end])
             masks.totals[law, k] += added
-            if root < masks.bounds.shape[1]:
-                masks.columns[law, k, root + a] = added
+            if sums.place < masks.bounds.shape[1]:
+                masks.columns[law, k, sums.place + a] = added
 
 
 @part
-def set_edge_figures(
-    masks: Masks,
-    figures: EdgeFigures,
-    laws: Conditional,
-    new: int,
-    mass: float,
-    limits: Caps,
-    kinds: KindTable,
-    root: int,
-) -> None:
+def set_edge_figures(masks: Masks, figures: EdgeFigures, sums: Sums, new: int, mass: float, kinds: KindTable) -> None:
     """Set the figures of the masks of one a*; ``mass``: P(a*)."""
-    first, last = span(laws.target, new)
-    size = limits.values.shape[1]
+    first, last = span(sums.laws.target, new)
+    size, place = sums.child.values.shape[1], sums.place
     for k in range(last - first):
         t, total = first + k, mass * masks.target[k]
-        own = int64(laws.target.partners[t])
-        set_figures(figures.child, t, own, masks.columns[0, k, :size], total, total, limits, kinds)
+        own = int64(sums.laws.target.partners[t])
+        set_figures(figures.child, t, own, masks.columns[0, k, :size], total, total, sums.child, kinds)
         for law in range(1, masks.again.size):
             column, whole, left = masks.columns[law, k], masks.totals[law, k], masks.missing[law]
-            set_certainty(figures.child, t, column[:size], whole, left, limits, law)
-            if root < column.size and whole > 0.0:
-                of_root = column[root : root + laws.source.offsets.size - 1]
-                figures.surest[t] = max(figures.surest[t], greatest_of(of_root) / whole + left)
+            set_certainty(figures.child, t, column[:size], whole, left, sums.child, law)
+            if place < column.size and whole > 0.0:
+                greatest = greatest_of(column[place : place + sums.root.values.shape[1]]) / whole
+                figures.surest[t] = max(figures.surest[t], greatest + left)
 
 
 @part
@@ -368,7 +348,8 @@ def limited(
     of_root = float(given.max(axis=0, initial=0.0).sum()) + max(0.0, 1.0 - float(given.sum()))
     figures = EdgeFigures(child, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(len(law), np.bool_), of_root)
     bounds = np.concatenate([each.both for each in limits[: 1 + edge.tells_of_root]], axis=1)
-    sum_edge(laws, weights, shares, missing, limits, bounds, solve, redraws, kinds.table, figures)
+    sums = Sums(laws, weights, shares, missing, *limits, bounds, limits[0].both.shape[1])
+    sum_edge(sums, solve, redraws, kinds.table, figures)
     joint = np.ascontiguousarray(child.joint.T) / max(float(child.joint.sum()), LEAST)
     figures = figures._replace(child=child._replace(joint=joint))
     return replace(edge, redraws=redraws.astype(np.float32), changed=figures.child.changed), figures

@@ -85,8 +85,8 @@ class Auditor:
         if (rejection := self._rejection(location)) is not None:
             return self._judge_rejection(location, record, rejection)
         last = None
-        for found in self._masked(location, record.timestamp):
-            last = self._judge_masked(location, record, found)
+        for message in self._masked(location, record.timestamp):
+            last = self._judge_masked(location, record, message)
             if last.matches:
                 return last
         return last or Finding(location, False, "neither masked nor rejected; it may not have been processed yet")
@@ -117,22 +117,22 @@ class Auditor:
         messages = self._read(self._topics.output, location.partition, start)
         return [message for message in messages if message.timestamp()[1] == timestamp]
 
-    def _judge_rejection(self, location: RecordLocation, record: InputRecord, found: Rejected) -> Finding:
+    def _judge_rejection(self, location: RecordLocation, record: InputRecord, written: Rejected) -> Finding:
         """Compare a rejection. It does not depend on statistics, but masking needs some: the newest version is used."""
         version = max(self._versions(), default=0)
         if not version:
             return Finding(location, False, "rejected, but there are no statistics to verify it with")
         derived = self._derive(location, [record], version)
-        matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (found.reason, found.field)
-        description = f"rejected ({found.reason})"
+        matches = isinstance(derived, Rejected) and (derived.reason, derived.field) == (written.reason, written.field)
+        description = f"rejected ({written.reason})"
         return Finding(
             location, matches, description if matches else f"{description}, but the configuration gives another outcome"
         )
 
-    def _judge_masked(self, location: RecordLocation, record: InputRecord, found: Message) -> Finding:
-        headers = dict(found.headers() or ())
+    def _judge_masked(self, location: RecordLocation, record: InputRecord, message: Message) -> Finding:
+        headers = dict(message.headers() or ())
         version, configuration = _number(headers.get(VERSION_HEADER)), headers.get(CONFIGURATION_HEADER) or b""
-        description = f"masked under statistics version {version} at {self._topics.output}, offset {found.offset()}"
+        description = f"masked under statistics version {version} at {self._topics.output}, offset {message.offset()}"
         try:
             under = self._masking_for(version).configuration.hash
             derived = self._derive(location, self._group(location, record, headers.get(GROUP_HEADER)), version)
@@ -145,7 +145,7 @@ class Auditor:
                 False,
                 f"{description} and configuration {masked_under}, but the given configuration is {under}",
             )
-        matches = _same(derived, found)
+        matches = _same(derived, message)
         return Finding(
             location,
             matches,
@@ -213,10 +213,10 @@ def complete_versions(messages: Iterable[Message], opener: MessageOpener) -> dic
     """Assemble versions from the authentic messages of the statistics topic, in order; return the complete ones."""
     versions = Versions()
     for message in messages:
-        if (found := chunk_position(message.key())) is not None:
+        if (position := chunk_position(message.key())) is not None:
             with suppress(SealError):
                 value = message.value()
-                versions.take(*found, None if value is None else opener.open(message.key(), value))
+                versions.take(*position, None if value is None else opener.open(message.key(), value))
     return {version: pieces for version, pieces in versions.items() if pieces.complete}
 
 
@@ -224,11 +224,11 @@ def _number(text: bytes | None) -> int:
     return int(text) if text is not None and text.isdigit() else 0
 
 
-def _same(derived: RecordOutcome, found: Message) -> bool:
+def _same(derived: RecordOutcome, message: Message) -> bool:
     """Return whether a masked record equals the derived one in value, key and headers."""
-    headers: list[Header] = list(found.headers() or ())
+    headers: list[Header] = list(message.headers() or ())
     return not isinstance(derived, Rejected) and (derived.value, derived.key, derived.headers) == (
-        found.value(),
-        found.key(),
+        message.value(),
+        message.key(),
         headers,
     )

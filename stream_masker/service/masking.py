@@ -28,16 +28,16 @@ class Masking:
         self,
         configuration: Configuration,
         *,
-        own: Configuration | None = None,
+        baseline: Configuration | None = None,
         format_of: Callable[[Configuration], RecordFormat | None] | None = None,
     ) -> None:
         """Load the ontologies. Raises ConfigurationError if a file that the configuration names is missing.
 
-        ``own``: the configuration of this process, which no settings may loosen; by default this one.
+        ``baseline``: the configuration of this process, which no settings may loosen; by default this one.
         ``format_of``: returns the format of the records of one input topic's configuration; None for JSON.
         """
         self.configuration = configuration
-        self._own = own or configuration
+        self._baseline = baseline or configuration
         self.plan: Plan = build_plan(configuration)
         self.mechanism: Mechanism = build_mechanism(configuration, read_secret(configuration))
         self._format_of = format_of
@@ -114,7 +114,7 @@ class Masking:
         Raises StatisticsError if it is of another mechanism, or if its variances are below the floor of this process's
         own configuration.
         """
-        check_variance(message.statistics, self._own.risk.min_variance)
+        check_variance(message.statistics, self._baseline.risk.min_variance)
         self.mechanism.restore(message.snapshot)
         self._styles, self._shared = message.styles, message.shared
         self._level = None if message.sampling is None else message.sampling.level
@@ -133,10 +133,10 @@ class Masking:
             return self
         configuration = with_settings(self.configuration, settings)
         if not allow_looser:
-            check_not_looser(self._own, configuration)
+            check_not_looser(self._baseline, configuration)
         if configuration.hash == self.configuration.hash:
             return self
-        other = Masking(configuration, own=self._own, format_of=self._format_of)
+        other = Masking(configuration, baseline=self._baseline, format_of=self._format_of)
         for topic, identity in self._identities.items():
             other.identify(topic, identity)
         return other

@@ -104,15 +104,14 @@ class ShownVersion:
     utility: Mapping[str, Any] | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON-serialisable form."""
-        own = self.statistics
+        statistics = self.statistics
         return {
             "version": self.version,
             "source": self.source,
-            "records": own.records,
+            "records": statistics.records,
             "mean": dict(self.mean),
-            "variance": dict(own.variance),
-            "correlation": own.correlation.tolist(),
+            "variance": dict(statistics.variance),
+            "correlation": statistics.correlation.tolist(),
             "utility": self.utility,
         }
 
@@ -127,8 +126,8 @@ def shown_records(configuration: Configuration, records: int) -> tuple[list[Show
     require_topics_of(configuration, [topics.output, topics.statistics, topics.drift])
     with connect_reader(configuration) as consumer:
         messages = _latest(consumer, topics.output, records)
-        found = [_record(message, wire_format(configuration)) for message in messages]
-        return found, list(_versions(configuration, consumer, {record.version for record in found}))
+        shown = [_record(message, wire_format(configuration)) for message in messages]
+        return shown, list(_versions(configuration, consumer, {record.version for record in shown}))
 
 
 def _latest(consumer: Consumer, topic: str, records: int) -> list[Message]:

@@ -198,8 +198,8 @@ def test_a_forged_version_changes_nothing_in_an_audit(
 ) -> None:
     written = [Message(m.key, seal.seal(m.key, encode_statistics(m))) for m in genuine]
     forged = [Message(c.key, c.value or b"") for c in forgeries(genuine[-1], configuration, seal)[kind]]
-    found = complete_versions([*written, *forged], MessageOpener(seal))
-    assert {version: pieces.message() for version, pieces in found.items()} == {
+    versions = complete_versions([*written, *forged], MessageOpener(seal))
+    assert {version: pieces.message() for version, pieces in versions.items()} == {
         message.version: encode_statistics(message) for message in genuine
     }
 

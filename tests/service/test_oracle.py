@@ -63,8 +63,8 @@ def right_guesses(victim: Masking, oracle: Masking) -> float:
     for number in range(VICTIMS):
         patient, code = f"p{number}", random.choice(CODES)
         (seen,) = masks(victim, [{"code": code, "patient": patient}])
-        tried = masks(oracle, [{"code": own, "patient": patient} for own in CODES])
-        same = [own for own, mask in zip(CODES, tried, strict=True) if mask["code"] == seen["code"]]
+        tried = masks(oracle, [{"code": guess, "patient": patient} for guess in CODES])
+        same = [guess for guess, mask in zip(CODES, tried, strict=True) if mask["code"] == seen["code"]]
         right += (code in same) / len(same) if same else code == seen["code"]
     return right
 
@@ -81,18 +81,18 @@ def test_a_producer_of_another_topic_is_no_oracle(tmp_path: Path, rounding: str)
 
 def test_a_producer_of_the_same_topic_remains_an_oracle(tmp_path: Path) -> None:
     """Brokers do not tell consumers who has produced a record: the threat model says so."""
-    own = deployment(tmp_path, "hospital", "topic", "ceil")
-    assert right_guesses(own, own) > 0.5 * VICTIMS
+    deployed = deployment(tmp_path, "hospital", "topic", "ceil")
+    assert right_guesses(deployed, deployed) > 0.5 * VICTIMS
 
 
 def test_pseudonyms_of_another_topic_are_independent(tmp_path: Path) -> None:
     events = [{"code": CODES[0], "patient": f"p{number}"} for number in range(50)]
-    found = Counter(
+    pseudonyms = Counter(
         event["patient"]
         for topic in ("one", "two")
         for event in masks(deployment(tmp_path, topic, "topic", "ceil"), events)
     )
-    assert set(found.values()) == {1}
+    assert set(pseudonyms.values()) == {1}
     shared = Counter(
         event["patient"]
         for topic in ("one", "two")

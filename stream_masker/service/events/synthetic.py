@@ -95,7 +95,7 @@ class SyntheticDischarges:
         self._attributes = sorted(attributes, key=lambda a: a.is_array)
         known: dict[Taxonomy, Popularity] = {}
         self._codes = [_popularity(a.taxonomy, known, rng) for a in self._attributes]
-        self._companions = [CompanionCodes(self._codes[0], own, rng=rng) for own in self._codes[1:]]
+        self._companions = [CompanionCodes(self._codes[0], codes, rng=rng) for codes in self._codes[1:]]
         self._ids = [np.array(a.taxonomy.ids, dtype=object) for a in self._attributes]
         self._labels = [np.array(a.taxonomy.labels, dtype=object) for a in self._attributes]
         self._patient_columns = [f"{PATIENT_PATH} {i}" for i, _ in enumerate(patient_paths)]
@@ -232,8 +232,8 @@ def _numbers(kind: Numeric, size: int, rng: np.random.Generator) -> list[float]:
     low = kind.minimum if kind.minimum is not None else (kind.maximum or UNBOUNDED_SPAN) - UNBOUNDED_SPAN
     high = kind.maximum if kind.maximum is not None else low + UNBOUNDED_SPAN
     values = low + (high - low) * rng.beta(2, 5, size)
-    found: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
-    return found
+    numbers: list[float] = (np.floor(values).astype(np.int64) if kind.integer else values).tolist()
+    return numbers
 
 
 def _attribute(

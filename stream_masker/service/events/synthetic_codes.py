@@ -66,7 +66,6 @@ class Popularity:
 
     @property
     def blocks(self) -> int:
-        """The number of blocks."""
         return self._blocks.count
 
     def block_of(self, numbers: Int64Array) -> Int64Array:
@@ -137,13 +136,13 @@ class CompanionCodes:
     two attributes have different taxonomies, always from the profile.
     """
 
-    def __init__(self, principal: Popularity, own: Popularity, *, rng: np.random.Generator) -> None:
-        self._principal, self._own = principal, own
-        self._profile = own.draw(rng.random((principal.blocks, PROFILE_CODES)), BEFORE_DRIFT)
+    def __init__(self, principal: Popularity, popularity: Popularity, *, rng: np.random.Generator) -> None:
+        self._principal, self._popularity = principal, popularity
+        self._profile = popularity.draw(rng.random((principal.blocks, PROFILE_CODES)), BEFORE_DRIFT)
 
     @cached_property
     def _related(self) -> bool:
-        return self._principal is self._own
+        return self._principal is self._popularity
 
     def draw(
         self, principal: Int64Array, per_event: int, *, correlation: float, period: int, rng: np.random.Generator
@@ -151,26 +150,26 @@ class CompanionCodes:
         """Return (n, per_event) leaves for n principal ones, without repetitions in an event as far as possible."""
         shape = (len(principal), per_event)
         uniform = rng.random(shape)
-        codes = self._own.draw(rng.random(shape), period, self._ranges(principal, uniform, correlation))
+        codes = self._popularity.draw(rng.random(shape), period, self._ranges(principal, uniform, correlation))
         self._set_profile(codes, principal, uniform, correlation, rng)
         for _ in range(3):
             repeated_codes = self._repeated(principal, codes)
-            codes[repeated_codes] = self._own.draw(rng.random(int(repeated_codes.sum())), period)
+            codes[repeated_codes] = self._popularity.draw(rng.random(int(repeated_codes.sum())), period)
         return codes
 
     def _ranges(
         self, principal: Int64Array, uniform: Float64Array, correlation: float
     ) -> tuple[Int64Array, Int64Array]:
         """Return the range to draw each code from: the principal's block, its chapter, or all leaves."""
-        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._own))
+        low, high = np.zeros(uniform.shape, np.int64), np.full(uniform.shape, len(self._popularity))
         if self._related:
             _narrow(
                 low,
                 high,
-                self._own.chapter_range(principal),
+                self._popularity.chapter_range(principal),
                 uniform < correlation * (SAME_BLOCK_SHARE + SAME_CHAPTER_SHARE),
             )
-            _narrow(low, high, self._own.block_range(principal), uniform < correlation * SAME_BLOCK_SHARE)
+            _narrow(low, high, self._popularity.block_range(principal), uniform < correlation * SAME_BLOCK_SHARE)
         return low, high
 
     def _set_profile(

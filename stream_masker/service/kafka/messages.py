@@ -26,7 +26,7 @@ class Partition(NamedTuple):
 
 def partitions_of(partitions: Iterable[TopicPartition]) -> set[Partition]:
     """Return the partitions that a client names."""
-    return {Partition(one.topic, one.partition) for one in partitions}
+    return {Partition(p.topic, p.partition) for p in partitions}
 
 
 def partitions_text(partitions: Iterable[Partition]) -> str:

@@ -100,9 +100,9 @@ class TopicWatch:
         """Request the id; return whether it is another one than before."""
         self._next = self._clock() + self._every
         try:
-            found = self._request() or self._identity
+            identity = self._request() or self._identity
         except KafkaException as failure:
             log.warning("the id of a topic is not known: %s", explained(failure.args[0]))
             return False
-        earlier, self._identity = self._identity, found
-        return earlier is not None and found != earlier
+        earlier, self._identity = self._identity, identity
+        return earlier is not None and identity != earlier

@@ -68,10 +68,10 @@ def _path_values(plan: Plan, k: int) -> Iterator[tuple[Path, Sequence[JsonValue]
     """Yield every path of the plan with its values: one per element of an array."""
     for place, attribute in enumerate(plan.attributes, 1):
         codes = [_code(attribute, place * (k // RECORDS_OF_A_CODE) + j) for j in range(SAMPLE_ELEMENTS)]
-        for own in attribute.places:
-            yield own.path, codes
-            yield from ((copy, codes) for copy in own.copies)
-            yield from () if own.label is None else ((own.label, ["a label"] * SAMPLE_ELEMENTS),)
+        for path, label, copies in attribute.places:
+            yield path, codes
+            yield from ((copy, codes) for copy in copies)
+            yield from () if label is None else ((label, ["a label"] * SAMPLE_ELEMENTS),)
     for numeric in plan.numeric:
         yield numeric.path, [_number(numeric.kind, k)]
     if plan.alpha is not None and plan.alpha.path is not None:
@@ -94,15 +94,15 @@ def _number(kind: Numeric, k: int) -> float:
     return int(number) if kind.integer else number
 
 
-def _inserted(found: JsonValue, steps: Sequence[Step], values: Sequence[JsonValue]) -> JsonValue:
-    """Return ``found`` (None: nothing yet) with values below it; existing values are kept."""
+def _inserted(value: JsonValue, steps: Sequence[Step], values: Sequence[JsonValue]) -> JsonValue:
+    """Return ``value`` (None: nothing yet) with values below it; existing values are kept."""
     if not steps:
-        return values[0] if found is None else found
+        return values[0] if value is None else value
     step, rest = steps[0], steps[1:]
     if isinstance(step, NameStep):
-        inside = found if isinstance(found, dict) else {}
+        inside = value if isinstance(value, dict) else {}
         return inside | {step.key: _inserted(inside.get(step.key), rest, values)}
-    elements: list[JsonValue] = list(found) if isinstance(found, list) else []
+    elements: list[JsonValue] = list(value) if isinstance(value, list) else []
     if isinstance(step, EachStep):
         elements += [None] * (SAMPLE_ELEMENTS - len(elements))
         return [_inserted(element, rest, values[j : j + 1] or values) for j, element in enumerate(elements)]

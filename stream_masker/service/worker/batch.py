@@ -335,11 +335,11 @@ class TransactionWriter:
 
     def _reject(self, outputs: OutputTopics, partition: int, rejected: Sequence[Rejected]) -> None:
         topic = outputs.input
-        values = [encode_rejection(one, topic=topic, partition=partition) for one in rejected]
-        keys = [f"{topic}:{partition}:{one.offset}".encode() for one in rejected]
+        values = [encode_rejection(rejection, topic=topic, partition=partition) for rejection in rejected]
+        keys = [f"{topic}:{partition}:{rejection.offset}".encode() for rejection in rejected]
         messages: list[OutgoingMessage] = [(value, key, 0, []) for value, key in zip(values, keys, strict=True)]
         self._send(outputs.rejected, partition % outputs.rejected_partitions, messages)
-        self._written.causes.update((str(one.reason), one.field) for one in rejected)
+        self._written.causes.update((str(rejection.reason), rejection.field) for rejection in rejected)
 
     def _write_provenance(self, outputs: OutputTopics, topic: str, done: MaskedRange) -> None:
         """Send the event of a partition's records. Raises ServiceError if it is too large: none may be missing."""

@@ -51,7 +51,7 @@ def transactional_ids(configuration: Configuration) -> list[str]:
 def consumer_properties(configuration: Configuration) -> ClientProperties:
     """Return the properties of the input's consumer: it reads committed records and commits no offsets itself."""
     queued_kilobytes = max(1024, 2 * configuration.worker.batch_bytes // 1024)
-    own = confluent_properties(
+    properties = confluent_properties(
         configuration,
         group_id=consumer_group_id(configuration),
         enable_auto_commit=False,
@@ -62,10 +62,10 @@ def consumer_properties(configuration: Configuration) -> ClientProperties:
     defaults = {
         "auto.offset.reset": "earliest",
         "queued.max.messages.kbytes": queued_kilobytes,
-        "fetch.max.bytes": _fetch_bytes(own, memory_limit()),
+        "fetch.max.bytes": _fetch_bytes(properties, memory_limit()),
         "reconnect.backoff.max.ms": RECONNECT_MS,
     }
-    return {**defaults, **own, **_assignor(own), **_membership(configuration)}
+    return {**defaults, **properties, **_assignor(properties), **_membership(configuration)}
 
 
 def _fetch_bytes(properties: ClientProperties, limit: int | None) -> int:
@@ -105,7 +105,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
 
     A worker is ready when it has reached the end of the topic, which a broker reports after ``fetch.wait.max.ms``.
     """
-    own = confluent_properties(
+    properties = confluent_properties(
         configuration,
         group_id=statistics_group_id(configuration),
         enable_auto_commit=False,
@@ -114,7 +114,7 @@ def statistics_properties(configuration: Configuration) -> ClientProperties:
         isolation_level="read_committed",
         auto_offset_reset="earliest",
     )
-    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **own}
+    return {"fetch.wait.max.ms": 100, "reconnect.backoff.max.ms": RECONNECT_MS, **properties}
 
 
 def producer_properties(configuration: Configuration, transactional_id: str) -> ClientProperties:
@@ -129,5 +129,5 @@ def producer_properties(configuration: Configuration, transactional_id: str) -> 
         "reconnect.backoff.max.ms": RECONNECT_MS,
         **RETRY_PROPERTIES,
     }
-    own = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
-    return {**defaults, **own}
+    properties = confluent_properties(configuration, transactional_id=transactional_id, enable_idempotence=True)
+    return {**defaults, **properties}

@@ -42,7 +42,7 @@ class TopicIds:
         """Return the topics whose ids must be requested before a batch is masked."""
         self._current = batch
         first = batch.first_offsets().items()
-        return sorted({one.topic for one, offset in first if offset < self._next.get(one, offset + 1)})
+        return sorted({p.topic for p, offset in first if offset < self._next.get(p, offset + 1)})
 
     def passed(self, batch: MessageBatch) -> None:
         """Note up to where a batch has been masked, unless there was a rebalance meanwhile."""
@@ -76,7 +76,7 @@ class InputTopics:
     def __init__(
         self,
         topics: TopicsSection,
-        found: FoundTopics,
+        existing: FoundTopics,
         *,
         partitions: Callable[[], Mapping[str, int]],
         admit: Callable[[str], None],
@@ -85,8 +85,8 @@ class InputTopics:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topics = topics
-        self._counts = dict(found.inputs)
-        self.names = [*found.inputs]
+        self._counts = dict(existing.inputs)
+        self.names = [*existing.inputs]
         self._partitions = partitions
         self._admit = admit
         self._every = every
@@ -167,13 +167,13 @@ class InputTopics:
         """Add a topic if it passes the checks, otherwise return why it does not."""
         try:
             check_names(self._topics, [*self.names, name])
-            found = check_input(counts, self._topics, name)
+            checked = check_input(counts, self._topics, name)
             self._admit(name)
         except KafkaException as failure:
             return explained(failure.args[0])
         except ServiceError as error:
             return str(error)
-        self._counts[name] = found
+        self._counts[name] = checked
         self.names.append(name)
         log.info("reading the new input topic %s", name)
         return None

@@ -286,7 +286,6 @@ class Worker:
         return Event.REFUSED if self._current.group is None else Event.AUTHORIZED
 
     def _abort(self) -> Event:
-        """Abort the current transaction."""
         abort = self._components.pipeline.abort()
         if not self._components.background.wait_until_done(abort, self._stuck_after):
             self._current.outcome = TransactionOutcome.UNKNOWN

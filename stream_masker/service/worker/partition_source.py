@@ -262,9 +262,9 @@ class PartitionSource:
             if self._beat()
         }
         return {
-            partition: max(0, found[1] - max(found[0], self._progress[partition]))
-            for partition, found in watermarks.items()
-            if found is not None
+            partition: max(0, bounds[1] - max(bounds[0], self._progress[partition]))
+            for partition, bounds in watermarks.items()
+            if bounds is not None
         }
 
     def close(self) -> None:
@@ -348,13 +348,13 @@ class PartitionSource:
         """Return each partition's committed offset, or its given one; None if the coordinator does not answer."""
         try:
             wanted = [TopicPartition(*partition) for partition in first]
-            found = self._client.committed(wanted, BROKER_REQUEST_SECONDS) if wanted else []
+            committed = self._client.committed(wanted, BROKER_REQUEST_SECONDS) if wanted else []
         except KafkaException as failure:
             log.warning("requesting the committed offsets: %s", failure.args[0].str())
             return None
-        if any(p.error for p in found):
+        if any(p.error for p in committed):
             return None
-        offsets = {Partition(p.topic, p.partition): p.offset for p in found}
+        offsets = {Partition(p.topic, p.partition): p.offset for p in committed}
         return {partition: offset if offset >= 0 else first[partition] for partition, offset in offsets.items()}
 
     def _read_from(self, offsets: Mapping[Partition, int]) -> None:
@@ -379,10 +379,10 @@ class PartitionSource:
         """Request the committed offsets of partitions with none since their assignment; 0 where none is committed."""
         unknown = [TopicPartition(*partition) for partition in self._assigned - self._progress.keys()]
         try:
-            found = self._client.committed(unknown, BROKER_REQUEST_SECONDS) if unknown else []
+            committed = self._client.committed(unknown, BROKER_REQUEST_SECONDS) if unknown else []
         except KafkaException:
             return
-        for p in found:
+        for p in committed:
             if p.error is None:
                 self.skipped.start(Partition(p.topic, p.partition), p.offset)
                 self._progress[Partition(p.topic, p.partition)] = max(0, p.offset)

@@ -62,7 +62,7 @@ class RefusedRecords:
     _too_large: bool = False
     _reports: dict[Partition, _Reports] = field(default_factory=dict)
     _suspects: dict[Partition, Sequence[int]] = field(default_factory=dict)
-    _found: dict[Partition, dict[int, Reason]] = field(default_factory=dict)
+    _rejected: dict[Partition, dict[int, Reason]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.batch_size < 1:
@@ -92,7 +92,7 @@ class RefusedRecords:
 
     def without(self, partition: Partition, result: Result) -> Result:
         """Return a result with the refused records of its partition rejected."""
-        reasons = self._found.get(partition)
+        reasons = self._rejected.get(partition)
         if not reasons:
             return result
         refused = {
@@ -111,15 +111,15 @@ class RefusedRecords:
         """End the search: the transaction is committed."""
         self.version += self._searching
         self._cause, self._searching, self._too_large = None, False, False
-        for found in (self._reports, self._suspects, self._found):
-            found.clear()
+        for searched in (self._reports, self._suspects, self._rejected):
+            searched.clear()
 
     def _evaluate(self) -> bool:
         """Evaluate the reports by partition; return whether there are any."""
         refused = {partition: reports for partition, reports in self._reports.items() if reports.reasons}
         for partition, reports in refused.items():
             if reports.named or len(reports.reasons) == 1:
-                self._found.setdefault(partition, {}).update(self._named(reports))
+                self._rejected.setdefault(partition, {}).update(self._named(reports))
             else:
                 self._suspects[partition] = sorted(reports.reasons)
         return bool(refused)

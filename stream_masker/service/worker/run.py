@@ -88,26 +88,26 @@ def run_worker(
     warn_about_plain_topics(configuration)
     brokers = watched_brokers(configuration, health)
     with _input_consumer(configuration) as consumer:
-        found = find_partitions(
+        existing = find_partitions(
             consumer,
             configuration.topics,
             wait=_wait_for_broker(health, liveness),
             connect=lambda: require_broker(confluent_properties(configuration), seconds=METADATA_TIMEOUT_SECONDS),
             user=str(configuration.kafka.properties.get("sasl.username", "")),
         )
-        if found is None:
+        if existing is None:
             return
         wait = _wait_for_broker(health, liveness)
-        if not _identify(partial(identified, masking, [*found.inputs]), wait=wait):
+        if not _identify(partial(identified, masking, [*existing.inputs]), wait=wait):
             return
-        check_topic_settings(configuration, [*found.inputs])
-        if not answered(partial(_check_offsets, configuration, consumer, found), "the group's offsets", wait=wait):
+        check_topic_settings(configuration, [*existing.inputs])
+        if not answered(partial(_check_offsets, configuration, consumer, existing), "the group's offsets", wait=wait):
             return
         health.reason(BROKERS, None)
         report = WorkerReport(Metrics(registry, "worker"), health, rejected_share=configuration.limits.rejected_share)
         report.start()
         connect = partial(_connect, configuration)
-        worker = Worker(_components(configuration, masking, found, consumer, connect, liveness, health, report))
+        worker = Worker(_components(configuration, masking, existing, consumer, connect, liveness, health, report))
         with brokers:
             worker.run()
 
@@ -125,8 +125,8 @@ def _connect(configuration: Configuration) -> Consumer:
     return connect_consumer(consumer_properties(configuration))
 
 
-def _check_offsets(configuration: Configuration, consumer: Consumer, found: FoundTopics) -> None:
-    for topic, counts in found.inputs.items():
+def _check_offsets(configuration: Configuration, consumer: Consumer, existing: FoundTopics) -> None:
+    for topic, counts in existing.inputs.items():
         check_committed_offsets(configuration, consumer, topic, range(counts.input))
 
 
@@ -162,7 +162,7 @@ def _wait_for_broker(health: Health, liveness: Liveness) -> Callable[[str], bool
 def _components(
     configuration: Configuration,
     masking: Masking,
-    found: FoundTopics,
+    existing: FoundTopics,
     consumer: Consumer,
     connect: Callable[[], Consumer],
     liveness: Liveness,
@@ -171,18 +171,18 @@ def _components(
 ) -> WorkerComponents:
     topics = configuration.topics
     active_statistics = ActiveStatistics(masking, own_secret_id(configuration))
-    inputs = _inputs(configuration, found, active_statistics)
+    inputs = _inputs(configuration, existing, active_statistics)
     refused, ids = RefusedRecords.of(configuration.kafka.properties), transactional_ids(configuration)
     source, may_hold = _source(configuration, inputs, consumer, connect, active_statistics, liveness)
     return WorkerComponents(
         source=source,
         may_hold=may_hold,
-        pipeline=CommitPipeline([partial(_producer, configuration, one, liveness, refused) for one in ids]),
+        pipeline=CommitPipeline([partial(_producer, configuration, name, liveness, refused) for name in ids]),
         background=BackgroundRunner(poll=source.poll, beat=liveness.beat),
         statistics_consumer=StatisticsConsumer(
             client=connect_consumer(statistics_properties(configuration)),
             topic=topics.statistics,
-            partitions=found.statistics,
+            partitions=existing.statistics,
             opener=MessageOpener(topic_seal(configuration, topics.statistics)),
             on_refused=report.refused_message,
         ),
@@ -220,7 +220,7 @@ def _topic_ids(
     return TopicIds(request if statistics.masking.needs_identity else lambda _: True)
 
 
-def _inputs(configuration: Configuration, found: FoundTopics, statistics: ActiveStatistics) -> InputTopics:
+def _inputs(configuration: Configuration, existing: FoundTopics, statistics: ActiveStatistics) -> InputTopics:
     properties = {**confluent_properties(configuration), "log_level": 0}
 
     def admit(topic: str) -> None:
@@ -230,7 +230,7 @@ def _inputs(configuration: Configuration, found: FoundTopics, statistics: Active
 
     return InputTopics(
         configuration.topics,
-        found,
+        existing,
         partitions=lambda: partition_counts(connect_admin(properties)),
         admit=admit,
         every=refresh_seconds(properties),

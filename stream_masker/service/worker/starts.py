@@ -67,14 +67,14 @@ class StartNotes:
 
 
 def _end(client: Consumer, partition: Partition) -> int:
-    found: Any = client.get_watermark_offsets(TopicPartition(*partition), timeout=NOTE_SECONDS, cached=False)
-    return int(found[1]) if found else 0
+    watermarks: Any = client.get_watermark_offsets(TopicPartition(*partition), timeout=NOTE_SECONDS, cached=False)
+    return int(watermarks[1]) if watermarks else 0
 
 
 def _read(client: Consumer, offsets: Mapping[Partition, int]) -> dict[Partition, WorkerStart]:
-    found = client.committed([TopicPartition(*partition) for partition in offsets], NOTE_SECONDS) if offsets else []
-    _check(None, found)
-    return {Partition(p.topic, p.partition): WorkerStart(p.offset, _number(p.metadata)) for p in found}
+    committed = client.committed([TopicPartition(*partition) for partition in offsets], NOTE_SECONDS) if offsets else []
+    _check(None, committed)
+    return {Partition(p.topic, p.partition): WorkerStart(p.offset, _number(p.metadata)) for p in committed}
 
 
 def _write(client: Consumer, results: list[CommitResult], starts: Mapping[Partition, WorkerStart]) -> None:
@@ -90,9 +90,9 @@ def _write(client: Consumer, results: list[CommitResult], starts: Mapping[Partit
 
 def _check(error: KafkaError | None, partitions: list[TopicPartition]) -> None:
     """Raise KafkaException if there is an error, also one of a single partition."""
-    for found in (error, *(one.error for one in partitions)):
-        if found is not None:
-            raise KafkaException(found)
+    for problem in (error, *(partition.error for partition in partitions)):
+        if problem is not None:
+            raise KafkaException(problem)
 
 
 def _number(metadata: str | None) -> int:

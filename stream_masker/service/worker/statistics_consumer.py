@@ -67,12 +67,12 @@ class VersionBuffer:
 
     def add(self, key: bytes | None, value: bytes | None) -> None:
         """Add a message. Messages whose key is not a version are ignored, and the first one is logged."""
-        found = chunk_position(key)
-        if found is None:
+        position = chunk_position(key)
+        if position is None:
             self._ignore()
             return
         try:
-            self._versions.take(*found, None if value is None else self._opener.open(key, value))
+            self._versions.take(*position, None if value is None else self._opener.open(key, value))
         except SealError as error:
             self._on_refused(error.cause)
         self._drop_oldest()
@@ -158,7 +158,6 @@ class StatisticsConsumer:
         return self._buffer.take() if self.at_end else []
 
     def close(self) -> None:
-        """Close the client."""
         self._client.close()
 
     def _handle(self, message: Any) -> None:
@@ -280,11 +279,11 @@ class ActiveStatistics:
 
     def _check_secret(self, message: StatisticsMessage) -> None:
         """End the version in force if this one is for another masking secret. Raises StatisticsError then."""
-        own, other = self._secret_id, message.secret_id
-        self.other_secret = None not in (own, other) and own != other
+        expected, given = self._secret_id, message.secret_id
+        self.other_secret = None not in (expected, given) and expected != given
         if self.other_secret:
             self.version = 0
-            raise StatisticsError(f"it is for the masking secret with the id {other}, and this process has {own}")
+            raise StatisticsError(f"it is for the masking secret with the id {given}, and this process has {expected}")
 
     def _remark(self, message: StatisticsMessage) -> str:
         """Return a remark for the log if the version was computed under another configuration or changes settings."""
@@ -294,6 +293,6 @@ class ActiveStatistics:
         return "" if hashed == self._own.configuration.hash else f", with its settings (configuration {hashed})"
 
 
-def _differing(one: Mapping[str, str], other: Mapping[str, str]) -> list[str]:
+def _differing(first: Mapping[str, str], second: Mapping[str, str]) -> list[str]:
     """Return the names whose values differ, or that only one of the two has."""
-    return sorted(name for name in one.keys() | other.keys() if one.get(name) != other.get(name))
+    return sorted(name for name in first.keys() | second.keys() if first.get(name) != second.get(name))

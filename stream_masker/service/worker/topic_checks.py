@@ -46,10 +46,10 @@ def check_committed_offsets(
     """
     if RESET_PROPERTY in configuration.kafka.properties:
         return
-    found = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
-    for error in (one.error for one in found if one.error is not None):
+    committed = client.committed([TopicPartition(topic, number) for number in partitions], POLL_TIMEOUT_SECONDS)
+    for error in (p.error for p in committed if p.error is not None):
         raise KafkaException(error)
-    unknown = [one.partition for one in found if one.offset < 0 and _has_offsets(client, topic, one.partition)]
+    unknown = [p.partition for p in committed if p.offset < 0 and _has_offsets(client, topic, p.partition)]
     output = configuration.topics.of(topic).output
     masked = [n for n in unknown if _has_offsets(client, output, n) and _has_records(configuration, output, n)]
     if masked:
@@ -116,15 +116,15 @@ def check_names(topics: TopicsSection, inputs: Sequence[str]) -> None:
 
 def check_input(counts: Mapping[str, int], topics: TopicsSection, name: str) -> PartitionCounts:
     """Return the partition counts of one input topic. Raises ServiceError like ``check_partitions``."""
-    own = topics.of(name)
+    topic = topics.of(name)
     require_existing(counts, required_names(topics, [name]))
-    outputs, inputs = counts[own.output], counts[name]
+    outputs, inputs = counts[topic.output], counts[name]
     if outputs < inputs:
         raise ServiceError(
-            f"topic {own.output} has {outputs} partitions and {name} has {inputs}: "
-            f"a masked record keeps its partition number, so {own.output} needs at least {inputs}"
+            f"topic {topic.output} has {outputs} partitions and {name} has {inputs}: "
+            f"a masked record keeps its partition number, so {topic.output} needs at least {inputs}"
         )
-    return PartitionCounts(inputs, outputs, counts[own.rejected])
+    return PartitionCounts(inputs, outputs, counts[topic.rejected])
 
 
 def input_names(counts: Mapping[str, int], topics: TopicsSection) -> list[str]:
@@ -176,15 +176,15 @@ def find_partitions(
 
 def partition_counts(client: Consumer) -> dict[str, int]:
     """Return the number of partitions of every topic. Raises KafkaException."""
-    found = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS).topics
-    return {name: len(topic.partitions) for name, topic in found.items()}
+    topics = client.list_topics(timeout=METADATA_TIMEOUT_SECONDS).topics
+    return {name: len(topic.partitions) for name, topic in topics.items()}
 
 
 def required_names(topics: TopicsSection, inputs: Sequence[str]) -> list[str]:
     """Return the names of the topics that a worker needs for these input topics."""
-    own = [name for topic in map(topics.of, inputs) for name in (topic.input, topic.output, topic.rejected)]
+    names = [name for topic in map(topics.of, inputs) for name in (topic.input, topic.output, topic.rejected)]
     provenance = [topics.provenance] if topics.provenance else []
-    return [*dict.fromkeys(map(str, own)), topics.calibration, topics.statistics, *provenance]
+    return [*dict.fromkeys(map(str, names)), topics.calibration, topics.statistics, *provenance]
 
 
 PRODUCER_LIMIT_BYTES = 1_000_000
@@ -209,15 +209,15 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
     provenance = [configuration.topics.provenance] if configuration.topics.provenance else []
     names = [*dict.fromkeys(written), configuration.topics.calibration, *provenance]
     try:
-        found = topic_settings(configuration, names)
+        by_topic = topic_settings(configuration, names)
     except KafkaException as failure:
         log.warning("the settings of the topics cannot be read: %s", explained(failure.args[0]))
         return
     outputs = {topic.output for topic in topics}
-    problems = [*setting_problems(configuration, found, outputs)]
+    problems = [*setting_problems(configuration, by_topic, outputs)]
     if problems:
         raise ServiceError("; ".join(problems))
-    for risk in rejection_risks(found, outputs):
+    for risk in rejection_risks(by_topic, outputs):
         log.warning("%s", risk)
     _check_inputs(configuration, inputs)
 
@@ -225,11 +225,11 @@ def check_topic_settings(configuration: Configuration, inputs: Sequence[str]) ->
 def _check_inputs(configuration: Configuration, inputs: Sequence[str]) -> None:
     """Log inputs whose records may become large when they are decompressed."""
     try:
-        found = topic_settings(configuration, inputs)
+        by_topic = topic_settings(configuration, inputs)
     except KafkaException as failure:
         log.warning("the settings of the input topics cannot be read: %s", explained(failure.args[0]))
         return
-    for topic, settings in found.items():
+    for topic, settings in by_topic.items():
         if (compression := settings.get(COMPRESSION_TYPE, UNCOMPRESSED)) != UNCOMPRESSED:
             log.warning("topic %s has %s", topic, compression_advice(topic, compression))
 
@@ -247,25 +247,25 @@ def topic_settings(configuration: Configuration, topics: Sequence[str]) -> Mappi
 
 
 def setting_problems(
-    configuration: Configuration, found: Mapping[str, Mapping[str, str]], outputs: Collection[str]
+    configuration: Configuration, by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]
 ) -> Iterator[str]:
     """Yield the problems of topics with these settings, by name; ``outputs``: the topics of masked records."""
-    for output in found.keys() & outputs:
-        policy = found[output].get("cleanup.policy", "delete")
+    for output in by_topic.keys() & outputs:
+        policy = by_topic[output].get("cleanup.policy", "delete")
         if configuration.message.key == "drop" and "compact" in policy:
             yield (
                 f"topic {output} has cleanup.policy={policy}, which needs message keys, but message.key is drop: use "
                 f"pseudonymize or keep, or {alter_command(output, 'cleanup.policy', 'delete')}"
             )
     provenance = configuration.topics.provenance
-    policy = found.get(provenance or "", {}).get("cleanup.policy", "delete")
+    policy = by_topic.get(provenance or "", {}).get("cleanup.policy", "delete")
     if provenance and "compact" in policy:
         yield (
             f"topic {provenance} has cleanup.policy={policy}, which deletes all events of a partition but the last: "
             f"{alter_command(provenance, 'cleanup.policy', 'delete')}"
         )
     limit = int(configuration.kafka.properties.get("message.max.bytes", PRODUCER_LIMIT_BYTES))
-    for topic, settings in found.items():
+    for topic, settings in by_topic.items():
         largest = settings.get("max.message.bytes")
         if largest is not None and int(largest) < limit:
             yield (
@@ -274,10 +274,10 @@ def setting_problems(
             )
 
 
-def rejection_risks(found: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
+def rejection_risks(by_topic: Mapping[str, Mapping[str, str]], outputs: Collection[str]) -> Iterator[str]:
     """Yield the settings of outputs for which records of the input may be rejected, each with its remedy."""
-    for output in sorted(found.keys() & outputs):
-        settings = found[output]
+    for output in sorted(by_topic.keys() & outputs):
+        settings = by_topic[output]
         policy = settings.get("cleanup.policy", "delete")
         if "compact" in policy:
             yield f"topic {output} has cleanup.policy={policy}: records without a key will be rejected"

@@ -48,8 +48,8 @@ def test_only_the_calibrator_writes_statistics_and_nobody_of_the_service_reads_m
 
 def test_only_workers_write_provenance_events() -> None:
     configuration = parse_configuration({**yaml.safe_load(TEXT), "topics": {"provenance": "events"}})
-    found = {role: {r for r in allowed(configuration, role) if r[1] == "events"} for role in PrincipalRole}
-    assert {role: {operation for *_, operation in rules} for role, rules in found.items() if rules} == {
+    access = {role: {r for r in allowed(configuration, role) if r[1] == "events"} for role in PrincipalRole}
+    assert {role: {operation for *_, operation in rules} for role, rules in access.items() if rules} == {
         PrincipalRole.WORKER: {"Write", "DescribeConfigs"},
         PrincipalRole.ADMINISTRATOR: {"Create", "Describe", "DescribeConfigs"},
     }
@@ -62,7 +62,7 @@ def test_transactional_ids_of_workers_have_the_allowed_prefix(configuration) -> 
         if rule.role is PrincipalRole.WORKER and rule.resource == "transactional-id"
     ]
     assert rule.prefixed
-    assert all(found.startswith(rule.name) for found in transactional_ids(configuration))
+    assert all(name.startswith(rule.name) for name in transactional_ids(configuration))
 
 
 def test_commands_are_quoted_for_a_shell(configuration) -> None:

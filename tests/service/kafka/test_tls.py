@@ -48,8 +48,8 @@ def handshake(client: ssl.SSLContext, server: ssl.SSLContext) -> bool:
 @pytest.mark.parametrize("kind", ["key", "encrypted"])
 def test_inline_certificates_are_used(pems, tmp_path, monkeypatch, kind):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    own = {"ssl.ca.pem": pems["certificate"], "ssl.certificate.pem": pems["certificate"], "ssl.key.pem": pems[kind]}
-    context = ssl_context({**own, "ssl.key.password": PASSWORD})
+    texts = {"ssl.ca.pem": pems["certificate"], "ssl.certificate.pem": pems["certificate"], "ssl.key.pem": pems[kind]}
+    context = ssl_context({**texts, "ssl.key.password": PASSWORD})
     assert list(tmp_path.iterdir()) == []
     files = {"certificate": pems["certificate"], "key": pems["key"]}
     for name, text in files.items():

@@ -24,10 +24,10 @@ def existing(partitions: int = 1, cleanup: str = "delete", retention_ms: int = 6
     return ExistingTopic(partitions, cleanup, retention_ms)
 
 
-def status(role: str, found: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
+def status(role: str, existing: ExistingTopic, configuration: Configuration | None = None) -> tuple[TopicStatus, str]:
     configuration = configuration or configured()
     name = getattr(configuration.topics, role)
-    lines = {line.name: line for line in plan_topics(required_topics(configuration, partitions=4), {name: found})}
+    lines = {line.name: line for line in plan_topics(required_topics(configuration, partitions=4), {name: existing})}
     return lines[name].status, lines[name].detail
 
 
@@ -71,7 +71,7 @@ def test_masked_records_can_be_longer_than_inputs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("role", "found"),
+    ("role", "existing"),
     [
         ("input", existing(9, "compact")),
         ("output", existing(4)),
@@ -83,12 +83,12 @@ def test_masked_records_can_be_longer_than_inputs() -> None:
         ("drift", existing(2)),
     ],
 )
-def test_suitable_topics_are_accepted(role: str, found: ExistingTopic) -> None:
-    assert status(role, found)[0] is TopicStatus.EXISTS
+def test_suitable_topics_are_accepted(role: str, existing: ExistingTopic) -> None:
+    assert status(role, existing)[0] is TopicStatus.EXISTS
 
 
 @pytest.mark.parametrize(
-    ("role", "found", "advice"),
+    ("role", "existing", "advice"),
     [
         ("output", existing(3), "--partitions 4"),
         ("calibration", existing(4), "topics.calibration"),
@@ -98,8 +98,8 @@ def test_suitable_topics_are_accepted(role: str, found: ExistingTopic) -> None:
         ("statistics", existing(), "cleanup.policy=compact"),
     ],
 )
-def test_unsuitable_topics_have_a_remedy(role: str, found: ExistingTopic, advice: str) -> None:
-    kind, detail = status(role, found)
+def test_unsuitable_topics_have_a_remedy(role: str, existing: ExistingTopic, advice: str) -> None:
+    kind, detail = status(role, existing)
     assert kind is TopicStatus.WRONG
     assert advice in detail
 

@@ -45,11 +45,11 @@ def test_only_a_thread_that_runs_uses_processor_time() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")
 def test_priority_is_lowered_and_never_raised() -> None:
-    own = os.getpriority(os.PRIO_PROCESS, 0)
-    found = [
+    priority = os.getpriority(os.PRIO_PROCESS, 0)
+    priorities = [
         SerialExecutor("computing", niceness=niceness)
         .submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id()))
         .result(10)
         for niceness in (0, 19)
     ]
-    assert found == [max(0, own), 19]
+    assert priorities == [max(0, priority), 19]

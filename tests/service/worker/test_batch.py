@@ -197,8 +197,8 @@ class FakeMasker:
     reads_headers = True
 
     def mask_all(self, topic: str, records: dict[int, Inputs], *, statistics_version: int) -> dict[int, Result]:
-        for partition, one in records.items():
-            self.calls.append((topic, partition, list(one.offsets), statistics_version))
+        for partition, inputs in records.items():
+            self.calls.append((topic, partition, list(inputs.offsets), statistics_version))
         return {partition: result_of([]) for partition in records}
 
     def mask(self, topic: str, partition: int, records: Inputs, *, statistics_version: int, hold: bool) -> Result:

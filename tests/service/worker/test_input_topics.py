@@ -29,9 +29,9 @@ class Broker:
         self.counts = {**INTERNAL, **counts}
         self.admitted: list[str] = []
         self.failure: Exception | None = None
-        found = check_partitions(self.counts, topics)
+        existing = check_partitions(self.counts, topics)
         self.inputs = InputTopics(
-            topics, found, partitions=self.partitions, admit=self.admit, every=30, clock=lambda: self.now
+            topics, existing, partitions=self.partitions, admit=self.admit, every=30, clock=lambda: self.now
         )
 
     def partitions(self) -> dict[str, int]:
@@ -122,11 +122,11 @@ def test_the_partitions_of_outputs_are_requested_at_intervals_while_some_have_no
     broker = Broker(**with_outputs("ward.a"))
     known = broker.counts["ward.a"]
     waiting = [Partition("ward.a", known), Partition("ward.a", known + 1)]
-    assert [broker.inputs.has_place(one) for one in waiting * 5] == [False] * 10
+    assert [broker.inputs.has_place(partition) for partition in waiting * 5] == [False] * 10
     assert broker.requests == 1
     broker.counts["ward.a.masked"] = known + 2
     broker.now = 30
     assert not broker.inputs.has_place(waiting[0])
     broker.now = 30 + CLIENT_REFRESH_MS / 1000
-    assert [broker.inputs.has_place(one) for one in waiting] == [True, True]
+    assert [broker.inputs.has_place(partition) for partition in waiting] == [True, True]
     assert broker.requests == 3

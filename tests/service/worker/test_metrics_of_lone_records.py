@@ -60,7 +60,7 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         taxonomies=masking.taxonomies,
         protection=PROTECTION,
     )
-    found, before = [], samples(registry)
+    observations, before = [], samples(registry)
     for offset, event in enumerate(events):
         record = InputRecord(offset, event, timestamp=1)
         result = masking.masker.mask("in", 0, [record], statistics_version=1)
@@ -72,9 +72,9 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> list[Observation]:
         after = samples(registry)
         changes = frozenset((place, value - before.get(place, 0.0)) for place, value in after.items())
         original, mask = (orjson.loads(value or b"")["code"] for value in (event, result.values[0]))
-        found.append(Observation(original, mask, result.blocks[0].unchanged, changes))
+        observations.append(Observation(original, mask, result.blocks[0].unchanged, changes))
         before = after
-    return found
+    return observations
 
 
 def calibrated(folder: Path) -> tuple[Masking, list[bytes]]:
@@ -106,18 +106,18 @@ def samples(registry: CollectorRegistry) -> dict[tuple[str, ...], float]:
 def right_guesses(observed: Iterable[Observation], seen: Callable[[Observation], Hashable]) -> float:
     """Return the share of records whose original is the most frequent one of what an attacker sees."""
     originals: dict[Hashable, Counter[str]] = defaultdict(Counter)
-    for one in observed:
-        originals[seen(one)][one.original] += 1
+    for record in observed:
+        originals[seen(record)][record.original] += 1
     return sum(counts.most_common(1)[0][1] for counts in originals.values()) / RECORDS
 
 
 def test_a_counter_of_unchanged_values_would_tell_of_lone_records(observed: list[Observation]) -> None:
-    from_mask = right_guesses(observed, lambda one: one.mask)
-    assert right_guesses(observed, lambda one: (one.mask, one.unchanged)) > from_mask + 0.1
+    from_mask = right_guesses(observed, lambda record: record.mask)
+    assert right_guesses(observed, lambda record: (record.mask, record.unchanged)) > from_mask + 0.1
 
 
 def test_the_metrics_of_a_worker_tell_nothing_of_the_mask_of_a_lone_record(observed: list[Observation]) -> None:
-    assert {one.unchanged for one in observed} == {0, 1}
-    assert len({one.metrics for one in observed}) == 1
-    from_mask = right_guesses(observed, lambda one: one.mask)
-    assert right_guesses(observed, lambda one: (one.mask, one.metrics)) == from_mask
+    assert {record.unchanged for record in observed} == {0, 1}
+    assert len({record.metrics for record in observed}) == 1
+    from_mask = right_guesses(observed, lambda record: record.mask)
+    assert right_guesses(observed, lambda record: (record.mask, record.metrics)) == from_mask

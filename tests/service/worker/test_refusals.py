@@ -38,7 +38,7 @@ def deliver(watch: DeliveryWatch, errors: Sequence[KafkaError | None], message: 
 
 def reasons(search: RefusedRecords, partition: int = 0) -> dict[int, str]:
     result = result_of([Masked(i, b"{}", None, [], 1) for i in range(RECORDS)])
-    return {index: one.reason for index, one in search.without(part(partition), result).rejected.items()}
+    return {index: rejection.reason for index, rejection in search.without(part(partition), result).rejected.items()}
 
 
 def requests(records: int, cuts: Collection[int]) -> list[range]:
@@ -56,7 +56,7 @@ def attempts(search: RefusedRecords, bad: set[int], error: KafkaError) -> int:
         sent = [offset for offset in range(RECORDS) if offset not in rejected]
         watch = search.watch(part(0), sent)
         parts = requests(len(sent), watch.cuts if watch else ())
-        refused = next((one for one in parts if bad & {sent[index] for index in one}), None)
+        refused = next((request for request in parts if bad & {sent[index] for index in request}), None)
         if refused is None:
             return number
         for index in refused if watch else ():

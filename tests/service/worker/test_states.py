@@ -50,14 +50,14 @@ def can_occur(state: State, event: Event) -> bool:
 
 def reachable() -> list[State]:
     """All states that events lead to from the initial one."""
-    found, queue = [State()], deque([State()])
+    states, queue = [State()], deque([State()])
     while queue:
         state = queue.popleft()
         for event in Event:
-            if can_occur(state, event) and (after := transition(state, event)[0]) not in found:
-                found.append(after)
+            if can_occur(state, event) and (after := transition(state, event)[0]) not in states:
+                states.append(after)
                 queue.append(after)
-    return found
+    return states
 
 
 REACHABLE = reachable()

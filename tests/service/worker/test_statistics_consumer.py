@@ -110,33 +110,33 @@ OWN, ANOTHER = "0123456789abcdef", "fedcba9876543210"
 
 
 @pytest.fixture
-def own(mechanism: FakeMechanism) -> ActiveStatistics:
+def bound(mechanism: FakeMechanism) -> ActiveStatistics:
     """The statistics of a worker whose secret has the id ``OWN``."""
     return ActiveStatistics(FakeMasking(mechanism), OWN)
 
 
-def test_a_version_for_another_secret_ends_the_one_in_force(own: ActiveStatistics) -> None:
-    assert own.consider(published(message(1, secret_id=OWN)))
-    assert not own.consider(published(message(2, secret_id=ANOTHER)))
-    assert (own.version, own.other_secret, own.refusals) == (0, True, 1)
-    assert own.refused is not None
-    assert own.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
+def test_a_version_for_another_secret_ends_the_one_in_force(bound: ActiveStatistics) -> None:
+    assert bound.consider(published(message(1, secret_id=OWN)))
+    assert not bound.consider(published(message(2, secret_id=ANOTHER)))
+    assert (bound.version, bound.other_secret, bound.refusals) == (0, True, 1)
+    assert bound.refused is not None
+    assert bound.refused.endswith(f"it is for the masking secret with the id {ANOTHER}, and this process has {OWN}")
 
 
-def test_no_older_version_is_taken_instead_of_one_for_another_secret(own: ActiveStatistics) -> None:
-    assert not own.consider(published(message(1, secret_id=OWN), message(2, secret_id=ANOTHER)))
-    assert own.version == 0
+def test_no_older_version_is_taken_instead_of_one_for_another_secret(bound: ActiveStatistics) -> None:
+    assert not bound.consider(published(message(1, secret_id=OWN), message(2, secret_id=ANOTHER)))
+    assert bound.version == 0
 
 
-def test_masking_goes_on_with_a_version_for_the_own_secret(own: ActiveStatistics) -> None:
-    own.consider(published(message(1, secret_id=ANOTHER)))
-    assert own.consider(published(message(2, secret_id=OWN)))
-    assert (own.version, own.other_secret, own.refused) == (2, False, None)
+def test_masking_goes_on_with_a_version_for_the_own_secret(bound: ActiveStatistics) -> None:
+    bound.consider(published(message(1, secret_id=ANOTHER)))
+    assert bound.consider(published(message(2, secret_id=OWN)))
+    assert (bound.version, bound.other_secret, bound.refused) == (2, False, None)
 
 
-def test_a_version_of_an_older_release_is_accepted(own: ActiveStatistics) -> None:
-    assert own.consider(published(message(1)))
-    assert own.version == 1
+def test_a_version_of_an_older_release_is_accepted(bound: ActiveStatistics) -> None:
+    assert bound.consider(published(message(1)))
+    assert bound.version == 1
 
 
 def test_the_highest_version_becomes_active(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
@@ -233,17 +233,17 @@ def test_a_version_that_fits_clears_the_refusal(active: ActiveStatistics) -> Non
 
 
 def test_settings_become_active_with_their_version(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
-    own = active.masking
+    initial = active.masking
     active.consider(published(message(1)))
     active.consider(published(message(2, settings={"hash": "f" * 16}, configuration="f" * 16)))
     changed = active.masking
-    assert changed is not own
+    assert changed is not initial
     assert (changed.configuration.hash, changed.mechanism.restored, mechanism.restored) == ("f" * 16, [2], [1])
     active.consider(published(message(3, settings={"hash": "f" * 16}, configuration="f" * 16)))
     assert active.masking is changed
     assert changed.mechanism.restored == [2, 3]
     active.consider(published(message(4)))
-    assert active.masking is own
+    assert active.masking is initial
 
 
 def test_settings_that_cannot_be_applied_change_nothing(active: ActiveStatistics, mechanism: FakeMechanism) -> None:
@@ -255,9 +255,9 @@ def test_settings_that_cannot_be_applied_change_nothing(active: ActiveStatistics
 
 
 def test_settings_are_not_applied_with_statistics_that_do_not_fit(active: ActiveStatistics) -> None:
-    own = active.masking
+    initial = active.masking
     active.consider(published(message(1, settings={"hash": "f" * 16}, snapshot={})))
-    assert (active.version, active.masking) == (0, own)
+    assert (active.version, active.masking) == (0, initial)
 
 
 def test_statistics_of_another_configuration_are_logged_and_used(

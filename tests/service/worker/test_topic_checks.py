@@ -98,8 +98,8 @@ class FakeClient:
 
 def test_the_worker_waits_for_a_broker() -> None:
     reasons: list[str] = []
-    found = find_partitions(FakeClient(2), TOPICS, wait=lambda reason: reasons.append(reason) or True)
-    assert found is not None
+    partitions = find_partitions(FakeClient(2), TOPICS, wait=lambda reason: reasons.append(reason) or True)
+    assert partitions is not None
     assert reasons == [
         reason for reason in reasons if reason.startswith("no broker answers: connection refused: check that")
     ]
@@ -178,7 +178,7 @@ def test_workers_of_one_input_share_a_group_and_have_their_own_transactional_ids
     assert consumer_group_id(configuration("kafka: {properties: {group.id: mine}}")) == "mine"
     named = transactional_ids(configuration("worker: {instance: pod-3}"))
     assert named == ["stream-masker.discharges.pod-3:0", "stream-masker.discharges.pod-3:1"]
-    assert all(one.startswith("stream-masker.discharges.") for one in transactional_ids(configuration()))
+    assert all(name.startswith("stream-masker.discharges.") for name in transactional_ids(configuration()))
     assert statistics_properties(configuration())["group.id"] != consumer_group_id(configuration())
 
 

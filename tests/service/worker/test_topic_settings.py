@@ -18,24 +18,24 @@ def configured(**sections: object) -> Configuration:
 
 @pytest.mark.parametrize("policy", ["compact", "compact,delete"])
 def test_a_compacted_output_needs_keys(policy: str) -> None:
-    found = {"discharges.masked": {"cleanup.policy": policy}}
-    (problem,) = setting_problems(configured(message={"key": "drop"}), found, OUTPUTS)
+    settings = {"discharges.masked": {"cleanup.policy": policy}}
+    (problem,) = setting_problems(configured(message={"key": "drop"}), settings, OUTPUTS)
     assert f"cleanup.policy={policy}, which needs message keys, but message.key is drop: use pseudonymize" in problem
-    assert list(setting_problems(configured(), found, OUTPUTS)) == []
+    assert list(setting_problems(configured(), settings, OUTPUTS)) == []
 
 
 def test_a_topic_must_take_the_largest_message_of_the_producer() -> None:
-    found = {"discharges.masked": {"max.message.bytes": "100000"}, "discharges.rejected": {}}
-    (problem,) = setting_problems(configured(), found, OUTPUTS)
+    settings = {"discharges.masked": {"max.message.bytes": "100000"}, "discharges.rejected": {}}
+    (problem,) = setting_problems(configured(), settings, OUTPUTS)
     assert "discharges.masked has max.message.bytes=100000, less than the 1000000 of the producer" in problem
     assert "--entity-name discharges.masked --add-config max.message.bytes=1000000" in problem
     smaller = configured(kafka={"properties": {"message.max.bytes": 100_000}})
-    assert list(setting_problems(smaller, found, OUTPUTS)) == []
+    assert list(setting_problems(smaller, settings, OUTPUTS)) == []
 
 
 def test_the_topic_of_provenance_must_not_be_compacted() -> None:
-    found = {"events": {"cleanup.policy": "compact"}}
-    (problem,) = setting_problems(configured(topics={"provenance": "events"}), found, OUTPUTS)
+    settings = {"events": {"cleanup.policy": "compact"}}
+    (problem,) = setting_problems(configured(topics={"provenance": "events"}), settings, OUTPUTS)
     assert "topic events has cleanup.policy=compact, which deletes all events of a partition but the last" in problem
     assert "--entity-name events --add-config cleanup.policy=delete" in problem
     kept = {"events": {"cleanup.policy": "delete"}}
@@ -44,8 +44,8 @@ def test_the_topic_of_provenance_must_not_be_compacted() -> None:
 
 def test_the_defaults_of_kafka_are_accepted() -> None:
     defaults = {"cleanup.policy": "delete", "max.message.bytes": "1048588"}
-    found = dict.fromkeys(("discharges.masked", "discharges.rejected", "stream-masker.calibration"), defaults)
-    assert list(setting_problems(configured(message={"key": "drop"}), found, OUTPUTS)) == []
+    settings = dict.fromkeys(("discharges.masked", "discharges.rejected", "stream-masker.calibration"), defaults)
+    assert list(setting_problems(configured(message={"key": "drop"}), settings, OUTPUTS)) == []
 
 
 def test_settings_that_refuse_single_records_are_named() -> None:

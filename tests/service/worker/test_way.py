@@ -28,17 +28,17 @@ MOST_FILES = 58
 def profiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[set[str]]]:
     """Yield the files of each turn of the worker's loop, those that are called on any of its threads."""
     turns: list[set[str]] = []
-    work, found = Worker._work, set[str]()
+    work, files = Worker._work, set[str]()
 
     def profile(frame: Any, event: str, _: Any) -> None:
         file = frame.f_code.co_filename
         if event == "call" and file.startswith(PACKAGE) and threading.current_thread().name not in OTHER_THREADS:
-            found.add(file)
+            files.add(file)
 
     def work_and_note(worker: Worker) -> None:
-        found.clear()
+        files.clear()
         work(worker)
-        turns.append(set(found))
+        turns.append(set(files))
 
     monkeypatch.setattr(Worker, "_work", work_and_note)
     threading.setprofile(profile)

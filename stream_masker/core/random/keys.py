@@ -74,8 +74,8 @@ class PositionKeys(Keys):
     def words(self, block: int, rows: Int64Array | None = None) -> UInt64Array:
         offsets = self._offsets if rows is None else self._offsets[rows]
         key = self._key(block)
-        found = [_blocks(key, offsets[start:end]) for start, end in contiguous_runs(offsets)]
-        return found[0] if len(found) == 1 else np.concatenate([np.empty((0, 8), np.uint64), *found])
+        blocks = [_blocks(key, offsets[start:end]) for start, end in contiguous_runs(offsets)]
+        return blocks[0] if len(blocks) == 1 else np.concatenate([np.empty((0, 8), np.uint64), *blocks])
 
     def _key(self, block: int) -> bytes:
         message = self._source + block.to_bytes(8, "little")
@@ -238,7 +238,7 @@ def sketch(hashes: Int64Array) -> Sketch:
 
 def merged(sketches: Iterable[Sketch]) -> Sketch:
     """Return the sketch of the union of the sets."""
-    return tuple(sorted({one for found in sketches for one in found})[:SKETCH_SIZE])
+    return tuple(sorted({value for values in sketches for value in values})[:SKETCH_SIZE])
 
 
 def distinct(sketch: Sketch) -> int:

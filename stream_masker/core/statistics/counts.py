@@ -145,9 +145,9 @@ def count_contexts(
     """Count the records of each context of a batch; see ``Counts.contexts``. rows, record: of ``Batch.rows``."""
     if batch.context is None:
         return {}
-    numbers, own = np.unique(batch.context, return_inverse=True)
+    numbers, index = np.unique(batch.context, return_inverse=True)
     slots = None if batch.slots is None else batch.slots[record]
-    of_row, p = own[record], len(sizes)
+    of_row, p = index[record], len(sizes)
 
     def counted(
         columns: Sequence[NDArray[np.int32]], of_row: Int64Array, slots: Int64Array | None, js: tuple[int, ...]
@@ -155,18 +155,18 @@ def count_contexts(
         present, keys, width = np.ones(of_row.size, np.bool_), of_row, 1
         for j in js:
             present, keys, width = present & (columns[j] >= 0), keys * sizes[j] + columns[j], width * sizes[j]
-        found = count_keys(keys[present], None if slots is None else slots[present])
-        return split_by_context(found, width, numbers.size)
+        counts = count_keys(keys[present], None if slots is None else slots[present])
+        return split_by_context(counts, width, numbers.size)
 
     values = [counted(rows, of_row, slots, (j,)) for j in range(p)]
     pairs = {pair: counted(rows, of_row, slots, pair) for pair in combinations(range(p), 2)}
     codes = [column.codes for column in batch.columns]
-    events = {js: counted(codes, own, None, js) for js in _of_events(batch)}
+    events = {js: counted(codes, index, None, js) for js in _of_events(batch)}
     lengths = {
-        j: _lengths_by_context(column, own, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
+        j: _lengths_by_context(column, index, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
     }
-    given = [_present_by_context(column, own, numbers.size) for column in batch.columns]
-    records, none = np.bincount(own), np.zeros((numbers.size, p), np.int64)
+    given = [_present_by_context(column, index, numbers.size) for column in batch.columns]
+    records, none = np.bincount(index), np.zeros((numbers.size, p), np.int64)
     return counts_by_context(numbers, (records, np.stack(given, axis=1), none), values, pairs, lengths, events)
 
 
@@ -206,15 +206,15 @@ def split_by_context(total: SparseCounts, width: int, size: int) -> list[SparseC
     return [whole.select(np.arange(start, end)) for start, end in pairwise(bounds)]
 
 
-def _lengths_by_context(column: Column, own: Int64Array, size: int) -> list[SparseCounts]:
+def _lengths_by_context(column: Column, context: Int64Array, size: int) -> list[SparseCounts]:
     elements = column.present_lengths
     width = int(elements.max(initial=0)) + 1
-    return split_by_context(count_keys(own * width + elements), width, size)
+    return split_by_context(count_keys(context * width + elements), width, size)
 
 
-def _present_by_context(column: Column, own: Int64Array, size: int) -> Int64Array:
+def _present_by_context(column: Column, context: Int64Array, size: int) -> Int64Array:
     """Return (size,) int64: the number of present values of an attribute in each context."""
-    return np.bincount(own[column.owners[column.elements >= 0]], minlength=size)
+    return np.bincount(context[column.owners[column.elements >= 0]], minlength=size)
 
 
 def count_lengths(batch: Batch) -> dict[int, SparseCounts]:

@@ -86,8 +86,8 @@ def _some_rows(pairs: SparseCounts) -> Int64Array:
     """Return the keys of the rows, (n,) int64, or those of a random sample of ``MAX_ROWS`` rows if there are more."""
     if pairs.rows <= MAX_ROWS:
         return np.repeat(pairs.keys, pairs.counts)
-    chosen = np.random.default_rng(SAMPLE_SEED).integers(0, pairs.rows, MAX_ROWS)
-    return pairs.keys[np.searchsorted(np.cumsum(pairs.counts), chosen, side="right")]
+    sampled = np.random.default_rng(SAMPLE_SEED).integers(0, pairs.rows, MAX_ROWS)
+    return pairs.keys[np.searchsorted(np.cumsum(pairs.counts), sampled, side="right")]
 
 
 def _centred(d: Distance, codes: Int64Array, index: Int64Array) -> Float64Array:

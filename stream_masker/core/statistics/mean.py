@@ -87,13 +87,13 @@ class MeanSearch:
     def _bounds(self, concepts: Int32Array, hubs: int) -> Float64Array:
         """Return (k,) float64: lower bounds on the totals of k concepts."""
         up = self._tau.closure
-        bit, chosen = self._hub_bits(hubs)
+        bit, positions = self._hub_bits(hubs)
         signatures = np.zeros((concepts.size, -(-hubs // 64)), np.uint64)
         slack = hub_signatures(concepts, bit, self._frontier_weights(bit), up.offsets, up.ancestors, signatures)
         group = equal_rows(signatures)
-        paths, sizes = shortest_paths(concepts, group, chosen.size, bit, up.offsets, up.ancestors, up.paths)
+        paths, sizes = shortest_paths(concepts, group, positions.size, bit, up.offsets, up.ancestors, up.paths)
         above = paths < FAR
-        rows = Sources(offsets_from_lengths(above.sum(axis=1)), chosen[np.nonzero(above)[1]], paths[above], sizes)
+        rows = Sources(offsets_from_lengths(above.sum(axis=1)), positions[np.nonzero(above)[1]], paths[above], sizes)
         return np.asarray(self._targets.sums(rows, self._weights)[0][group] - slack)
 
     @cached_property
@@ -107,10 +107,10 @@ class MeanSearch:
 
     def _hub_bits(self, hubs: int) -> tuple[Int32Array, Int32Array]:
         """Return (m,) int32, each hub's bit (−1 for other concepts), and the hubs' positions by bit."""
-        chosen = np.sort(self._heaviest[:hubs])
+        positions = np.sort(self._heaviest[:hubs])
         bit = np.full(len(self._tau), -1, np.int32)
-        bit[chosen] = np.arange(chosen.size)
-        return bit, chosen
+        bit[positions] = np.arange(positions.size)
+        return bit, positions
 
     def _frontier_weights(self, bit: Int32Array) -> Float64Array:
         """Return (m,) float64: the weight at and below each frontier concept; 0 for other concepts."""

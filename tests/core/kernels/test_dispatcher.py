@@ -44,8 +44,8 @@ def tiny_kernels(tmp_path, monkeypatch) -> Any:
 
 def test_a_part_has_no_entry_for_python_and_its_kernels_contain_it(tiny_kernels):
     assert tiny_kernels.roots(np.array([4.0, 9.0])) == 5.0
-    for one in (tiny_kernels.root, tiny_kernels.checked_root):
-        (compiled,) = one.overloads.values()
+    for function in (tiny_kernels.root, tiny_kernels.checked_root):
+        (compiled,) = function.overloads.values()
         assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) == 0
     (compiled,) = tiny_kernels.roots.overloads.values()
     assert compiled.library.get_pointer_to_function(compiled.fndesc.llvm_cpython_wrapper_name) != 0
@@ -60,8 +60,8 @@ def test_parts_and_kernels_are_loaded_from_disk(tiny_kernels):
     assert tiny_kernels.roots(np.array([4.0])) == 2.0
     later = tiny()
     assert (later.half_root(16.0), later.roots(np.array([9.0]))) == (2.0, 3.0)
-    for one, hits, misses in ((later.checked_root, 1, 0), (later.half_root, 0, 1), (later.roots, 1, 0)):
-        assert (sum(one.stats.cache_hits.values()), sum(one.stats.cache_misses.values())) == (hits, misses)
+    for function, hits, misses in ((later.checked_root, 1, 0), (later.half_root, 0, 1), (later.roots, 1, 0)):
+        assert (sum(function.stats.cache_hits.values()), sum(function.stats.cache_misses.values())) == (hits, misses)
 
 
 @pytest.mark.parametrize("loaded", [False, True])

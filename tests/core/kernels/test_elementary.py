@@ -38,6 +38,6 @@ def test_least_squares_are_those_of_numpy(seed, size, length):
 def test_a_dependent_row_has_no_part(seed):
     rng = np.random.default_rng(seed)
     rows, wanted = rng.normal(size=(2, 20)), rng.normal(size=20)
-    found = least_squares(np.array([rows[0], rows[0] * 3.0, rows[1], np.zeros(20)]), wanted)
-    assert found[[1, 3]].tolist() == [0.0, 0.0]
-    assert found[[0, 2]] == pytest.approx(np.linalg.lstsq(rows.T, wanted, rcond=None)[0], rel=1e-6, abs=1e-9)
+    coefficients = least_squares(np.array([rows[0], rows[0] * 3.0, rows[1], np.zeros(20)]), wanted)
+    assert coefficients[[1, 3]].tolist() == [0.0, 0.0]
+    assert coefficients[[0, 2]] == pytest.approx(np.linalg.lstsq(rows.T, wanted, rcond=None)[0], rel=1e-6, abs=1e-9)

@@ -247,7 +247,7 @@ def test_processes_that_start_together_compile_a_kernel_once(call, compiled):
     shutil.rmtree(compiled)
     with ThreadPoolExecutor(3) as pool:
         calls = [pool.submit(call) for _ in range(3)]
-    assert sorted(one.result() for one in calls) == [(131, 0), (131, 0), (131, 1)]
+    assert sorted(future.result() for future in calls) == [(131, 0), (131, 0), (131, 1)]
 
 
 def test_earlier_sources_are_still_loaded_from_disk(package, call):

@@ -69,5 +69,5 @@ def test_the_kernel_of_a_law_is_the_same_on_all_processors(tmp_path):
         {**os.environ, "NUMBA_CPU_NAME": name, "NUMBA_CPU_FEATURES": features, "NUMBA_CACHE_DIR": str(tmp_path / name)}
         for name, features in zip(PROCESSORS, ("", "+avx2,+fma", "+avx2,+fma", "+avx2,+fma"), strict=True)
     ]
-    found = {subprocess.check_output([sys.executable, "-P", "-c", SCRIPT], env=run, text=True) for run in runs}
-    assert len(found) == 1
+    outputs = {subprocess.check_output([sys.executable, "-P", "-c", SCRIPT], env=run, text=True) for run in runs}
+    assert len(outputs) == 1

@@ -34,9 +34,9 @@ def test_the_sketch_holds_the_least_hashes_however_often_they_occur(number: int,
 
 @pytest.mark.parametrize("number", [64, 1_000, 50_000])
 def test_the_estimate_of_many_keys_is_within_four_standard_errors(number: int) -> None:
-    found = [distinct(sketch(KeyHasher(bytes([k + 1])).hashes([b"%d" % i for i in range(number)]))) for k in range(30)]
-    error = number / np.sqrt((SKETCH_SIZE - 2) * len(found))
-    assert abs(np.mean(found) - number) < 4 * error
+    counts = [distinct(sketch(KeyHasher(bytes([k + 1])).hashes([b"%d" % i for i in range(number)]))) for k in range(30)]
+    error = number / np.sqrt((SKETCH_SIZE - 2) * len(counts))
+    assert abs(np.mean(counts) - number) < 4 * error
 
 
 def test_the_hashes_depend_on_the_secret() -> None:

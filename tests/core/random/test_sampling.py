@@ -30,8 +30,8 @@ def literal_level(offset: int) -> int:
     block, word = divmod(offset, 8)
     nonce = (block & 0xFFFFFFFF).to_bytes(4, "little") + (block >> 32).to_bytes(12, "little")
     stream = Cipher(ChaCha20(key, nonce), mode=None).encryptor().update(bytes(64))
-    found = int.from_bytes(stream[8 * word : 8 * word + 8], "little")
-    return min(64 - found.bit_length(), MAX_LEVEL)
+    number = int.from_bytes(stream[8 * word : 8 * word + 8], "little")
+    return min(64 - number.bit_length(), MAX_LEVEL)
 
 
 @given(st.lists(st.integers(0, 2**40), unique=True, max_size=30).map(sorted))
@@ -56,14 +56,14 @@ def test_each_level_has_half_of_the_positions_of_the_one_below() -> None:
 
 def test_samples_of_other_secrets_topics_and_partitions_are_independent() -> None:
     offsets = np.arange(1 << 14)
-    own = np.array(levels(offsets)) >= 1
+    sampled = np.array(levels(offsets)) >= 1
     others = [
         PositionSampler(b"another secret of the tests").levels("discharges", 3, offsets),
         SAMPLER.levels("other", 3, offsets),
         SAMPLER.levels("discharges", 4, offsets),
     ]
     for other in others:
-        assert abs(np.mean(own & (other >= 1)) - 0.25) < 0.02
+        assert abs(np.mean(sampled & (other >= 1)) - 0.25) < 0.02
 
 
 def test_an_empty_secret_is_refused() -> None:

@@ -106,12 +106,12 @@ def literal_lengths(batch):
 
 def literal_events(batch):
     scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    found = {}
+    events = {}
     if len(scalars) < len(batch.columns):
         for js in [*((j,) for j in scalars), *combinations(scalars, 2)]:
             rows = zip(*(batch.columns[j].codes.tolist() for j in js), strict=True)
-            found[js] = Counter(row for row in rows if min(row) >= 0)
-    return found
+            events[js] = Counter(row for row in rows if min(row) >= 0)
+    return events
 
 
 def events_of(counts):
@@ -193,7 +193,7 @@ def test_merged_parts_equal_the_whole(parts):
     assert merged.unknown == (len(parts), 0, 2 * len(parts))
     assert as_dict(merged.lengths[1]) == sum((literal_lengths(part)[1] for part in parts), Counter())
     every = [literal_events(part) for part in parts]
-    assert events_of(merged) == {js: sum((one[js] for one in every), Counter()) for js in ((0,), (2,), (0, 2))}
+    assert events_of(merged) == {js: sum((events[js] for events in every), Counter()) for js in ((0,), (2,), (0, 2))}
     for sparse in (*merged.values, *merged.pairs.values(), *merged.lengths.values()):
         check_form(sparse)
 
@@ -302,8 +302,8 @@ def test_merged_bits_are_those_of_all_parts(parts):
     counts = [count_batch(replace(batch, slots=slots), SIZES) for batch, slots in parts]
     merged, literal = merge(counts), [literal_slots(*part)[0] for part in parts]
     for j, column in enumerate(merged.values):
-        found = slots_of(column)
-        assert found == {key: set().union(*(values[j].get(key, set()) for values in literal)) for key in found}
+        slots = slots_of(column)
+        assert slots == {key: set().union(*(values[j].get(key, set()) for values in literal)) for key in slots}
     twice = merge([*counts, *counts])
     for once, again in zip(merged.values, twice.values, strict=True):
         assert np.array_equal(once.key_bits, again.key_bits)
@@ -315,7 +315,7 @@ def test_units_lie_between_the_slots_and_the_rows(drawn):
     counts = count_batch(replace(batch, slots=slots), SIZES[: len(batch.columns)])
     for column in (*counts.values, *counts.pairs.values()):
         assert (column.units <= column.counts).all()
-        assert (column.units >= [max(1, len(found)) for found in slots_of(column).values()]).all()
+        assert (column.units >= [max(1, len(keys)) for keys in slots_of(column).values()]).all()
 
 
 def test_two_rows_of_one_patient_are_one_unit():
@@ -377,11 +377,11 @@ def test_each_context_is_counted_as_its_records_alone(batch, seed, keyed):
     context, slots = generator.integers(0, 3, batch.size) * 7, generator.integers(0, 65, batch.size)
     whole = replace(batch, slots=slots if keyed else None)
     sizes = SIZES[: len(batch.columns)]
-    found = count_batch(replace(whole, context=context), sizes)
-    assert found.contexts.keys() == set(context.tolist())
-    for number, own in found.contexts.items():
-        assert entries_of(own) == entries_of(count_batch(whole.select(context == number), sizes))
-    assert entries_of(replace(found, contexts={})) == entries_of(count_batch(whole, sizes))
+    counts = count_batch(replace(whole, context=context), sizes)
+    assert counts.contexts.keys() == set(context.tolist())
+    for number, part in counts.contexts.items():
+        assert entries_of(part) == entries_of(count_batch(whole.select(context == number), sizes))
+    assert entries_of(replace(counts, contexts={})) == entries_of(count_batch(whole, sizes))
 
 
 def entries_of(counts):

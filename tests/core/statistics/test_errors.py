@@ -22,18 +22,18 @@ SAMPLES = 120
 
 def figures(counts: Counts) -> tuple[float, float, float, float]:
     """sVar of the first attribute and sdCor, each with its standard error."""
-    found = compute_statistics(counts, NAMES, DISTANCES, version=1)
-    errors = standard_errors(counts, found, DISTANCES)
-    return found.variance["one"], errors.variance["one"], float(found.correlation[0, 1]), errors.correlation[PAIR]
+    summary = compute_statistics(counts, NAMES, DISTANCES, version=1)
+    errors = standard_errors(counts, summary, DISTANCES)
+    return summary.variance["one"], errors.variance["one"], float(summary.correlation[0, 1]), errors.correlation[PAIR]
 
 
 @pytest.mark.parametrize("size", [400, 2 * MAX_ROWS])
 def test_errors_predict_the_scatter_of_samples(size: int) -> None:
     population = Population.random((len(TAU), len(TAU)), codes=60, rows=500)
     rng = np.random.default_rng(5)
-    found = np.array([figures(population.counts(rng.integers(0, 500, size))) for _ in range(SAMPLES)])
+    estimates = np.array([figures(population.counts(rng.integers(0, 500, size))) for _ in range(SAMPLES)])
     for statistic, error in ((0, 1), (2, 3)):
-        assert found[:, statistic].std() == pytest.approx(found[:, error].mean(), rel=0.25)
+        assert estimates[:, statistic].std() == pytest.approx(estimates[:, error].mean(), rel=0.25)
 
 
 def test_rows_of_one_event_are_not_independent() -> None:

@@ -63,10 +63,10 @@ def test_no_result_has_fewer_records_or_noise_keys(window, keyed):
     slots = np.array([key for _, key in records], np.int64) if keyed else None
     results = nearest(tau, shared_concepts(count_keys(positions, slots), tau, least))[positions]
     for result in set(results.tolist()) - {NO_POSITION}:
-        own = [key for (_, key), one in zip(records, results, strict=True) if one == result]
-        assert len(own) >= least
-        assert not keyed or len(set(own)) >= least
-    lost = [key for (_, key), one in zip(records, results, strict=True) if one == NO_POSITION]
+        keys = [key for (_, key), position in zip(records, results, strict=True) if position == result]
+        assert len(keys) >= least
+        assert not keyed or len(set(keys)) >= least
+    lost = [key for (_, key), position in zip(records, results, strict=True) if position == NO_POSITION]
     assert len(set(lost) if keyed else lost) < least
 
 
@@ -74,8 +74,8 @@ def test_no_result_has_fewer_records_or_noise_keys(window, keyed):
 def test_a_concept_with_enough_records_stays(window):
     tau, records, least = window
     counts = counted(tau, [concept for concept, _ in records])
-    chosen = shared_concepts(counts, tau, least)
-    assert chosen[counts.keys[counts.counts >= least]].all()
+    is_shared = shared_concepts(counts, tau, least)
+    assert is_shared[counts.keys[counts.counts >= least]].all()
 
 
 def test_rare_concepts_are_put_together_at_the_nearest_ancestor():

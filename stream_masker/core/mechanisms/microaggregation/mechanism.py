@@ -200,8 +200,8 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         if elements.unit_count < self._k:
             draft.replace_column(model, np.arange(len(values.codes)), j)
             return
-        chosen = words[:, TIES] if self._hybrid else elements.words
-        draft.codes[j][:] = self._masked_values(elements, 0, elements.groups(self._k), chosen)
+        selectors = words[:, TIES] if self._hybrid else elements.words
+        draft.codes[j][:] = self._masked_values(elements, 0, elements.groups(self._k), selectors)
 
     def _values(self, j: int, codes: Int32Array) -> NominalValues:
         return NominalValues(codes, self._distances[j], self._semantic)
@@ -210,8 +210,8 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         self, records: ComparableRecords, i: int, groups: tuple[Int64Array, Int64Array], words: UInt64Array
     ) -> Int32Array:
         choose = group_values.within_radius if self._hybrid else group_values.least_marginal_value
-        chosen = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.tables[i])
-        return np.asarray(records.values[i].distinct[chosen])
+        positions = choose(records.values[i].indices, *groups, np.ascontiguousarray(words), records.tables[i])
+        return np.asarray(records.values[i].distinct[positions])
 
     def _masked_numbers(
         self, attribute: Numeric, numbers: Float64Array, groups: tuple[Int64Array, Int64Array], words: UInt64Array

@@ -120,23 +120,23 @@ def paired_references(values: Int32Array, counts: Counts, j: int, partner: int, 
     """
     pair = counts.pairs[min(j, partner), max(j, partner)]
     first, second = np.divmod(pair.keys, size)
-    own, other = (first, second) if j < partner else (second, first)
+    codes, other = (first, second) if j < partner else (second, first)
     column = counts.values[j]
     rows = dict(zip(column.keys.tolist(), column.counts.tolist(), strict=True))
-    asked = np.isin(own, values)
-    paired = np.bincount(np.searchsorted(values, own[asked]), pair.counts[asked], values.size)
+    asked = np.isin(codes, values)
+    paired = np.bincount(np.searchsorted(values, codes[asked]), pair.counts[asked], values.size)
     alone = np.array([rows.get(value, 0) for value in values.tolist()]) - paired
     unknown = values[np.array([value not in rows for value in values.tolist()], np.bool_)]
     marginal = counts.values[partner]
     lonely = np.flatnonzero(alone > 0)
     return References(
-        np.concatenate((own[asked], values[lonely], np.repeat(unknown, marginal.keys.size))).astype(np.int32),
+        np.concatenate((codes[asked], values[lonely], np.repeat(unknown, marginal.keys.size))).astype(np.int32),
         np.concatenate((other[asked], np.full(lonely.size, NO_REFERENCE), np.tile(marginal.keys, unknown.size))).astype(
             np.int32
         ),
         np.concatenate(
             (
-                pair.counts[asked] / (paired + alone)[np.searchsorted(values, own[asked])],
+                pair.counts[asked] / (paired + alone)[np.searchsorted(values, codes[asked])],
                 alone[lonely] / (paired + alone)[lonely],
                 np.tile(marginal.counts / marginal.rows, unknown.size),
             )

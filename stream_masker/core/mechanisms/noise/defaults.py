@@ -20,8 +20,8 @@ def noise_defaults(
     * ``numeric``: whether there are numeric attributes, with which the noise of one attribute can be correlated.
     """
     alone = len(taxonomies) == 1 and not numeric
-    chosen = {"correlated": not alone and len(arrays) < 2, "reference": _reference(taxonomies, arrays, given)}
-    return {name: given.get(name, value) for name, value in chosen.items()}
+    best = {"correlated": not alone and len(arrays) < 2, "reference": _reference(taxonomies, arrays, given)}
+    return {name: given.get(name, value) for name, value in best.items()}
 
 
 def _reference(taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]) -> str:

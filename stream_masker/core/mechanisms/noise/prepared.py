@@ -148,12 +148,12 @@ def _with_moments(statistics: Statistics, held: Mapping[str, Any]) -> Statistics
     )
 
 
-def _are_near(held: Statistics, own: Statistics) -> bool:
-    variances = np.diag([held.variance[a] for a in own.attributes]), np.diag([own.variance[a] for a in own.attributes])
-    pairs = [(held.covariance, own.covariance), variances]
-    if held.numeric and own.numeric:
-        shift = np.abs(held.numeric.mean - own.numeric.mean) / np.sqrt(np.diag(held.numeric.covariance))
-        pairs.append((held.numeric.covariance, own.numeric.covariance))
+def _are_near(held: Statistics, new: Statistics) -> bool:
+    variances = np.diag([held.variance[a] for a in new.attributes]), np.diag([new.variance[a] for a in new.attributes])
+    pairs = [(held.covariance, new.covariance), variances]
+    if held.numeric and new.numeric:
+        shift = np.abs(held.numeric.mean - new.numeric.mean) / np.sqrt(np.diag(held.numeric.covariance))
+        pairs.append((held.numeric.covariance, new.numeric.covariance))
         if shift.max(initial=0.0) > TOLERANCE:
             return False
     return all(_is_within(before, after) for before, after in pairs)
@@ -176,8 +176,8 @@ def window_frequencies(counts: Counts) -> list[ConceptFrequencies]:
 def pack_frequencies(attributes: Sequence[str], frequencies: Sequence[ConceptFrequencies]) -> dict[str, Any]:
     """Return the frequencies by attribute, JSON-serialisable."""
     return {
-        name: {"values": pack_array(found.positions), "counts": pack_array(found.counts)}
-        for name, found in zip(attributes, frequencies, strict=True)
+        name: {"values": pack_array(concepts.positions), "counts": pack_array(concepts.counts)}
+        for name, concepts in zip(attributes, frequencies, strict=True)
     }
 
 
@@ -196,16 +196,16 @@ def with_frequencies(
     ``held``: the result of ``held_moments``, empty if the moments are not held. ``previous``: the statistics that were
     in force.
     """
-    own = window_frequencies(counts)
+    new = window_frequencies(counts)
     model = previous.model if held and previous else {}
-    if FREQUENCIES in model and are_near(read_frequencies(model, taxonomies), own):
+    if FREQUENCIES in model and are_near(read_frequencies(model, taxonomies), new):
         return {**held, FREQUENCIES: model[FREQUENCIES]}
-    return {FREQUENCIES: pack_frequencies(list(taxonomies), own)}
+    return {FREQUENCIES: pack_frequencies(list(taxonomies), new)}
 
 
-def are_near(held: Sequence[ConceptFrequencies], own: Sequence[ConceptFrequencies]) -> bool:
+def are_near(held: Sequence[ConceptFrequencies], new: Sequence[ConceptFrequencies]) -> bool:
     """Return whether the total variation distance of each attribute's frequencies is at most ``TOLERANCE``."""
-    return all(total_variation(a, b) <= TOLERANCE for a, b in zip(held, own, strict=True))
+    return all(total_variation(a, b) <= TOLERANCE for a, b in zip(held, new, strict=True))
 
 
 def total_variation(a: ConceptFrequencies, b: ConceptFrequencies) -> float:

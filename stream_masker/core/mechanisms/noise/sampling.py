@@ -139,11 +139,11 @@ class NominalNoise:
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
             for i, array in enumerate(arrays, start=len(present)):
                 weights[array].shared[rows] = _combine(lower[i, : len(present)], drawn)
-                weights[array].own[rows] = lower[i, i]
+                weights[array].specific[rows] = lower[i, i]
         for array in arrays:
             lengths = batch.columns[array].lengths
-            shared, own = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].own, lengths)
-            result[array] = shared + own * variates[array]
+            shared, specific = np.repeat(weights[array].shared, lengths), np.repeat(weights[array].specific, lengths)
+            result[array] = shared + specific * variates[array]
         return result
 
     def draw_one(self, record: RecordCodes, variates: list[float]) -> list[float]:
@@ -153,12 +153,12 @@ class NominalNoise:
         """
         noise = variates.copy()
         drawn: list[float] = []
-        for j, root, weights, own in self._weights_of(record.is_array):
+        for j, root, weights, specific in self._weights_of(record.is_array):
             shared = 0.0
             for weight, variate in zip(weights, drawn, strict=False):
                 shared += weight * variate
             for k in range(record.offsets[j], record.offsets[j + 1]):
-                noise[k] = root * (shared + own * variates[k])
+                noise[k] = root * (shared + specific * variates[k])
             if not record.is_array[j]:
                 drawn.append(variates[record.offsets[j]])
         return noise
@@ -204,8 +204,8 @@ class NominalNoise:
         """Return √W of the elements of column j: that of the scalars, or their own if all scalars are absent."""
         alone = np.all([column.codes < 0 for column in batch.columns if not column.is_array], axis=0)
         lengths = batch.columns[j].lengths
-        own = self.distribution.roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
-        return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), own, np.repeat(shared, lengths))
+        drawn = self.distribution.roots(draw_words(keys, batch, EXPONENTIALS)[j][:, 0].copy())
+        return np.where(np.repeat(np.broadcast_to(alone, batch.size), lengths), drawn, np.repeat(shared, lengths))
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,7 +216,7 @@ class _ElementWeights:
     """
 
     shared: Float64Array
-    own: Float64Array
+    specific: Float64Array
 
 
 def record_alpha(batch: Batch, configured: float) -> Float64Array:

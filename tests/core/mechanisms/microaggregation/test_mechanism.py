@@ -191,23 +191,23 @@ def test_hybrid_results_cover_all_values_of_the_group():
     ages = [record["age"] for record in records]
     for k, age in enumerate(ages):
         radius = max(abs(age - other) for other in ages)
-        found = {rows[k]["age"] for rows in outcomes}
-        assert max(0, age - radius) <= min(found) < min(ages) + 9
-        assert max(ages) - 9 < max(found) <= min(110, age + radius)
+        results = {rows[k]["age"] for rows in outcomes}
+        assert max(0, age - radius) <= min(results) < min(ages) + 9
+        assert max(ages) - 9 < max(results) <= min(110, age + radius)
 
 
 def test_classic_takes_the_mode_and_semantic_the_least_marginal_value():
     tau = Ontology.from_edges([("a", "r"), ("b", "r"), *((f"a{k}", "a") for k in range(5)), ("b0", "b")]).taxonomy()
     records = [{"x": value} for value in ("b0", "b0", "a0", "a1", "a2", "a3", "a4")]
-    found = {}
+    masked = {}
     for variant in ("classic", "semantic"):
         made = Microaggregation({"x": tau}, k=7, variant=variant, seed=SEED)
         made.learn_many(records)
         made.calibrate()
-        found[variant] = {row["x"] for row in made.mask_many(records, keys=KEYS[:7])}
+        masked[variant] = {row["x"] for row in made.mask_many(records, keys=KEYS[:7])}
         assert made.statistics.model["marginality"]["x"]["mean"] in {"b0", "a0"}
-    assert found["classic"] == {"b0"}
-    assert found["semantic"] <= {f"a{k}" for k in range(5)}
+    assert masked["classic"] == {"b0"}
+    assert masked["semantic"] <= {f"a{k}" for k in range(5)}
 
 
 def test_the_windows_variances_weight_the_attributes():

@@ -78,9 +78,9 @@ def test_the_held_moments_differ_by_at_most_the_tolerance():
     for version, share in enumerate(shares, 1):
         codes = np.where(RNG.random(STREAM.shape) < share, LEAVES[0], STREAM).astype(np.int32)
         advance(noise, batch(0, codes=codes), version)
-        own, used = noise.statistics, noise_statistics(noise.statistics)
+        window, used = noise.statistics, noise_statistics(noise.statistics)
         scale = np.sqrt(np.diag(used.covariance))
-        assert (np.abs(own.covariance - used.covariance) <= TOLERANCE * np.outer(scale, scale)).all()
+        assert (np.abs(window.covariance - used.covariance) <= TOLERANCE * np.outer(scale, scale)).all()
         held.append(used.version)
     assert 2 < len(set(held)) < len(shares)
 

@@ -94,8 +94,8 @@ def test_attributes_and_records_can_have_their_own_alpha():
     levels = {"age": 0.1, "charge": 0.4, "stay": 0.9}
     epsilon = masked(ready(alpha=levels)) - VALUES
     np.testing.assert_allclose(epsilon.var(axis=0) / VALUES.var(axis=0), list(levels.values()), rtol=0.05)
-    own = [2.0 if k % 2 else None for k in range(SIZE)]
-    epsilon = masked(ready(alpha=levels), alpha=own) - VALUES
+    alphas = [2.0 if k % 2 else None for k in range(SIZE)]
+    epsilon = masked(ready(alpha=levels), alpha=alphas) - VALUES
     np.testing.assert_allclose(epsilon[1::2].var(axis=0) / VALUES.var(axis=0), 2.0, rtol=0.06)
     np.testing.assert_allclose(epsilon[::2].var(axis=0) / VALUES.var(axis=0), list(levels.values()), rtol=0.06)
 

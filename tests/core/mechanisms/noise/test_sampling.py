@@ -123,18 +123,18 @@ def test_a_record_does_not_depend_on_the_absent_values_of_others():
     source = NominalNoise(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=LAPLACE)
     together = source.draw(keys, mixed, draw_words(keys, mixed))
     for i in range(4):
-        one = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))
+        record = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))
         key = PositionKeys(b"secret", "topic", 0, np.array([i]))
-        alone = source.draw(key, one, draw_words(key, one))
-        for column, all_, own in zip(one.columns, together, alone, strict=True):
-            assert column.codes[0] == ABSENT or all_[i] == own[0]
+        alone = source.draw(key, record, draw_words(key, record))
+        for column, all_, lone in zip(record.columns, together, alone, strict=True):
+            assert column.codes[0] == ABSENT or all_[i] == lone[0]
 
 
 def test_a_records_own_alpha_replaces_the_configured_one():
     columns = (scalar(4), array([1, 2, 0, 1]), scalar(4))
     plain = noise_of(Batch(4, columns))
-    own = noise_of(Batch(4, columns, alpha=np.array([np.nan, 1.2, 0.5, np.nan])))
+    scaled = noise_of(Batch(4, columns, alpha=np.array([np.nan, 1.2, 0.5, np.nan])))
     per_record = [np.arange(4), np.array([0, 1, 1, 3]), np.arange(4)]
     for j, records in enumerate(per_record):
         levels = np.array([ALPHA[j], 1.2, 0.5, ALPHA[j]])[records]
-        np.testing.assert_allclose(own[j], plain[j] * np.sqrt(levels / ALPHA[j]))
+        np.testing.assert_allclose(scaled[j], plain[j] * np.sqrt(levels / ALPHA[j]))

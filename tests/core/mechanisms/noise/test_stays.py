@@ -67,8 +67,8 @@ def ready(made, counts):
 
 def noise(tau, counts, alpha=0.3, **parameters):
     """Semantic noise of a pair with the statistics of the counts."""
-    chosen = {"rounding": "calibrated", **parameters}
-    return ready(SemanticNoise({"a": tau, "b": tau}, alpha=alpha, reference="pair", seed=SEED, **chosen), counts)
+    options = {"rounding": "calibrated", **parameters}
+    return ready(SemanticNoise({"a": tau, "b": tau}, alpha=alpha, reference="pair", seed=SEED, **options), counts)
 
 
 class Disclosure:
@@ -132,16 +132,16 @@ def as_shown(figures) -> list[str]:
 def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alpha):
     """The bounds hold for each value; the window as a whole is within 0.01 of them."""
     made = noise(tau, counts, alpha, candidates="observed")
-    found = Disclosure(made, counts)
+    risk = Disclosure(made, counts)
     prior, given_noise, whole = least_stays(made, counts)
     assert (given_noise >= whole - 1e-12).all()
-    assert (found.stays >= given_noise - 1e-9).all()
+    assert (risk.stays >= given_noise - 1e-9).all()
     forced = float(prior @ given_noise)
-    assert forced <= found.unchanged <= forced + 0.01
-    assert found.right >= found.unchanged - 1e-9
-    assert found.sure >= found.unchanged - 1e-9
+    assert forced <= risk.unchanged <= forced + 0.01
+    assert risk.right >= risk.unchanged - 1e-9
+    assert risk.sure >= risk.unchanged - 1e-9
     other = Disclosure(noise(tau, counts, alpha), counts)
-    figures = (found.rmse, forced, found.unchanged, found.sure, found.right, other.sure, other.right)
+    figures = (risk.rmse, forced, risk.unchanged, risk.sure, risk.right, other.sure, other.right)
     assert shown("| α | RMSE | unchanged, at least", str(alpha)) == as_shown(figures)
 
 
@@ -149,18 +149,18 @@ def test_values_stay_no_more_than_the_rmse_of_the_noise_forces(tau, counts, alph
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
 def test_what_an_attacker_learns(tau, counts, rounding, alpha):
-    found = Disclosure(noise(tau, counts, alpha, rounding=rounding), counts)
+    risk = Disclosure(noise(tau, counts, alpha, rounding=rounding), counts)
     cells = shown("| `rounding` | α | RMSE | unchanged | best guess right |", f"`{rounding}`", str(alpha))
-    assert cells == as_shown((found.rmse, found.unchanged, found.right))
+    assert cells == as_shown((risk.rmse, risk.unchanged, risk.right))
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("rounding", ["calibrated", "ceil"])
 @pytest.mark.parametrize("candidates", ["all", pytest.param("leaves", marks=SCHEDULED), "observed"])
 def test_the_figures_of_the_candidates(tau, counts, candidates, rounding):
-    found = Disclosure(noise(tau, counts, candidates=candidates, rounding=rounding), counts)
+    risk = Disclosure(noise(tau, counts, candidates=candidates, rounding=rounding), counts)
     cells = shown("| `candidates` | `rounding` |", f"`{candidates}`", f"`{rounding}`")
-    assert cells == as_shown((found.rmse, found.unchanged, found.sure, found.right, found.certain))
+    assert cells == as_shown((risk.rmse, risk.unchanged, risk.sure, risk.right, risk.certain))
 
 
 @pytest.mark.exhaustive
@@ -175,8 +175,8 @@ def test_the_figures_of_the_strict_condition(tau, counts):
     values, _ = value_law(counts.values[0])
     situations, weights = made._situations(0, values, counts), made._candidate_weights(0)
     channel = NoiseChannel.of(situations, made.distances[0], weights, made._law(0), calibrated=True, weak=False)
-    found = Disclosure(made, counts, channel.channel(values))
-    stated = f"{found.unchanged:.2f} of the codes would stay, and the best guess would be right in {found.right:.2f} of"
+    risk = Disclosure(made, counts, channel.channel(values))
+    stated = f"{risk.unchanged:.2f} of the codes would stay, and the best guess would be right in {risk.right:.2f} of"
     assert stated in TEXT
 
 
@@ -194,10 +194,10 @@ def test_the_lost_correlation(tau, counts, batch):
 
 @pytest.mark.exhaustive
 def test_the_figures_of_strongly_related_codes(tau, strong):
-    found = counted(strong, tau)
-    made = [noise(tau, found, candidates=candidates) for candidates in ("observed", "all")]
+    related = counted(strong, tau)
+    made = [noise(tau, related, candidates=candidates) for candidates in ("observed", "all")]
     lost = [lost_correlation(each, strong, repeats=40) for each in made]
-    right = [Disclosure(each, found).right for each in made]
+    right = [Disclosure(each, related).right for each in made]
     assert "the losses are {:.2f} and {:.2f} at α = 0.3".format(*lost) in TEXT
     assert "right in {:.2f} of the cases, with `all` in {:.2f}".format(*right) in TEXT
 

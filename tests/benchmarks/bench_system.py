@@ -22,6 +22,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
@@ -83,13 +84,13 @@ def main() -> None:
     if given.records < LEAST_TRANSACTIONS * given.batch:
         options.error(f"--records is {given.records}; use at least {LEAST_TRANSACTIONS} times --batch")
     with broker() as (folder, cluster):
-        stream, rows = Stream.prepared(folder, cluster.bootstrap, given), []
+        stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.calibrate()
-        for number in range(given.rounds):
-            for case in given.only if number % 2 == 0 else reversed(given.only):
-                rows.append([case, *measured(stream, *CASES[case], cluster.brokers[1].process.pid, given.records)])
-    title = f"{given.records:,} {given.shape} events, transactions of {given.batch:,}, {len(CORES)} cores"
-    table(title, HEAD, rows)
+        title = f"{given.records:,} {given.shape} events, transactions of {given.batch:,}, {len(CORES)} cores"
+        turns = [given.only, given.only[::-1]] * given.rounds
+        cases = chain.from_iterable(turns[: given.rounds])
+        pid = cluster.brokers[1].process.pid
+        table(title, HEAD, ([case, *measured(stream, *CASES[case], pid, given.records)] for case in cases))
 
 
 def measured(

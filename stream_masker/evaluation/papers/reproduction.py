@@ -81,7 +81,7 @@ def _features(table: PrintedTable, data: DataSet, digits: int = 2) -> ReportTabl
 
 def paper_2017(_: Path | None) -> list[ReportSection]:
     """Reproduce tables 1 to 8 (semantic noise)."""
-    sets = {"Dataset1": samples.dataset_1_of_2017(), "Dataset2": samples.dataset_2_of_2017()}
+    sets = samples.datasets_of("2017")
     printed = {table.name: table for table in printed_tables("2017")}
     tables = [_features(printed[name], sets[printed[name].of[0]]) for name in ("Table 1", "Table 6")]
     for table in printed.values():
@@ -169,11 +169,7 @@ def paper_2016(_: Path | None) -> list[ReportSection]:
 
 def paper_2019(_: Path | None) -> list[ReportSection]:
     """Reproduce tables 1 to 6 (rank swapping)."""
-    sets = {
-        "Dataset1": samples.dataset_1_of_2019(),
-        "Dataset2": samples.dataset_2_of_2019(),
-        "Dataset3": samples.dataset_3_of_2019(),
-    }
+    sets = samples.datasets_of("2019")
     first, *others = printed_tables("2019")
     tables = [_features(first, sets["Dataset1"], 4), *(_swapping_table(table, sets[table.of[0]]) for table in others)]
     reasons = (

@@ -153,27 +153,23 @@ def dataset_1_of_2017(*, classes: int = 2, apart: bool = False) -> DataSet:
     return paired({"a": tau, "b": tau}, (17, 19), 1_350, clusters=(classes, 4), noise=0.02, skew=0.3, apart=apart)
 
 
-def dataset_2_of_2017() -> DataSet:
-    """Return a diagnosis and a strongly correlated procedure: 1,316 records."""
-    return paired({"a": diseases(), "b": procedures()}, (24, 20), 1_316, clusters=(2, 4), noise=0.05, skew=0.3)
+def datasets_of(paper: str) -> dict[str, DataSet]:
+    """Return the data sets of 2017 or 2019, by their names in the paper.
 
-
-def dataset_1_of_2019() -> DataSet:
-    """Return a diagnosis and a moderately correlated procedure: 1,172 records with about 783 and 430 values."""
-    return paired({"a": diseases(), "b": procedures()}, (2_950, 860), 1_172, clusters=(255, 4), skew=0.4, shuffled=True)
-
-
-def dataset_2_of_2019() -> DataSet:
-    """Return a diagnosis and a correlated procedure: 1,012 records with about 55 and 94 values."""
-    return paired({"a": diseases(), "b": procedures()}, (75, 160), 1_012, clusters=(48, 3), skew=0.4, shuffled=True)
-
-
-def dataset_3_of_2019() -> DataSet:
-    """Return records with the attributes of the second data set and a second diagnosis."""
-    tau = diseases()
-    return paired(
-        {"a": tau, "b": procedures(), "c": tau}, (75, 160, 190), 1_012, clusters=(48, 3), skew=0.4, shuffled=True
-    )
+    * 2017: two diagnoses; a diagnosis and a strongly correlated procedure: 1,316 records.
+    * 2019: a diagnosis and a moderately correlated procedure, 1,172 records with about 783 and 430 values; a diagnosis
+      and a correlated procedure, 1,012 records with about 55 and 94 values; the same with a second diagnosis.
+    """
+    mixed = {"a": diseases(), "b": procedures()}
+    if paper == "2017":
+        second = paired(mixed, (24, 20), 1_316, clusters=(2, 4), noise=0.05, skew=0.3)
+        return {"Dataset1": dataset_1_of_2017(), "Dataset2": second}
+    three = {**mixed, "c": mixed["a"]}
+    return {
+        "Dataset1": paired(mixed, (2_950, 860), 1_172, clusters=(255, 4), skew=0.4, shuffled=True),
+        "Dataset2": paired(mixed, (75, 160), 1_012, clusters=(48, 3), skew=0.4, shuffled=True),
+        "Dataset3": paired(three, (75, 160, 190), 1_012, clusters=(48, 3), skew=0.4, shuffled=True),
+    }
 
 
 def discharges_of_2013(root: str, categories: int, records: int, *, numeric: bool) -> DataSet:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import NewTopic
 from peers.harness import INSIDE
-from streaming import PARTITIONS, Measured, Stream, await_that, broker, child, parser, timed
+from streaming import HEADERS, PARTITIONS, Measured, Stream, await_that, broker, child, parser, timed
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 from support.kafka_records import Topics, read_all
 from support.sealed_topics import opened_version
@@ -34,13 +34,6 @@ from stream_masker.service.kafka.clients import FETCH_BACKOFF_MS
 CLIENT_S_OWN_MS = 1_000
 SAMPLING_SECONDS = 60.0
 OWN = ("output", "rejected", "calibration")
-HEADERS = {
-    "stream-masker-version": "1",
-    "stream-masker-mechanism": "semantic_noise",
-    "stream-masker-configuration": "0123456789abcdef",
-}
-"""Headers of the size of those of a masked record."""
-
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},
     "copy with three headers": {"headers": HEADERS},

@@ -34,6 +34,13 @@ SAMPLE = 20_000
 """The events whose statistics are published."""
 
 CLI = (sys.executable, "-P", "-m", "stream_masker")
+HEADERS = {
+    "stream-masker-version": "1",
+    "stream-masker-mechanism": "semantic_noise",
+    "stream-masker-configuration": "0123456789abcdef",
+}
+"""Headers of the size of those of a masked record."""
+
 SHAPES = {"nested": "A nested event", "flat": "A flat event"}
 """The headings of the documentation above a configuration."""
 

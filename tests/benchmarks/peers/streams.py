@@ -1,8 +1,9 @@
 """Streams: this project's worker beside frames that do a trivial job, on one broker.
 
-``python tests/benchmarks/peers/streams.py [--records N] [--only NAME]`` starts a broker, writes synthetic events to
-four partitions, runs each program, a single process, over all of them, and prints a table. Needs Java 17 and
-Maven. On a machine that does other work, rates are too low and ratios uncertain; processor times change least.
+``python tests/benchmarks/peers/streams.py [--records N] [--only NAME] [--write]`` starts a broker, writes synthetic
+events to four partitions, runs each program, a single process, over all of them, and prints the table or writes it into
+``docs/comparison.md``. Needs Java 17 and Maven. On a machine that does other work, rates are too low and ratios
+uncertain; processor times change least.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from streaming import PARTITIONS, Measured, Stream, broker, parser, timed
+from streaming import HEADERS, PARTITIONS, Measured, Stream, broker, parser, timed
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 from support.kafka_records import Topics
 
-from peers.harness import INSIDE, Peer, markdown
+from peers.harness import INSIDE, Peer, markdown, write_rows
 
 ORJSON = "orjson==3.11.4"
 LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
@@ -35,6 +36,7 @@ HOW = {
     "quix": "Quix Streams, exactly once",
     "faust": "Faust, without transactions",
 }
+BLANK = "blank one field"
 SLOW = {"faust": 20}
 """What part of the records a slow program gets."""
 
@@ -46,32 +48,40 @@ def main() -> None:
     options.add_argument(
         "--only", choices=[*HOW, "kafka-streams"], help="measure only this project, the loop and one other"
     )
+    options.add_argument("--write", action="store_true", help="write the table into the documentation")
     given = options.parse_args()
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.fill(given.records)
         stream.calibrate()
-        print(markdown(HEAD, rows(dict(contest(stream, given)))))
+        found = [*rows(dict(contest(stream, given)))]
+    write_rows("streams", HEAD, found) if given.write else print(markdown(HEAD, found))
 
 
 def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
     """Yield the figures of each program, under its name and its job."""
     yield ("stream-masker", "mask by the README's configuration, exactly once"), stream.masked(given.records)
+    copied = frame(LOOP.command, stream, given.records, given.batch, copies=True, headers=HEADERS)
+    yield (f"{named(LOOP)}, copying", "none, with the headers of a masked record"), copied
     for peer in PEERS:
         if given.only in (None, peer.name) or peer is LOOP:
             records = given.records // SLOW.get(peer.name, 1)
-            name = (f"{HOW[peer.name]} ({peer.title})", "blank one field")
-            yield name, frame(peer.command, stream, records, given.batch)
+            yield (named(peer), BLANK), frame(peer.command, stream, records, given.batch)
     if given.only in (None, "kafka-streams"):
-        name = (f"Kafka Streams {VERSION}, exactly once", "blank one field")
-        yield name, frame(kafka_streams(), stream, given.records, given.batch)
+        measured = frame(kafka_streams(), stream, given.records, given.batch)
+        yield (f"Kafka Streams {VERSION}, exactly once", BLANK), measured
 
 
-def frame(command: list[str], stream: Stream, records: int, batch: int) -> Measured:
-    """Measure a program that copies the input to a new topic and does the job."""
+def named(peer: Peer) -> str:
+    """The name of a peer in the table."""
+    return f"{HOW[peer.name]} ({peer.title})"
+
+
+def frame(command: list[str], stream: Stream, records: int, batch: int, **settings: object) -> Measured:
+    """Measure a program that copies the input to a new topic and does the job; ``settings``: others of the job."""
     target = Topics(stream.bootstrap)("masked", partitions=PARTITIONS)
     source = stream.configuration.topics.input
-    told = {"bootstrap": stream.bootstrap, "source": source, "target": target, "batch": batch}
+    told = {"bootstrap": stream.bootstrap, "source": source, "target": target, "batch": batch, **settings}
     found = timed([*command, json.dumps(told)], stream.bootstrap, [target], records)
     print(command[-1], found, file=sys.stderr, flush=True)
     return found
@@ -84,9 +94,9 @@ def kafka_streams() -> list[str]:
 
 
 def rows(measured: dict[tuple[str, str], Measured]) -> Iterator[tuple[str, ...]]:
-    base = next(found.rate for (name, _), found in measured.items() if name.startswith(HOW["loop"]))
-    for (name, job), found in measured.items():
-        yield name, job, f"{found.rate:,.0f}", f"{found.rate / base:.2f}", f"{found.processor:.1f}"
+    base = measured[named(LOOP), BLANK].rate
+    for (name, job), (rate, processor) in measured.items():
+        yield name, job, f"{rate:,.0f}", f"{rate / base:.2f}", f"{processor:.1f}"
 
 
 if __name__ == "__main__":

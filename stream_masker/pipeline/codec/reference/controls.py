@@ -72,8 +72,8 @@ def alpha_reader(source: AlphaSource, number: int | None) -> Callable[[Matches, 
     default = default_alpha(source)
 
     def read(matches: Matches, _: InputRecord) -> float:
-        found = _first_value(matches, number, path)
-        return default if found is _ABSENT else parse_alpha(found, path.text, least=source.least)
+        value = _first_value(matches, number, path)
+        return default if value is _ABSENT else parse_alpha(value, path.text, least=source.least)
 
     return read
 

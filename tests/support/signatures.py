@@ -22,7 +22,7 @@ def wrong_signatures() -> list[str]:
 def kernels() -> list[Dispatcher]:
     """All kernels of the imported modules of the package."""
     modules = [module for name, module in sorted(sys.modules.items()) if name.startswith("stream_masker.")]
-    found = [value for module in modules for value in vars(module).values() if isinstance(value, Dispatcher)]
+    found = [value for module in modules for value in list(vars(module).values()) if isinstance(value, Dispatcher)]
     return list(dict.fromkeys(found))
 
 

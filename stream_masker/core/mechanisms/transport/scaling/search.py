@@ -2,13 +2,14 @@
 
 Mean squared distances fall as the exponents grow. For given means, the exponents are found by Broyden's method on their
 logarithms and those of the means. Where limits bind, mean squared distances fall to a least value and rise again; if
-the means cannot be met, that value is found by steps.
+the means cannot be met, that value is found by sections.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -36,12 +37,14 @@ LEAST_SQUARE = 1e-30
 """The least mean squared distance whose logarithm is taken: smaller ones may be 0 in single precision."""
 COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
-PEAK_PRECISION = 0.1
-"""The same where mean squared distances are least, as they hardly change there."""
 FIRST_REACH = 0.5
-"""The first step in ln of a common exponent."""
+"""The first step in ln of a common exponent; steps double until the measure is bracketed."""
 MAX_VISITS = 3
 """The search for means ends when it comes to a point this often: limits keep it away, and its steps go in a circle."""
+STEP_GROWTH = 1.4
+"""Steps towards the least mean squared distances grow by this factor."""
+PEAK_SECTIONS = 3
+"""How often the bracket of the least mean squared distances is divided: it is flat there."""
 
 
 def meet_means(
@@ -104,17 +107,12 @@ def _broyden(inverse: Float64Array, moved: Float64Array, change: Float64Array) -
     return result
 
 
-class Trial(NamedTuple):
-    """ln of a common exponent, the greatest ratio of a wanted mean squared distance to the one that is reached, and the
-    solution; ``enough``: whether all means are reached."""
+class Peak(NamedTuple):
+    """A point of a search for a greatest value at most 1: ln of the exponent, the value, and its solution."""
 
-    log: float
-    ratio: float
+    point: float
+    value: float
     solved: Scaling
-
-    @property
-    def enough(self) -> bool:
-        return self.solved.met and self.ratio <= 1.0
 
 
 def move_at_least(problem: Problem, wanted: Float64Array, near: Scaling) -> Scaling | None:
@@ -123,33 +121,55 @@ def move_at_least(problem: Problem, wanted: Float64Array, near: Scaling) -> Scal
     All exponents are one number, which begins at that of ``near``.
     """
 
-    def measure(log: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Trial:
-        bounded = float(np.clip(log, *EXPONENT_LOGS))
-        solved = balance(problem, np.full(2, math.exp(bounded)), tolerance, start)
-        return Trial(bounded, float((wanted / np.maximum(solved.moved, LEAST_SQUARE)).max()), solved)
+    def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
+        solved = balance(problem, np.full(2, math.exp(point)), tolerance, start)
+        moved = np.maximum(solved.moved, LEAST_SQUARE)
+        return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
 
-    here = measure(logarithms(near.exponents[: wanted.size]).mean(), near.start if near.met else None)
-    while not here.enough:
-        if here.log == EXPONENT_LOGS[0]:
+    first = float(np.clip(logarithms(near.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
+    low, high = _climb(measure, measure(first, near.start if near.met else None))
+    if low is None:
+        return None
+    exact = measure(low.point, low.solved.start, MARGINAL_ERROR)
+    while exact.value == -np.inf or exact.value > 1.0 + TARGET_ERROR:
+        if exact.point <= EXPONENT_LOGS[0]:
             return None
-        here = measure(here.log - FIRST_REACH, here.solved.start if here.solved.met else None)
-    beyond = here
-    for step in (-FIRST_REACH, FIRST_REACH):
-        beyond = measure(here.log + step, here.solved.start)
-        while beyond.enough and beyond.ratio > here.ratio:
-            here, beyond = beyond, measure(beyond.log + step, beyond.solved.start)
-    here = measure(here.log, here.solved.start, MARGINAL_ERROR)
-    while not here.enough and here.log > EXPONENT_LOGS[0]:
-        here, beyond = measure(here.log - FIRST_REACH, None, MARGINAL_ERROR), here
-    while here.ratio < 1.0 - TARGET_ERROR:
-        crossed = beyond.solved.met and beyond.ratio > 1.0
-        if beyond.log - here.log <= (COMMON_PRECISION if crossed else PEAK_PRECISION):
-            break
-        share = logarithm(here.ratio) / logarithm(here.ratio / beyond.ratio) if crossed else 0.5
-        log = here.log + min(max(share, 0.1), 0.9) * (beyond.log - here.log)
-        middle = measure(log, here.solved.start, MARGINAL_ERROR)
-        if middle.enough and middle.ratio >= here.ratio:
-            here = middle
+        exact = measure(max(exact.point - FIRST_REACH, EXPONENT_LOGS[0]), None, MARGINAL_ERROR)
+    while high is not None and exact.value < 1.0 - TARGET_ERROR and high.point - exact.point > COMMON_PRECISION:
+        share = 0.5 if high.value == -np.inf else logarithm(exact.value) / logarithm(exact.value / high.value)
+        point = exact.point + float(np.clip(share, 0.1, 0.9)) * (high.point - exact.point)
+        new = measure(point, exact.solved.start, MARGINAL_ERROR)
+        exact, high = (new, high) if -np.inf < new.value <= 1.0 else (exact, new)
+    return exact.solved
+
+
+def _climb(measure: Callable[[float, Start], Peak], here: Peak) -> tuple[Peak | None, Peak | None]:
+    """Return the greatest value at most 1 near a point, and a greater one beyond it; None for what does not exist."""
+    step, behind = (-FIRST_REACH if here.value > 1.0 or here.value == -np.inf else FIRST_REACH), None
+    while True:
+        point = float(np.clip(here.point + step, *EXPONENT_LOGS))
+        if point == here.point:
+            return (None if here.value > 1.0 else here), None
+        ahead = measure(point, here.solved.start)
+        if (ahead.value > 1.0) != (here.value > 1.0):
+            return (here, ahead) if step > 0.0 else (ahead, here)
+        if ahead.value < here.value <= 1.0:
+            if behind is not None:
+                return _sectioned(measure, *sorted((behind, here, ahead), key=lambda each: each.point))
+            behind, step = ahead, -step
+            continue
+        behind, here, step = here, ahead, step * STEP_GROWTH
+
+
+def _sectioned(measure: Callable[[float, Start], Peak], left: Peak, top: Peak, right: Peak) -> tuple[Peak, Peak | None]:
+    """Return the greatest value between two lesser ones; if it exceeds 1, the greatest one known before, and that."""
+    for _ in range(PEAK_SECTIONS):
+        after = right.point - top.point > top.point - left.point
+        new = measure((top.point + (right if after else left).point) / 2.0, top.solved.start)
+        if new.value > 1.0:
+            return (top, new) if after else (left, new)
+        if new.value > top.value:
+            left, top, right = (top, new, right) if after else (left, new, top)
         else:
-            beyond = middle
-    return here.solved if here.enough else None
+            left, right = (left, new) if after else (new, right)
+    return top, None

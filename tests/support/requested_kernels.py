@@ -2,8 +2,8 @@
 
 ``python tests/support/requested_kernels.py FILE ARGUMENTS…`` runs ``stream-masker ARGUMENTS…``. It writes the names and
 argument types of the kernels to FILE, whether they were compiled or loaded from disk, and the differences that
-``signatures.wrong_signatures`` finds to FILE.signatures. FILE is written every second: a calibrator that is stopped while
-it computes ends at once.
+``signatures.wrong_signatures`` finds to FILE.signatures. FILE is written every second, because a calibrator that is
+stopped while it computes ends at once.
 """
 
 from __future__ import annotations

@@ -112,6 +112,8 @@ class PreparedTransport:
     def make_channels(self) -> None:
         """Compute the channels that mask the records of the window, so that the first batch does not take longer than
         others."""
+        for values in self.values:
+            values.locate_all()
         if self.pair is not None:
             _ = self.pair_channel
         else:
@@ -301,9 +303,10 @@ class PreparedTransport:
 
     def changed_at_least(self, j: int) -> float:
         """Return a lower bound of the share of an attribute's values that change."""
-        of_children = {edge.child: edge.changed for edge in self.edges}
-        alone = self.fits[j].columns[0] if self.pair is None else self.pair.columns[j]
-        return of_children.get(j, alone.changed)
+        edge = next((edge for edge in self.edges if edge.child == j), None)
+        if edge is not None:
+            return edge.changed
+        return self.fits[j].columns[0].changed if self.pair is None else self.pair.columns[j].changed
 
     def rows(self, j: int) -> Float64Matrix:
         """Return (k, k) float64: P(a* | a) of the values of an attribute, over the window's law of its root."""

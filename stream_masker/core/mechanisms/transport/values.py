@@ -1,14 +1,25 @@
-"""The values that masked values are taken from. Every other concept counts as the nearest of them."""
+"""The values that masked values are taken from, and the nearest of them for every concept of the taxonomy.
+
+Under each concept u of the taxonomy there is a value that is the fewest links below it. The distance of a concept c to
+a value whose least common subsumer with c is u is at least that of the fewest links, so the least of these bounds over
+the ancestors u of c is a bound for all values. If the value that has the bound is that far from c, it is the nearest
+one: in a tree always, in a graph nearly always. Else all values are compared. A concept therefore costs O(ancestors),
+not O(values), for any size of the taxonomy.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import Float32Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.distance.kernels import WU_PALMER, wu_palmer
+from stream_masker.core.distance.many import Sources
+from stream_masker.core.dtypes import Float32Array, Float64Array, Float64Matrix, Int32Array, Int64Array
+from stream_masker.core.kernels.jit import int32, kernel
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
 from stream_masker.core.ontology.graph import first_parents_of, preorder_of
 from stream_masker.core.statistics.counts import SparseCounts
@@ -17,6 +28,7 @@ MAX_WRITTEN_VALUES = 2000
 """The greatest number of distinct masked values of an attribute: its most frequent ones in the window."""
 COMPARED_AT_ONCE = 512
 """The number of concepts that are compared with all values at once."""
+NOTHING_BELOW = np.iinfo(np.int32).max
 
 
 def square_distances(distance: Distance, positions: Int32Array) -> Float64Matrix:
@@ -27,7 +39,10 @@ def square_distances(distance: Distance, positions: Int32Array) -> Float64Matrix
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """The k values of one attribute that are written; other concepts have the channel of the nearest one.
+    """The k values of one attribute that are written. Every other concept counts as the nearest of them.
+
+    The nearest value is that of least distance, then of least position. So a value that the window lacks, or that is
+    not among its most frequent ones, has the channel of a value that is written.
 
     * ``distance``: sd. ``positions``: (k,) int32, ascending. ``counts``: (k,) int64, the window's rows of each value,
       including those that count as it.
@@ -87,7 +102,7 @@ class Values:
         found = np.where(codes < 0, -1, self.index_of[codes])
         new = np.unique(codes[(found < 0) & (codes >= 0)])
         if new.size:
-            self.index_of[new] = nearest_values(self.distance, self.positions, new)
+            self.index_of[new] = nearest_values(self.distance, self.positions, self._below, new)
             found = np.where(codes < 0, -1, self.index_of[codes])
         return found.astype(np.int32, copy=False)
 
@@ -95,6 +110,18 @@ class Values:
         """Return the index of one code's value."""
         known = int(self.index_of[code])
         return known if known >= 0 else int(self.indices(np.array([code], np.int32))[0])
+
+    def locate_all(self) -> None:
+        """Find the value of every concept of a tree, so that no batch searches for those of new codes.
+
+        In a directed acyclic graph, or with another distance than Wu–Palmer's, a search costs too much to do this.
+        """
+        if self.distance.kind == WU_PALMER and self.distance.taxonomy.is_tree:
+            self.indices(np.arange(len(self.index_of), dtype=np.int32))
+
+    @cached_property
+    def _below(self) -> ValuesBelow:
+        return values_below(self.distance, self.positions)
 
 
 def events_of_pairs(pairs: CountedPairs, root: Values, counted: CountedPairs | None) -> Float32Array:
@@ -129,10 +156,75 @@ def single_table(values: Values) -> Table:
     return Table.of(np.arange(len(values)), np.zeros(len(values), np.int64), (len(values), 1))
 
 
-def nearest_values(distance: Distance, positions: Int32Array, codes: Int32Array) -> Int32Array:
+class ValuesBelow(NamedTuple):
+    """For each concept of the taxonomy, the value that is the fewest links below it.
+
+    * ``links``: (m,) int32, ``NOTHING_BELOW`` if there is none. ``position``: (m,) int32, the least of equals.
+    """
+
+    links: Int32Array
+    position: Int32Array
+
+
+def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow, codes: Int32Array) -> Int32Array:
     """Return (n,) int32: the index of the value nearest to each code; among equally near ones, that of least position.
 
-    ``positions``: (k,) int32, those of the values, ascending.
+    * ``positions``: (k,) int32, those of the values, ascending. ``below``: see ``values_below``.
     """
+    if distance.kind != WU_PALMER:
+        return _compared(distance, positions, codes)
+    sources = Sources.of(distance.taxonomy, codes)
+    nearest, bounds = least_bounds(sources.offsets, sources.ancestors, sources.paths, distance.taxonomy.depth, below)
+    found = np.searchsorted(positions, nearest).astype(np.int32)
+    unsure = np.flatnonzero(distance.pairs(codes, nearest) > bounds)
+    if unsure.size:
+        found[unsure] = _compared(distance, positions, codes[unsure])
+    return found
+
+
+def _compared(distance: Distance, positions: Int32Array, codes: Int32Array) -> Int32Array:
     parts = [codes[start : start + COMPARED_AT_ONCE] for start in range(0, codes.size, COMPARED_AT_ONCE)]
     return np.concatenate([np.argmin(distance.between(part, positions), axis=1) for part in parts]).astype(np.int32)
+
+
+def values_below(distance: Distance, positions: Int32Array) -> ValuesBelow:
+    """Find the value below each concept; ``positions``: (k,) int32, those of the values."""
+    tau = distance.taxonomy
+    below = ValuesBelow(np.full(len(tau), NOTHING_BELOW, np.int32), np.zeros(len(tau), np.int32))
+    below.links[positions] = 0
+    below.position[positions] = positions
+    raise_values(below, tau.parent_offsets, tau.parents)
+    return below
+
+
+@kernel
+def raise_values(below: ValuesBelow, parent_offsets: Int64Array, parents: Int32Array) -> None:
+    """Raise the value of each concept to its parents, children first."""
+    for c in range(below.links.size - 1, 0, -1):
+        if below.links[c] != NOTHING_BELOW:
+            links = int32(below.links[c] + 1)
+            for k in range(parent_offsets[c], parent_offsets[c + 1]):
+                p = parents[k]
+                nearer = links < below.links[p]
+                if nearer or (links == below.links[p] and below.position[c] < below.position[p]):
+                    below.links[p] = links
+                    below.position[p] = below.position[c]
+
+
+@kernel
+def least_bounds(
+    offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, depth: Int32Array, below: ValuesBelow
+) -> tuple[Int32Array, Float64Array]:
+    """Return for each of n concepts the value of the least bound, and the bound; for the first arrays see
+    ``Sources``."""
+    nearest = np.zeros(offsets.size - 1, np.int32)
+    bounds = np.full(offsets.size - 1, np.inf)
+    for i in range(nearest.size):
+        for k in range(offsets[i], offsets[i + 1]):
+            u = ancestors[k]
+            if below.links[u] != NOTHING_BELOW:
+                bound = wu_palmer(depth[u], paths[k] + below.links[u])
+                if bound < bounds[i] or (bound == bounds[i] and below.position[u] < nearest[i]):
+                    bounds[i] = bound
+                    nearest[i] = below.position[u]
+    return nearest, bounds

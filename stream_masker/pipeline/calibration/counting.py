@@ -202,7 +202,7 @@ class BlockCounter:
         sampled = slice(None) if levels is None else np.flatnonzero(levels[counted.indices] >= (self._level or 0))
         keys[sampled] = self._hasher.hashes(np.array(counted.noise_keys, object)[sampled])
         admitted = self._weights.admit(keys[sampled])
-        counted = replace(counted, keys=keys)
+        counted = replace(counted, noise_keys=None, keys=keys)
         if admitted.all():
             return counted, 0
         kept = np.ones(len(keys), np.bool_)

@@ -223,25 +223,6 @@ def test_keda_scales_by_the_lag_of_all_topics_of_the_group_if_there_are_several(
     assert trigger["metadata"]["consumerGroup"] == "stream-masker.calibration.workers"
 
 
-@pytest.mark.parametrize(
-    "values",
-    [
-        {"autoscaling": {"mode": "keda"}, "strimzi": CERTIFIED, "kafkaTopics": {"create": "strimzi"}},
-        {"configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}}},
-    ],
-)
-def test_a_text_of_the_configuration_is_read_like_a_mapping(values):
-    example = yaml.safe_load(EXAMPLE.read_text())["configuration"]
-    own = {"topics": {"input": "admissions"}, "kafka": {"bootstrap_servers": "broker:9092"}}
-    mapping = {**example, **own, **values.get("configuration", {})}
-    first, second = (rendered({**values, "configuration": one}) for one in (mapping, yaml.safe_dump(mapping)))
-    for objects in (first, second):
-        del objects["ConfigMap", NAME]
-        for name in ("worker", "calibrator"):
-            del objects["Deployment", f"{NAME}-{name}"]["spec"]["template"]["metadata"]["annotations"]
-    assert first == second
-
-
 def test_secrets_come_from_existing_secrets_only():
     objects = rendered({"kafka": CHOICES["kafka"][1]})
     assert "Secret" not in {kind for kind, _ in objects}

@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 
 import kubernetes_validate
 import pytest
-from rendered_chart import CHART, NEEDS_HELM, at, rendered
+import yaml
+from rendered_chart import CHART, EXAMPLE, NEEDS_HELM, at, rendered
 
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.observability.runbooks import runbook_pages
@@ -45,6 +46,29 @@ def notes(tmp_path: Path) -> Callable[..., str]:
     manifest = 'kind: Notes\nmetadata: {name: notes}\ntext: |\n  {{- include "notes" . | nindent 2 }}\n'
     (chart / "templates" / "notes.yaml").write_text(f'{{{{- define "notes" }}}}{text}{{{{ end }}}}{manifest}')
     return lambda **values: str(rendered(values, chart=chart)["Notes", "notes"]["text"])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {
+            "autoscaling": {"mode": "keda"},
+            "strimzi": {"cluster": "kafka", "users": True, "authentication": "tls"},
+            "kafkaTopics": {"create": "strimzi"},
+        },
+        {"configuration": {"format": {"value": "confluent", "registry": {"url": "https://registry.example:8085"}}}},
+    ],
+)
+def test_a_text_of_the_configuration_is_read_like_a_mapping(values: dict[str, Any]) -> None:
+    example = yaml.safe_load(EXAMPLE.read_text())["configuration"]
+    own = {"topics": {"input": "admissions"}, "kafka": {"bootstrap_servers": "broker:9092"}}
+    mapping = {**example, **own, **values.get("configuration", {})}
+    first, second = (rendered({**values, "configuration": one}) for one in (mapping, yaml.safe_dump(mapping)))
+    for objects in (first, second):
+        del objects["ConfigMap", NAME]
+        for name in ("worker", "calibrator"):
+            del objects["Deployment", f"{NAME}-{name}"]["spec"]["template"]["metadata"]["annotations"]
+    assert first == second
 
 
 def test_a_cluster_may_choose_the_user() -> None:

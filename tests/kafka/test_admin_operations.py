@@ -29,4 +29,7 @@ def test_admin_operations(
     with administered_stream(secured_kafka, tmp_path, order) as stream:
         for _ in range(audits):
             stream.run(rounds)
-            print(stream.audit(), *stream.done, sep="\n")
+            audit = stream.audit()
+            print(audit, *stream.done, sep="\n")
+            assert (audit.repeated, audit.unknown, audit.raw) == ([], [], []), stream.tails()
+            assert audit.lost <= audit.counted, stream.tails()

@@ -47,3 +47,4 @@ def test_a_calibrator_computes_statistics_of_the_blocks_of_the_new_topic(here: S
         here.produce(range(5 * RECORDS, 7 * RECORDS))
         worker.reaches(7 * RECORDS)
         wait(lambda: 0 <= last_block(here) < before, "statistics of the new topic", 90)
+        assert 0 <= last_block(here) < before

@@ -1,9 +1,6 @@
 """Other implementations of distances and of the distance covariance, which ``table.py`` compares.
 
 * the literal algorithm: equations 11, 12 and 15 to 18 of the 2017 paper in NumPy, on precomputed arrays of ancestors;
-* NLTK's ``wup_similarity`` and nxontology's ``batet`` (|T1 ∩ T2| / |T1 ∪ T2|, of which the logarithmic distance is a
-  function), on the same concepts;
-* dcor's double centring and mean of products, n x n, of this project's distances;
 * HESML V2R1, the fastest published library: what its paper reports for Wu–Palmer on one core.
 """
 
@@ -12,12 +9,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import dcor
-import networkx as nx
 import numpy as np
 from measuring import SNOMED_CONCEPTS
-from nltk.corpus.reader.wordnet import NOUN, Synset
-from nxontology import NXOntology
 
 from stream_masker.core.ontology import Taxonomy
 
@@ -50,46 +43,10 @@ def literal_log_taxonomic(tau: Taxonomy) -> PairDistance:
     return distance
 
 
-class Term(Synset):
-    """A concept with the interface of NLTK's Wu–Palmer similarity."""
-
-    def __init__(self, name: str) -> None:
-        super().__init__(None)
-        self._name, self._pos, self.parents = name, NOUN, []
-
-    def _needs_root(self) -> bool:
-        return False
-
-    def _hypernyms(self) -> list[Term]:
-        return self.parents
-
-    def _instance_hypernyms(self) -> list[Term]:
-        return []
-
-    hypernyms, instance_hypernyms = _hypernyms, _instance_hypernyms
-
-
-def nltk_wu_palmer(tau: Taxonomy) -> PairDistance:
-    terms = [Term(concept) for concept in tau.ids]
-    for c, term in enumerate(terms):
-        term.parents = [terms[p] for p in tau.parents[tau.parent_offsets[c] : tau.parent_offsets[c + 1]].tolist()]
-    return lambda i, j: 1 - terms[i].wup_similarity(terms[j])
-
-
-def nxontology_log_taxonomic(tau: Taxonomy) -> PairDistance:
-    children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
-    links: nx.DiGraph[int] = nx.DiGraph(zip(tau.parents.tolist(), children.tolist(), strict=True))
-    links.add_node(0)
-    ontology: NXOntology[int] = NXOntology(links)
-    ontology.freeze()
-    return lambda i, j: math.log2(2 - ontology.similarity(i, j).batet)
-
-
-OTHERS: dict[str, dict[str, Callable[[Taxonomy], PairDistance]]] = {
-    "wu_palmer": {"literal NumPy": literal_wu_palmer, "NLTK": nltk_wu_palmer},
-    "log_taxonomic": {"literal NumPy": literal_log_taxonomic, "nxontology": nxontology_log_taxonomic},
+LITERAL: dict[str, Callable[[Taxonomy], PairDistance]] = {
+    "wu_palmer": literal_wu_palmer,
+    "log_taxonomic": literal_log_taxonomic,
 }
-"""The other implementations of each distance."""
 
 
 def distances_to_all(tau: Taxonomy, a: int) -> np.ndarray:
@@ -118,8 +75,3 @@ def replaced_literally(tau: Taxonomy, a: int, r: int, noise: float) -> int:
 def literal_covariance(a: np.ndarray, b: np.ndarray) -> float:
     delta_a, delta_b = (x - x.mean(axis=0) - x.mean(axis=1)[:, None] + x.mean() for x in (a, b))
     return float(np.sqrt(max(0.0, (delta_a * delta_b).sum())) / len(a))
-
-
-def dcor_covariance(a: np.ndarray, b: np.ndarray) -> float:
-    product = dcor.mean_product(dcor.double_centered(a), dcor.double_centered(b))
-    return float(np.sqrt(max(0.0, product)))

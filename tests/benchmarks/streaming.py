@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gc
+import json
 import secrets
 import signal
 import subprocess
@@ -22,7 +23,7 @@ from confluent_kafka import Consumer, TopicPartition
 from measuring import processor_seconds
 from support.documentation import blocks
 from support.kafka_broker import Cluster, running
-from support.kafka_records import write
+from support.kafka_records import Topics, write
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
@@ -140,6 +141,13 @@ class Stream:
     def masked(self, records: int) -> Measured:
         """Measure a worker."""
         return timed(self.command("worker"), self.bootstrap, self.outcomes, records)
+
+    def copied(self, command: Sequence[str], batch: int, records: int, **settings: object) -> Measured:
+        """Measure a program that copies the input, or does the job of the peers; ``settings``: others of the job."""
+        target = Topics(self.bootstrap)("copied", partitions=PARTITIONS)
+        source = self.configuration.topics.input
+        given = {"bootstrap": self.bootstrap, "source": source, "target": target, "batch": batch, **settings}
+        return timed([*command, json.dumps(given)], self.bootstrap, [target], records)
 
 
 class Measured(NamedTuple):

@@ -1,4 +1,4 @@
-"""Statistics from counts, against the literal n × n formulas of the paper and against dcor."""
+"""Statistics from counts, against the literal n × n formulas of the paper."""
 
 import math
 from fractions import Fraction
@@ -141,20 +141,6 @@ def test_covariance_variance_and_correlation(sample):
     assert distance_variance(a, d_a) ** 2 == pytest.approx(literal_covariance_squared(a, d_a, a, d_a), abs=1e-14)
     assert distance_correlation(*sample) == pytest.approx(literal_correlation(*sample), abs=1e-6)
     assert 0.0 <= distance_correlation(*sample) <= 1.0
-
-
-@pytest.mark.scheduled
-@given(sample=samples(taxonomies(), taxonomies()))
-def test_covariance_against_dcor(sample):
-    """Repeats the comparison with the literal formulas; dcor compiles for half a minute when it is new."""
-    import dcor
-
-    a, d_a, b, d_b = sample
-    centred_a, centred_b = dcor.double_centered(d_a.matrix(a)), dcor.double_centered(d_b.matrix(b))
-    outside = dcor.mean_product(centred_a, centred_b)
-    assert distance_covariance(*sample) ** 2 == pytest.approx(max(0.0, outside), rel=1e-9, abs=1e-15)
-    variance = math.sqrt(dcor.mean_product(centred_b, centred_b))
-    assert distance_variance(b, d_b) == pytest.approx(variance, abs=1e-7)
 
 
 @given(sample=samples(taxonomies(), taxonomies()), cells=st.integers(1, 200))

@@ -9,16 +9,14 @@ uncertain; processor times change least.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from streaming import HEADERS, PARTITIONS, Measured, Stream, broker, parser, timed
+from streaming import HEADERS, Measured, Stream, broker, parser
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
-from support.kafka_records import Topics
 
 from peers.harness import INSIDE, Peer, markdown, write_rows
 
@@ -61,30 +59,20 @@ def main() -> None:
 def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:
     """Yield the figures of each program, under its name and its job."""
     yield ("stream-masker", "mask by the README's configuration, exactly once"), stream.masked(given.records)
-    copied = frame(LOOP.command, stream, given.records, given.batch, copies=True, headers=HEADERS)
+    copied = stream.copied(LOOP.command, given.batch, given.records, copies=True, headers=HEADERS)
     yield (f"{named(LOOP)}, copying", "none, with the headers of a masked record"), copied
     for peer in PEERS:
         if given.only in (None, peer.name) or peer is LOOP:
             records = given.records // SLOW.get(peer.name, 1)
-            yield (named(peer), BLANK), frame(peer.command, stream, records, given.batch)
+            yield (named(peer), BLANK), stream.copied(peer.command, given.batch, records)
     if given.only in (None, "kafka-streams"):
-        measured = frame(kafka_streams(), stream, given.records, given.batch)
+        measured = stream.copied(kafka_streams(), given.batch, given.records)
         yield (f"Kafka Streams {VERSION}, exactly once", BLANK), measured
 
 
 def named(peer: Peer) -> str:
     """The name of a peer in the table."""
     return f"{HOW[peer.name]} ({peer.title})"
-
-
-def frame(command: list[str], stream: Stream, records: int, batch: int, **settings: object) -> Measured:
-    """Measure a program that copies the input to a new topic and does the job; ``settings``: others of the job."""
-    target = Topics(stream.bootstrap)("masked", partitions=PARTITIONS)
-    source = stream.configuration.topics.input
-    told = {"bootstrap": stream.bootstrap, "source": source, "target": target, "batch": batch, **settings}
-    found = timed([*command, json.dumps(told)], stream.bootstrap, [target], records)
-    print(command[-1], found, file=sys.stderr, flush=True)
-    return found
 
 
 def kafka_streams() -> list[str]:

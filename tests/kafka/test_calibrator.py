@@ -18,7 +18,7 @@ import pytest
 import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
-from kafka_records import Topics, mock_broker, read_all
+from kafka_records import Topics, read_all
 from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
 from support.small_configuration import write_secret, write_small
@@ -357,35 +357,9 @@ def test_missing_topic_exits_with_1(setting: Setting, topics: Topics) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_port_in_use_exits_with_2(setting: Setting) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        path = changed(setting.path, "other", {"http": {"port": taken.getsockname()[1]}})
-        done = setting.processes.run("calibrator", "--config", str(path), code=2)
-    assert "http.port" in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_unreachable_broker_is_retried(setting: Setting) -> None:
     path = changed(setting.path, "alone", {"kafka": {"bootstrap_servers": f"127.0.0.1:{free_port()}"}})
     alone = Setting(path, setting.bootstrap, setting.processes).start("alone")
     setting.wait(lambda: "no broker answers" in alone.get("/readyz")[1], "message about the broker")
     assert terminate(alone.process) == 0
     assert "Traceback" not in setting.processes.log("alone")
-
-
-@pytest.mark.exhaustive
-def test_calibrator_runs_on_the_mock_broker(tmp_path: Path) -> None:
-    with mock_broker() as bootstrap, Processes(tmp_path) as processes:
-        names = {name: name for name in ("input", "calibration", "statistics", "drift")}
-        setting = Setting(write_configuration(tmp_path, bootstrap, names), bootstrap, processes)
-        for name in names:
-            AdminClient({"bootstrap.servers": bootstrap}).list_topics(name, timeout=60)
-        running = setting.start("calibrator")
-        worker = Worker(setting)
-        worker.write(2)
-        worker.write(3)
-        setting.wait_for_version(2)
-        assert [v.statistics.records for v in setting.versions()] == [200, 500]
-        assert terminate(running.process) == 0

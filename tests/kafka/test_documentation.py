@@ -21,6 +21,8 @@ TOOLS = {
     "kafka-consumer-groups.sh": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-console-consumer.sh": "org.apache.kafka.tools.consumer.ConsoleConsumer",
 }
+FEWER = {"--records 20000 --rate 2000": "--records 1500 --rate 2000", "--records 2000 --out": "--records 1100 --out"}
+"""What a run of the commands replaces, so that statistics are computed of fewer events."""
 
 
 @pytest.fixture
@@ -62,7 +64,8 @@ def test_the_commands_run_in_order(folder: Path, kafka: str) -> None:
     worker, calibrator = free_ports(2)
     places = {"localhost:9092": kafka, "9465": str(worker), "localhost:9464": f"localhost:{calibrator}"}
     script = "\n".join(dict.fromkeys(lines()))
-    for documented, actual in places.items():
+    for documented, actual in (FEWER | places).items():
+        assert documented in script
         script = script.replace(documented, actual)
     environment = {
         **os.environ,

@@ -139,45 +139,6 @@ def test_nothing_is_written_before_there_are_statistics(here: Setting) -> None:
     assert {r.headers["stream-masker-version"] for r in here.read("output")} == {b"3"}
 
 
-def test_statistics_of_another_taxonomy_are_refused_with_a_reason(here: Setting) -> None:
-    here.create()
-    here.publish(1, taxonomies={"first": "0" * 16, "second": "0" * 16})
-    here.produce(range(10))
-    with running(here.configuration()) as worker:
-        refused = "another taxonomy of first, second"
-        worker.wait(lambda: refused in str(worker.health.reasons), "the reason")
-        assert worker.metric("statistics_refused_total") == 1
-        assert here.ended() == 0
-        here.publish(2)
-        worker.reaches(10)
-
-
-def test_a_new_version_is_used_from_its_arrival_on(here: Setting) -> None:
-    here.create()
-    here.publish(1)
-    here.produce(range(100))
-    with running(here.configuration()) as worker:
-        worker.reaches(100)
-        here.publish(2)
-        worker.wait(lambda: worker.metric("statistics_version") == 2, "the new version")
-        here.produce(range(100, 200))
-        worker.reaches(200)
-    versions = {r.json["id"]: r.headers["stream-masker-version"] for r in here.read("output")}
-    assert versions == {i: b"1" if i < 100 else b"2" for i in range(200)}
-
-
-def test_a_worker_continues_where_the_last_one_stopped(here: Setting) -> None:
-    here.create()
-    here.publish(1)
-    here.produce(range(200))
-    with running(here.configuration()) as worker:
-        worker.reaches(200)
-    here.produce(range(200, 300))
-    with running(here.configuration()) as worker:
-        worker.reaches(100)
-    assert sorted(ids(here.read("output"))) == list(range(300))
-
-
 def test_two_workers_share_the_partitions_and_hand_them_over(here: Setting) -> None:
     here.create()
     here.publish(1)
@@ -238,20 +199,3 @@ def test_the_command_names_missing_topics_and_the_command_that_creates_them(here
         done = processes.run("worker", "--config", str(here.path), code=1)
     assert here.topics["input"] in done.stderr
     assert "stream-masker topics" in done.stderr
-
-
-def test_the_command_refuses_an_output_with_too_few_partitions(here: Setting, tmp_path: Path) -> None:
-    here.create(partitions=4, output=3)
-    with Processes(tmp_path) as processes:
-        done = processes.run("worker", "--config", str(here.path), code=1)
-    assert "has 3 partitions" in done.stderr
-
-
-def test_the_command_refuses_a_compacted_output_without_keys(here: Setting, tmp_path: Path) -> None:
-    here.create()
-    here.alter("output", cleanup_policy="compact")
-    here.data["message"] = {"key": "drop"}
-    here.configuration()
-    with Processes(tmp_path) as processes:
-        done = processes.run("worker", "--config", str(here.path), code=1)
-    assert "has cleanup.policy=compact, which needs message keys, but message.key is drop" in done.stderr

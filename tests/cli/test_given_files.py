@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
+import os
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import yaml
@@ -168,9 +168,12 @@ def test_a_name_that_ends_in_tsv_has_tabs(tmp_path, config, name):
 
 
 def test_an_output_may_be_the_name_of_a_pipe(tmp_path, config):
-    source = write(tmp_path / "in.jsonl", LINES)
-    command = [sys.executable, "-m", "stream_masker", "mask", "-q", "-c", config, source, "/dev/stdout"]
-    assert subprocess.run(command, capture_output=True, check=True).stdout.count(b"\n") == len(LINES)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        content = reader.submit(pipe.read_bytes)
+        run("mask", "-q", "-c", config, write(tmp_path / "in.jsonl", LINES), pipe)
+    assert content.result().count(b"\n") == len(LINES)
 
 
 def test_a_suffix_that_is_not_written_is_refused_before_anything_is_read(tmp_path, config):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 import re
 import subprocess
 import sys
@@ -166,11 +165,10 @@ def test_calibrate_prints_the_snapshot_of_the_last_window(tmp_path, config):
 
 
 def test_mask_reads_and_writes_standard_streams(tmp_path, config):
-    command = [sys.executable, "-P", "-m", "stream_masker", "mask", "--config", str(config)]
     data = b"".join(line + b"\r\n" for line in [*LINES, b"[]"])
-    done = subprocess.run(command, input=data, capture_output=True, check=True, env=dict(os.environ))
+    done = run("mask", "--config", config, input=data)
     assert len(done.stdout.splitlines()) == 120
-    rejection, summary, learned, unchanged, kept, mechanism = without_activity(done.stderr.decode())
+    rejection, summary, learned, unchanged, kept, mechanism = without_activity(done.stderr)
     assert orjson.loads(rejection)["reason"] == "not_an_object"
     assert summary.startswith("masked 120, rejected 1")
     assert learned.startswith("Nothing is promised about single records: some masks make an attacker ")
@@ -315,11 +313,11 @@ FULL, CLOSED = "standard output cannot be written: No space left", "standard out
 @pytest.mark.parametrize(
     ("command", "message"),
     [
-        ("mask in.jsonl >/dev/full", FULL),
-        pytest.param("config schema >/dev/full", FULL, marks=pytest.mark.exhaustive),
+        pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
+        ("config schema >/dev/full", FULL),
         ("--help >/dev/full", FULL),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
-        ("calibrate in.jsonl >&-", CLOSED),
+        pytest.param("calibrate in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
     ],
 )
 def test_output_that_cannot_be_written_is_one_line(tmp_path, config, command, message):

@@ -18,7 +18,7 @@ from stream_masker.service.masking import Masking
 
 SECRET = b"the secret of all deployments"
 CODES = [f"{chapter}{leaf}" for chapter in "ABCDEF" for leaf in range(10)]
-VICTIMS = 60
+VICTIMS = 30
 
 
 def deployment(folder: Path, topic: str, linkage: str, rounding: str) -> Masking:

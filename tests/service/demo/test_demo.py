@@ -48,18 +48,18 @@ PROMISES = {
 @pytest.mark.parametrize("mechanism", PROMISES)
 def test_demo_masks_all_events_recalibrates_and_prints_a_summary(mechanism):
     """Standard output is not a terminal here, so the output is plain lines."""
-    options = ["--records", "2000", "--rate", "400", "--port", str(free_ports(1)[0]), "--mechanism", mechanism]
+    options = ["--records", "1000", "--rate", "400", "--port", str(free_ports(1)[0]), "--mechanism", mechanism]
     command = [sys.executable, "-P", "-m", "stream_masker", "demo", *options]
     done = subprocess.run(command, capture_output=True, text=True, timeout=540, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     output = done.stdout
     assert "embedded in-memory broker, for trials only" in output
-    assert "2,000 events produced, 2,000 masked, 0 rejected: 2,000 accounted for" in output
+    assert "1,000 events produced, 1,000 masked, 0 rejected: 1,000 accounted for" in output
     assert len(re.findall(r"http://127\.0\.0\.1:\d+/metrics", output)) == 2
     assert re.search(r"statistics version \d+ \(blocks, ", output)
     assert re.search(r"sdCor\(principal, secondary\): original 0\.\d+, masked 0\.\d+", output)
     assert re.search(r"RMSE actual 0\.\d+, target 0\.\d+", output)
-    assert "the last one of 2,000 records" in output
+    assert "the last one of 1,000 records" in output
     drift = re.search(r"drift of principal: sMean .* -> sMean .*, Jensen-Shannon (0\.\d+)", output)
     assert drift is not None
     assert float(drift.group(1)) > 0.05

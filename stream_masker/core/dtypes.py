@@ -34,6 +34,7 @@ UInt64Matrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint64]]
 
 Float64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.float64]]
 UInt8Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint8]]
+UInt64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.uint64]]
 Int64Cube: TypeAlias = np.ndarray[tuple[int, int, int], np.dtype[np.int64]]
 Float64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.float64]]
 UInt64Array4D: TypeAlias = np.ndarray[tuple[int, int, int, int], np.dtype[np.uint64]]

@@ -60,10 +60,10 @@ class DataSet:
         """All records as one batch."""
         return joined(self.batches)
 
-    @property
-    def nominal(self) -> Batch:
-        """All records without their numbers."""
-        return replace(self.whole, numeric=None)
+    @cached_property
+    def nominal(self) -> DataSet:
+        """All records as one batch without their numbers."""
+        return DataSet((replace(self.whole, numeric=None),), self.taxonomies, self.secret, distance=self.distance)
 
     @cached_property
     def channel_cells(self) -> int:
@@ -79,7 +79,7 @@ class DataSet:
     @cached_property
     def nominal_statistics(self) -> Statistics:
         """The statistics of the original records without their numbers."""
-        return self.statistics if self.whole.numeric is None else self.statistics_of(self.nominal)
+        return self.statistics if self.whole.numeric is None else self.nominal.statistics
 
     def statistics_of(self, batch: Batch) -> Statistics:
         """Return the statistics of these or of masked records; numeric ones only if the batch has numbers."""

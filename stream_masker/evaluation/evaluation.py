@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from multiprocessing import get_context, parent_process
@@ -117,7 +117,7 @@ def candidate_tasks(compared: Sequence[Candidate], repeats: int) -> list[Task]:
 
 
 def run_tasks(data: DataSet, tasks: Sequence[Task], *, processes: int, done: TaskDone = lambda: None) -> Evaluation:
-    """Run tasks, in this process or in several; ``done`` is called after each."""
+    """Run tasks, in this process or also in others; ``done`` is called when a task is done, or begins here."""
     evaluation = Evaluation(data)
     for result in _in_process(data, tasks, done) if processes == 1 else _in_pool(data, tasks, processes, done):
         evaluation.add(result)
@@ -131,12 +131,16 @@ def _in_process(data: DataSet, tasks: Sequence[Task], done: TaskDone) -> Iterato
 
 
 def _in_pool(data: DataSet, tasks: Sequence[Task], processes: int, done: TaskDone) -> list[object]:
-    pool = ProcessPoolExecutor(processes, get_context("spawn"), initializer=_start_worker, initargs=(data,))
+    """Run tasks in other processes, and in this one the last ones that none of those has begun."""
+    pool = ProcessPoolExecutor(processes - 1, get_context("spawn"), initializer=_start_worker, initargs=(data,))
     try:
         futures = [pool.submit(_run_task, task) for task in tasks]
-        for _ in as_completed(futures):
-            done()
-        return [future.result() for future in futures]
+        for future in futures:
+            future.add_done_callback(lambda _: done())
+        results = {
+            future: task(data) for future, task in zip(futures[::-1], tasks[::-1], strict=True) if future.cancel()
+        }
+        return [results[future] if future in results else future.result() for future in futures]
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -173,9 +177,7 @@ def _swapped(data: DataSet, method: str, k: int) -> list[SwappingRow] | Rejectio
     methods, baselines = ({method: METHODS[method]}, {}) if k else ({}, BASELINES)
     secrets = [data.secret]
     try:
-        return list(
-            swapping_rows(data.nominal, data.taxonomies, secrets=secrets, ks=(k,), methods=methods, baselines=baselines)
-        )
+        return list(swapping_rows(data.nominal, secrets=secrets, ks=(k,), methods=methods, baselines=baselines))
     except (ParameterError, StatisticsError) as error:
         return Rejection(f"2019: {method}, k = {k}", str(error))
 

@@ -13,9 +13,8 @@ import numpy as np
 from stream_masker.core.batch import Batch
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import MECHANISMS
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.evaluation.candidates import SWAPPING_INTERVALS, SWAPPING_VARIANTS
-from stream_masker.evaluation.dataset import DataSet, mask_whole
+from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import utility_of
 
 NO_INTERVAL = 0
@@ -58,8 +57,7 @@ class SwappingRow:
 
 
 def swapping_rows(
-    batch: Batch,
-    taxonomies: Mapping[str, Taxonomy],
+    data: DataSet,
     *,
     secrets: Sequence[bytes],
     ks: Sequence[int] = SWAPPING_INTERVALS,
@@ -68,11 +66,10 @@ def swapping_rows(
 ) -> Iterator[SwappingRow]:
     """Yield one row for each method and k, in this order, then one for each baseline.
 
-    Each row is the mean over one masking for each of ``secrets``. ``batch``: the data, columns in the order of
-    ``taxonomies``. Raises ParameterError like the mechanisms, for example if k is not less than the number of records.
+    Each row is the mean over one masking of the records of ``data``, as one group, for each of ``secrets``. Raises
+    ParameterError like the mechanisms, for example if k is not less than the number of records.
     """
     cases = [*product(methods.items(), ks), *product(baselines.items(), (NO_INTERVAL,))]
-    data = DataSet((batch,), taxonomies, secrets[0])
     for (method, (mechanism, options)), k in cases:
         given = {**options, "k": k} if k else options
         yield _mean([_row(method, k, mechanism, given, data, secret) for secret in secrets])
@@ -80,7 +77,7 @@ def swapping_rows(
 
 def _row(method: str, k: int, mechanism: str, options: Mapping[str, Any], data: DataSet, secret: bytes) -> SwappingRow:
     made = MECHANISMS[mechanism](data.taxonomies, **options, seed=secret)
-    masked = mask_whole(made, data.whole, secret)
+    masked = data.mask(data.calibrated(made), secret)
     after = data.statistics_of(Batch(data.whole.size, masked.columns))
     utility = utility_of(made, data, masked, after)
     moved = np.abs(np.diag(after.covariance) - np.diag(data.statistics.covariance))

@@ -98,7 +98,7 @@ def test_the_tables_of_2017_hold_the_measures(evaluation, page):
 def test_the_tables_of_2019_and_2013_hold_the_measures(evaluation, page):
     data = evaluation.data
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}
-    (row,) = swapping_rows(data.nominal, data.taxonomies, secrets=[data.secret], ks=(5,), methods=methods, baselines={})
+    (row,) = swapping_rows(data.nominal, secrets=[data.secret], ks=(5,), methods=methods, baselines={})
     assert cell(page, "Algorithm 3 (2019", "RMSE(a, a*)", "k = 5") == f"{row.rmse['a']:.4f}"
     classic, semantic = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=(4,))
     assert float(cell(page, "Sum of squared errors", "4", "SSE(a), classic")) == pytest.approx(

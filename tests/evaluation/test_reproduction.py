@@ -119,7 +119,7 @@ def test_2019_algorithm_3_needs_near_records():
     data = samples.paired(taxonomies, (783, 430), 1_172, clusters=(6, 3), noise=0.35, skew=0.2)
     original = float(data.statistics.correlation[0, 1])
     methods = {name: METHODS[name] for name in ("Algorithm 2", "Algorithm 3")}
-    rows = swapping_rows(data.whole, taxonomies, secrets=[data.secret], methods=methods, baselines={}, ks=(10, 100))
+    rows = swapping_rows(data, secrets=[data.secret], methods=methods, baselines={}, ks=(10, 100))
     kept = {(row.method, row.k): row.correlation["a", "b"] for row in rows}
     assert all(kept["Algorithm 2", k] == pytest.approx(original, abs=0.01) for k in (10, 100))
     assert original - kept["Algorithm 3", 100] > 0.02

@@ -13,6 +13,7 @@ from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.ontology import ConceptMap
+from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.swapping import METHODS, NO_INTERVAL, swapping_rows
 
 pytestmark = pytest.mark.scheduled
@@ -34,8 +35,9 @@ def known(tau):
     return np.random.default_rng(1).permutation(codes[(codes >= 0).all(axis=1)])
 
 
-def batch(rows, attributes=2):
-    return Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(attributes)))
+def data_set(rows, tau, attributes=2):
+    batch = Batch(len(rows), tuple(Column(np.ascontiguousarray(rows[:, j])) for j in range(attributes)))
+    return DataSet((batch,), dict.fromkeys("abc"[:attributes], tau), SECRETS[0])
 
 
 def rare(known):
@@ -56,7 +58,7 @@ def common(known):
 
 @pytest.fixture(scope="module")
 def rows(known, tau):
-    found = swapping_rows(batch(rare(known)), {"a": tau, "b": tau}, secrets=SECRETS, ks=KS)
+    found = swapping_rows(data_set(rare(known), tau), secrets=SECRETS, ks=KS)
     return {(row.method, row.k): row for row in found}
 
 
@@ -120,9 +122,7 @@ def test_linkage_finds_what_the_method_card_says(known, tau):
     method = {"Algorithm 3": METHODS["Algorithm 3"]}
     risks = {10: [], 20: []}
     for sample in (rare(known), common(known), known[:1100]):
-        for row in swapping_rows(
-            batch(sample), {"a": tau, "b": tau}, secrets=SECRETS, ks=(10, 20), methods=method, baselines={}
-        ):
+        for row in swapping_rows(data_set(sample, tau), secrets=SECRETS, ks=(10, 20), methods=method, baselines={}):
             risks[row.k].append(row.risk)
     assert 0.105 < min(risks[10]) <= max(risks[10]) < 0.155
     assert 0.075 < min(risks[20]) <= max(risks[20]) < 0.125
@@ -131,9 +131,7 @@ def test_linkage_finds_what_the_method_card_says(known, tau):
 def test_common_values_have_smaller_errors(rows, known, tau):
     """Table 5 compared with Table 4: Algorithm 3 on attributes with fewer categories."""
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}
-    found = swapping_rows(
-        batch(common(known)), {"a": tau, "b": tau}, secrets=SECRETS, ks=KS, methods=methods, baselines={}
-    )
+    found = swapping_rows(data_set(common(known), tau), secrets=SECRETS, ks=KS, methods=methods, baselines={})
     for row in found:
         assert row.rmse["a"] < rows["Algorithm 3", row.k].rmse["a"]
 
@@ -143,11 +141,7 @@ def test_a_third_attribute_increases_the_errors_of_the_first_two(known, tau):
     methods = {"Algorithm 3": METHODS["Algorithm 3"]}
     some = common(known)
     two, three = (
-        next(
-            swapping_rows(
-                batch(some, p), dict.fromkeys("abc"[:p], tau), secrets=SECRETS, ks=(20,), methods=methods, baselines={}
-            )
-        )
+        next(swapping_rows(data_set(some, tau, p), secrets=SECRETS, ks=(20,), methods=methods, baselines={}))
         for p in (2, 3)
     )
     assert all(three.rmse[a] > two.rmse[a] for a in PAIR)

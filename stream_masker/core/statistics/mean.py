@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.arrays import offsets_from_lengths
+from stream_masker.core.arrays import offsets_from_lengths, ranges
 from stream_masker.core.distance import ConceptsLike, Distance, require_distance
 from stream_masker.core.distance.many import Sources
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, UInt64Matrix
@@ -114,10 +114,14 @@ class MeanSearch:
 
     def _frontier_weights(self, bit: Int32Array) -> Float64Array:
         """Return (m,) float64: the weight at and below each frontier concept; 0 for other concepts."""
-        tau = self._tau
-        children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
-        outside = np.bincount(children, bit[tau.parents] < 0, minlength=len(tau))
-        return np.where((bit < 0) & (outside == 0), self._below, 0.0)
+        tau, there = self._tau, self._heaviest
+        sizes = tau.parent_offsets[there + 1] - tau.parent_offsets[there]
+        parents = tau.parents[ranges(tau.parent_offsets[there], sizes)]
+        outside = np.bincount(np.repeat(np.arange(there.size), sizes), bit[parents] < 0, minlength=there.size)
+        frontier = there[(bit[there] < 0) & (outside == 0)]
+        weights = np.zeros(len(tau))
+        weights[frontier] = self._below[frontier]
+        return weights
 
 
 class _Evaluated:

@@ -197,7 +197,7 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
 def _swapping_table(table: PrintedTable, data: DataSet) -> ReportTable:
     sample, method = table.of
     methods = {method: METHODS[method]}
-    rows = list(swapping_rows(data.whole, data.taxonomies, secrets=[data.secret], methods=methods, baselines={}))
+    rows = list(swapping_rows(data, secrets=[data.secret], methods=methods, baselines={}))
     ours: dict[str, list[float]] = {f"RMSE {a}": [row.rmse[a] for row in rows] for a in data.attributes}
     ours |= {f"sdCor {a} {b}": [row.correlation[a, b] for row in rows] for a, b in rows[0].correlation}
     header = ("metric", *(f"k = {k}" for k in SWAPPING_INTERVALS))

@@ -182,8 +182,18 @@ class ComparableRecords:
 
     @cached_property
     def tables(self) -> list[Float64Matrix]:
-        """The distances between the distinct values of each attribute: 8·Σv² bytes, which dominate the memory."""
-        return [value.distances() for value in self.values]
+        """The distances between the distinct values of each attribute, views of ``_tables``."""
+        firsts = offsets_from_lengths(self._sizes**2)
+        return [self._tables[a:b].reshape(v, v) for a, b, v in zip(firsts, firsts[1:], self._sizes, strict=False)]
+
+    @cached_property
+    def _sizes(self) -> Int64Array:
+        return np.array([len(value.distinct) for value in self.values], np.int64)
+
+    @cached_property
+    def _tables(self) -> Float64Array:
+        """The tables of all attributes, one after the other: 8·Σv² bytes, which dominate the memory."""
+        return np.concatenate([np.zeros(0), *(value.distances().ravel() for value in self.values)])
 
     def groups(self, k: int) -> tuple[Int64Array, Int64Array]:
         """Return the records by group of at least k units, computed by MDAV, and each group's offset among them.
@@ -205,8 +215,11 @@ class ComparableRecords:
         )
         order = np.lexsort((self.words, which.reshape(-1)))
         return order, mdav.RecordTypes(
-            codes=np.array([value.indices[firsts] for value in self.values], np.int32).reshape(-1, len(firsts)).T,
-            tables=self.tables,
+            codes=np.array([value.indices[firsts] for value in self.values], np.int32)
+            .reshape(-1, len(firsts))
+            .T.copy(),
+            sizes=self._sizes,
+            tables=self._tables,
             numbers=numbers[firsts],
             starts=offsets_from_lengths(counts),
             words=self.words[order],

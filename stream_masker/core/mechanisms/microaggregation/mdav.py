@@ -18,12 +18,13 @@ their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int32Matrix, Int64Array, UInt64Array
+from stream_masker.core.kernels.jit import kernel, part
 
 MDAV_TIE = 1e-9
 """Totals of distances are tied if they differ by no more than this per record; rounding errors are far smaller."""
@@ -32,7 +33,9 @@ MDAV_TIE = 1e-9
 class RecordTypes(NamedTuple):
     """u types of n records over p nominal and q numeric attributes.
 
-    * ``codes``: (u, p) int32, the rows of the values in ``tables``: (v, v) float64 of each nominal attribute.
+    * ``codes``: (u, p) int32, the rows of the values in the tables of the attributes. ``sizes``: (p,) int64, the number
+      v of values of each attribute.
+    * ``tables``: (Σ v²,) float64, the distances between the values of each attribute, one attribute after the other.
     * ``numbers``: (u, q) float64, whose sums over any members are exact.
     * ``starts``: (u + 1,) int64; the members of type t are starts[t] … starts[t + 1] − 1.
     * ``words``: (n,) uint64, the random words of the members, ascending within a type.
@@ -41,12 +44,31 @@ class RecordTypes(NamedTuple):
     """
 
     codes: Int32Matrix
-    tables: Sequence[Float64Matrix]
+    sizes: Int64Array
+    tables: Float64Array
     numbers: Float64Matrix
     starts: Int64Array
     words: UInt64Array
     weights: Float64Array
     numeric_weights: Float64Array
+
+
+class Unassigned(NamedTuple):
+    """The members that are not yet assigned to a group, in arrays that kernels change.
+
+    * ``members``: (u,) int64, the first unassigned member of each type.
+    * ``counts``, ``totals``: (Σ v,) float64: for each value of an attribute the unassigned members that have it, and
+      the sum of their distances to it. ``sums``: (q,) float64, the sums of their numbers.
+    * ``of_units``: (m,) int64, the number of unassigned members of each unit. ``last_group``: (m,) int64, the last
+      group with one of them.
+    """
+
+    members: Int64Array
+    counts: Float64Array
+    totals: Float64Array
+    sums: Float64Array
+    of_units: Int64Array
+    last_group: Int64Array
 
 
 def mdav_partition(types: RecordTypes, units: Int64Array, k: int) -> Int32Array:
@@ -55,102 +77,124 @@ def mdav_partition(types: RecordTypes, units: Int64Array, k: int) -> Int32Array:
     Groups are numbered in the order of their creation. units: (n,) int64, the unit of each member, numbered from 0
     without gaps; at least k.
     """
-    left = _Unassigned(types, units)
-    while left.units >= 3 * k:
-        distances = left.form_group(left.farthest(left.distances_to_mean()), k)
-        left.form_group(left.farthest(distances), k)
-    if left.units >= 2 * k:
-        left.form_group(left.farthest(left.distances_to_mean()), k)
-    left.form_last_group()
-    return left.group
+    lengths, firsts, of_units = np.diff(types.starts), offsets_from_lengths(types.sizes), np.bincount(units)
+    counts = np.bincount((types.codes + firsts[:-1]).ravel(), np.repeat(lengths, types.sizes.size), firsts[-1])
+    left = Unassigned(
+        members=types.starts[:-1].copy(),
+        counts=counts.astype(np.float64),
+        totals=np.zeros(counts.size),
+        sums=lengths @ types.numbers,
+        of_units=of_units,
+        last_group=np.full(of_units.size, -1),
+    )
+    group = np.full(types.words.size, -1, np.int32)
+    form_groups(types, firsts, units, k, left, group)
+    return group
 
 
-class _Unassigned:
-    """The members that are not yet assigned to a group, and the groups so far. Mutable.
+@kernel
+def form_groups(
+    types: RecordTypes, firsts: Int64Array, units: Int64Array, k: int, left: Unassigned, group: Int32Array
+) -> None:
+    """Assign each member to its ``group``. ``firsts``: (p + 1,), the first value of each attribute in ``left``."""
+    number, members, unassigned = 0, group.size, left.of_units.size
+    mean, distances = np.empty(types.sizes.size, np.int32), np.empty(left.members.size)
+    _add_totals(types, firsts, left)
+    while unassigned >= 2 * k:
+        pairs = unassigned >= 3 * k
+        _find_mean(types, firsts, left, members, mean)
+        _measure(types, left, mean, left.sums / members, distances)
+        for _ in range(1 + int(pairs)):
+            first = _nearest(types, left, distances, -1.0)
+            _measure(types, left, types.codes[first], types.numbers[first], distances)
+            distances[first] = -1.0
+            missing = k
+            while missing > 0:
+                nearest = _nearest(types, left, distances, 1.0)
+                member = left.members[nearest]
+                group[member] = number
+                missing -= int(left.last_group[units[member]] != number)
+                left.last_group[units[member]] = number
+                left.of_units[units[member]] -= 1
+                unassigned -= int(left.of_units[units[member]] == 0)
+                _remove(types, firsts, left, nearest)
+                members -= 1
+            number += 1
+        if not pairs:
+            break
+    for i in range(group.size):
+        if group[i] < 0:
+            group[i] = number
 
-    * ``group``: (n,) int32, the group of each member, −1 for none. ``units``: the number of unassigned units.
-    * ``_active``: the types with unassigned members. ``_next``: (u,) int64, the first unassigned member of each type.
-    * ``_counts``, ``_totals``: for each value of an attribute, the unassigned members that have it, and the sum of
-      their distances to it. ``_members``: their number. ``_sums``: (q,) float64, the sums of their numbers.
-    * ``_unassigned``: the number of unassigned members of each unit. ``_last_group``: the last group with one of them.
+
+@part
+def _add_totals(types: RecordTypes, firsts: Int64Array, left: Unassigned) -> None:
+    start = 0
+    for j in range(types.sizes.size):
+        for value in range(firsts[j], firsts[j + 1]):
+            for other in range(firsts[j], firsts[j + 1]):
+                left.totals[value] += left.counts[other] * types.tables[start]
+                start += 1
+
+
+@part
+def _find_mean(types: RecordTypes, firsts: Int64Array, left: Unassigned, members: int, mean: Int32Array) -> None:
+    """Find the unassigned value of each attribute with the smallest total distance to all of them."""
+    for j in range(types.sizes.size):
+        least = np.inf
+        for value in range(firsts[j], firsts[j + 1]):
+            if left.counts[value] > 0:
+                least = min(least, left.totals[value])
+        value = firsts[j]
+        while left.counts[value] <= 0 or left.totals[value] > least + MDAV_TIE * members:
+            value += 1
+        mean[j] = value - firsts[j]
+
+
+@part
+def _measure(
+    types: RecordTypes, left: Unassigned, codes: Int32Array, numbers: Float64Array, distances: Float64Array
+) -> None:
+    """Compute δ² between a record and each type that has unassigned members (2013: equation 7, and numbers)."""
+    for t in range(distances.size):
+        if left.members[t] == types.starts[t + 1]:
+            continue
+        total, start = 0.0, 0
+        for j in range(types.sizes.size):
+            total += types.weights[j] * types.tables[start + codes[j] * types.sizes[j] + types.codes[t, j]]
+            start += types.sizes[j] ** 2
+        for j in range(types.numeric_weights.size):
+            step = numbers[j] - types.numbers[t, j]
+            total += types.numeric_weights[j] * (step * step)
+        distances[t] = total
+
+
+@part
+def _nearest(types: RecordTypes, left: Unassigned, distances: Float64Array, sign: float) -> int:
+    """Return the type with unassigned members of the least distance, or of the greatest one if ``sign`` is −1.
+
+    Among several, it is the one whose first unassigned member has the smallest random word.
     """
+    best = -1
+    for t in range(distances.size):
+        if left.members[t] == types.starts[t + 1]:
+            continue
+        step = -1.0 if best < 0 else sign * (distances[t] - distances[best])
+        if step < 0 or (step == 0 and types.words[left.members[t]] < types.words[left.members[best]]):
+            best = t
+    return best
 
-    def __init__(self, types: RecordTypes, units: Int64Array) -> None:
-        sizes = np.diff(types.starts)
-        self.group = np.full(types.words.size, -1, np.int32)
-        self._types, self._unit_of, self._groups = types, units, 0
-        self._active, self._next = np.arange(sizes.size), types.starts[:-1].copy()
-        self._counts = [
-            np.bincount(codes, sizes, len(table)) for codes, table in zip(types.codes.T, types.tables, strict=True)
-        ]
-        self._totals = [counts @ table for counts, table in zip(self._counts, types.tables, strict=True)]
-        self._sums, self._members = sizes @ types.numbers, types.words.size
-        self._unassigned = np.bincount(units)
-        self._last_group = np.full(self._unassigned.size, -1)
-        self.units = self._unassigned.size
 
-    def distances_to_mean(self) -> Float64Array:
-        """Return the squared distances of the active types to the mean record (2013: equation 3, and numeric means).
-
-        The mean value of an attribute is the unassigned one with the smallest total distance to all of them.
-        """
-        codes = []
-        for counts, totals in zip(self._counts, self._totals, strict=True):
-            values = np.flatnonzero(counts > 0)
-            tied = totals[values] <= totals[values].min() + MDAV_TIE * self._members
-            codes.append(int(values[tied.argmax()]))
-        return self._distances(codes, self._sums / self._members)
-
-    def farthest(self, distances: Float64Array) -> int:
-        """Return the active type of the greatest distance; among several that of the smallest random word."""
-        return self._first(self._active[distances == distances.max()])
-
-    def form_group(self, first: int, k: int) -> Float64Array:
-        """Form a group of a type's first member and the nearest ones, equal ones first, until they belong to k units.
-
-        Return the squared distances of the types that are still active from that type; −1 for itself.
-        """
-        distances = self._distances(self._types.codes[first].tolist(), self._types.numbers[first])
-        distances[self._active == first] = -1.0
-        missing, ends = k, self._types.starts[1:]
-        while missing:
-            there = self._next[self._active] < ends[self._active]
-            nearest = self._first(self._active[there & (distances == distances[there].min())])
-            unit = self._unit_of[self._next[nearest]]
-            missing -= int(self._last_group[unit] != self._groups)
-            self._last_group[unit] = self._groups
-            self._assign(nearest, unit)
-        self._groups += 1
-        there = self._next[self._active] < ends[self._active]
-        self._active = self._active[there]
-        return distances[there]
-
-    def form_last_group(self) -> None:
-        """Form a group of all unassigned members."""
-        self.group[self.group < 0] = self._groups
-
-    def _distances(self, codes: Sequence[int], numbers: Float64Array) -> Float64Array:
-        """Return δ² between a record and the members of each active type (2013: equation 7)."""
-        types, total = self._types, np.zeros(self._active.size)
-        for code, others, table, weight in zip(codes, types.codes.T, types.tables, types.weights, strict=True):
-            total += weight * table[code][others[self._active]]
-        for number, column, weight in zip(numbers, types.numbers.T, types.numeric_weights, strict=True):
-            step = number - column[self._active]
-            total += weight * (step * step)
-        return total
-
-    def _first(self, types: Int64Array) -> int:
-        """Return the type whose first unassigned member has the smallest random word."""
-        return int(types[self._types.words[self._next[types]].argmin()])
-
-    def _assign(self, t: int, unit: int) -> None:
-        """Assign a type's first unassigned member to the group that is being formed."""
-        self.group[self._next[t]] = self._groups
-        self._next[t] += 1
-        self._members -= 1
-        self._sums = self._sums - self._types.numbers[t]
-        for j, code in enumerate(self._types.codes[t].tolist()):
-            self._counts[j][code] -= 1
-            self._totals[j] -= self._types.tables[j][code]
-        self._unassigned[unit] -= 1
-        self.units -= int(self._unassigned[unit] == 0)
+@part
+def _remove(types: RecordTypes, firsts: Int64Array, left: Unassigned, t: int) -> None:
+    """Remove the first unassigned member of a type from the counts and sums."""
+    left.members[t] += 1
+    start = 0
+    for j in range(types.sizes.size):
+        size, code = types.sizes[j], types.codes[t, j]
+        left.counts[firsts[j] + code] -= 1
+        for value in range(size):
+            left.totals[firsts[j] + value] -= types.tables[start + code * size + value]
+        start += size**2
+    for j in range(left.sums.size):
+        left.sums[j] -= types.numbers[t, j]

@@ -10,6 +10,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import int64, part
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.random.draws import uniform
@@ -135,31 +136,43 @@ class Swapping(GroupMechanism[Statistics]):
             raise ParameterError(f"{self.name} masks groups of at least {self.group_minimum} records, not of {size}")
 
 
+@part
 def draw_below(word: np.uint64, size: int) -> int:
     """Return a uniform integer in 0 … size − 1, from the 53 high bits of a random word."""
-    return int(uniform(word) * size)
+    return int64(uniform(word) * size)
 
 
+@part
 def draw_partner(
-    reference: int, codes: Int32Array, words: UInt64Matrix, nearest: Int64Array, tied: Int64Array, places: int
+    reference: int,
+    codes: Int32Array,
+    words: UInt64Matrix,
+    candidates: Int64Array,
+    nearest: int,
+    tied: int,
+    places: int,
 ) -> int:
     """Return one of the values of the swapping interval of the reference, drawn uniformly (2019: section 3.3).
 
     Return the reference itself if there is none, and with probability 1/2 if the swap is forced.
 
-    * ``nearest``: the unswapped values inside the interval. ``tied``: those at its end, of which ``places`` at most
-      belong to it.
+    * ``candidates``: first the ``nearest`` unswapped values inside the interval, then the ``tied`` ones at its end, of
+      which ``places`` at most belong to it.
     * ``codes``: (n,) int32, and ``words``: (n, 4) uint64, of all values.
     """
-    candidates = np.concatenate((nearest, tied))
-    word = words[reference, PARTNER_WORD]
-    if not candidates.size or (word & STAY_BIT and _is_forced(codes[reference], codes[candidates])):
+    word, size = words[reference, PARTNER_WORD], nearest + tied
+    if size == 0 or (word & STAY_BIT and _is_forced(codes, reference, candidates, size)):
         return reference
-    drawn = draw_below(word, nearest.size + min(places, tied.size))
-    if drawn >= nearest.size:
-        drawn = nearest.size + draw_below(words[reference, TIED_PARTNER_WORD], tied.size)
+    drawn = draw_below(word, nearest + min(places, tied))
+    if drawn >= nearest:
+        drawn = nearest + draw_below(words[reference, TIED_PARTNER_WORD], tied)
     return int(candidates[drawn])
 
 
-def _is_forced(reference: np.int32, candidates: Int32Array) -> bool:
-    return bool(candidates[0] != reference and (candidates == candidates[0]).all())
+@part
+def _is_forced(codes: Int32Array, reference: int, candidates: Int64Array, size: int) -> bool:
+    only = codes[candidates[0]]
+    for i in range(size):
+        if codes[candidates[i]] != only:
+            return False
+    return bool(only != codes[reference])

@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.dtypes import Int32Array, Int64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.swapping.base import TIE_WORD, Swapping, SwapValues, draw_partner
@@ -149,15 +150,26 @@ def swap_in_ranks(ranks: NDArray[np.integer], values: SwapValues, k: int) -> Int
     This is Algorithm 1 of 2019, lines 3 to 12. Random words order equal ranks.
     """
     order = np.lexsort((values.words[:, TIE_WORD], ranks))
+    return swap_with_next(order, values.codes, values.owners, values.words, k)
+
+
+@kernel
+def swap_with_next(order: Int64Array, codes: Int32Array, owners: Int64Array, words: UInt64Matrix, k: int) -> Int64Array:
+    """Return (n,) int64 partners: each unswapped value of ``order`` swaps with one of the next k."""
     partners, unswapped = np.arange(order.size), np.ones(order.size, np.bool_)
-    for rank, reference in enumerate(order):
-        if unswapped[reference]:
-            unswapped[reference] = False
-            interval = order[rank + 1 : rank + 1 + k]
-            candidates = interval[unswapped[interval] & (values.owners[interval] != values.owners[reference])]
-            partner = draw_partner(reference, values.codes, values.words, candidates, candidates[:0], 0)
-            unswapped[partner] = False
-            partners[reference], partners[partner] = partner, reference
+    candidates = np.empty(k, np.int64)
+    for rank in range(order.size):
+        reference, size = order[rank], 0
+        if not unswapped[reference]:
+            continue
+        unswapped[reference] = False
+        for value in order[rank + 1 : rank + 1 + k]:
+            if unswapped[value] and owners[value] != owners[reference]:
+                candidates[size] = value
+                size += 1
+        partner = draw_partner(reference, codes, words, candidates, size, 0, 0)
+        unswapped[partner] = False
+        partners[reference], partners[partner] = partner, reference
     return partners
 
 

@@ -6,11 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.distance.measures import unit_distances
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Int64Matrix, UInt64Matrix
+from stream_masker.core.dtypes import (
+    BoolArray,
+    Float64Array,
+    Int32Array,
+    Int32Matrix,
+    Int64Array,
+    Int64Matrix,
+    UInt64Cube,
+    UInt64Matrix,
+)
+from stream_masker.core.kernels.jit import kernel, part
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.swapping.base import (
     MIN_SWAP_RECORDS,
@@ -165,7 +175,7 @@ class RankSwapping(IntervalSwapping):
     def _fixed_interval_partners(self, j: int, values: SwapValues, k: int) -> Int64Array:
         """Return the partners by Algorithm 1."""
         rows = _DistanceRows.of(values.codes, self._distances[j])
-        reference = _draw_greatest(rows.sums(), np.arange(len(values)), values.words[0, REFERENCE_WORD])
+        reference = draw_greatest(rows.sums(), np.ones(len(values), np.bool_), values.words[0, REFERENCE_WORD])
         return swap_in_ranks(rows.row(reference), values, k)
 
     def _record_partners(self, groups: Sequence[SwapValues], size: int) -> list[Int64Array]:
@@ -184,16 +194,15 @@ class RankSwapping(IntervalSwapping):
         indices = np.full((len(elements), size), -1)
         for row, (j, members) in zip(indices, elements, strict=True):
             row[groups[j].owners[members]] = members
-        for part in _parts(np.flatnonzero((indices >= 0).any(axis=0)), k):
+        for records in _parts(np.flatnonzero((indices >= 0).any(axis=0)), k):
             columns = [
                 UnitColumn(
                     np.where(row >= 0, groups[j].codes[row], np.int32(-1)), groups[j].words[row], self._distances[j]
                 )
-                for (j, _), row in zip(elements, indices[:, part], strict=True)
+                for (j, _), row in zip(elements, indices[:, records], strict=True)
             ]
-            for (j, _), row, units in zip(
-                elements, indices[:, part], swap_units(columns, part, k).partners, strict=True
-            ):
+            swapped = swap_units(columns, records, k).partners
+            for (j, _), row, units in zip(elements, indices[:, records], swapped, strict=True):
                 present = row >= 0
                 partners[j][row[present]] = row[units[present]]
         return partners
@@ -215,11 +224,11 @@ class UnitSwaps(NamedTuple):
     """The result of swapping.
 
     * ``partners``: (c, n) int64, the unit that each unit exchanges its value with; itself if it has no partner.
-    * ``references``: the references in their order.
+    * ``references``: (turns,) int64, the references in their order.
     """
 
     partners: Int64Matrix
-    references: list[int]
+    references: Int64Array
 
 
 def swap_units(columns: Sequence[UnitColumn], owners: Int64Array, k: int) -> UnitSwaps:
@@ -229,30 +238,94 @@ def swap_units(columns: Sequence[UnitColumn], owners: Int64Array, k: int) -> Uni
     * ``owners``: (n,) int64; units of one owner never swap with each other.
     * ``k``: the length of the interval, less than the number of units.
     """
-    unswapped = np.stack([column.codes >= 0 for column in columns])
-    words = np.stack([column.words for column in columns])[unswapped.argmax(axis=0), np.arange(owners.size)]
+    codes, words = np.stack([column.codes for column in columns]), np.stack([column.words for column in columns])
+    own_words = words[(codes >= 0).argmax(axis=0), np.arange(owners.size)]
     measures = [_DistanceRows.of(column.codes, column.distance) for column in columns]
-    partners, references = np.tile(np.arange(owners.size), (len(columns), 1)), []
     sums = sum((measure.sums() for measure in measures), start=np.zeros(owners.size))
-    reference = _draw_greatest(sums, np.arange(owners.size), words[0, FIRST_REFERENCE_WORD])
-    while True:
-        references.append(reference)
-        distances = sum((measure.row(reference) for measure in measures), start=np.zeros(owners.size, np.int64))
-        distances[reference] = -1
+    reference = draw_greatest(sums, np.ones(owners.size, np.bool_), own_words[0, FIRST_REFERENCE_WORD])
+    starts = offsets_from_lengths(np.array([measure.table.size for measure in measures]))[:-1]
+    rows = np.stack([measure.rows for measure in measures])
+    first_cells = starts[:, None] + rows * np.array([[len(measure.table)] for measure in measures])
+    table = np.concatenate([measure.table.ravel() for measure in measures])
+    return UnitSwaps(*swap_in_turns(codes, words, own_words, owners, k, table, first_cells, rows, reference))
+
+
+@kernel
+def swap_in_turns(
+    codes: Int32Matrix,
+    words: UInt64Cube,
+    own_words: UInt64Matrix,
+    owners: Int64Array,
+    k: int,
+    table: Int32Array,
+    first_cells: Int64Matrix,
+    rows: Int64Matrix,
+    reference: int,
+) -> tuple[Int64Matrix, Int64Array]:
+    """Return the partners and the references in their order, from the first one.
+
+    ``own_words``: those of each unit. The distance of units a and b in column j is
+    ``table[first_cells[j, a] + rows[j, b]]``.
+    """
+    partners, unswapped = np.empty(codes.shape, np.int64), codes >= 0
+    partners[:] = np.arange(owners.size)
+    references, turns = np.empty(owners.size, np.int64), 0
+    distances, candidates = np.empty(owners.size), np.empty(owners.size, np.int64)
+    left = np.empty(owners.size, np.bool_)
+    while reference >= 0:
+        references[turns] = reference
+        turns += 1
+        distances[:] = 0.0
+        for j in range(codes.shape[0]):
+            for i in range(owners.size):
+                distances[i] += table[first_cells[j, reference] + rows[j, i]]
+        distances[reference] = -1.0
         last = np.partition(distances, k)[k]
-        nearer, tied = distances < last, distances == last
-        places = k + 1 - int(np.count_nonzero(nearer))
-        for j in np.flatnonzero(unswapped[:, reference]).tolist():
-            unswapped[j, reference] = False
-            open_units = unswapped[j] & (owners != owners[reference])
-            within, at_end = np.flatnonzero(open_units & nearer), np.flatnonzero(open_units & tied)
-            partner = draw_partner(reference, columns[j].codes, columns[j].words, within, at_end, places)
-            unswapped[j, partner] = False
-            partners[j, reference], partners[j, partner] = partner, reference
-        left = np.flatnonzero(unswapped.any(axis=0))
-        if not left.size:
-            return UnitSwaps(partners, references)
-        reference = _draw_greatest(distances, left, words[reference, REFERENCE_WORD])
+        places = k + 1 - int(np.count_nonzero(distances < last))
+        left[:] = False
+        for j in range(codes.shape[0]):
+            if unswapped[j, reference]:
+                unswapped[j, reference] = False
+                open_units = unswapped[j] & (owners != owners[reference])
+                nearest = _add_units(candidates, 0, open_units & (distances < last))
+                tied = _add_units(candidates, nearest, open_units & (distances == last))
+                partner = draw_partner(reference, codes[j], words[j], candidates, nearest, tied, places)
+                unswapped[j, partner] = False
+                partners[j, reference], partners[j, partner] = partner, reference
+            left |= unswapped[j]
+        reference = draw_greatest(distances, left, own_words[reference, REFERENCE_WORD])
+    return partners, references[:turns]
+
+
+@part
+def _add_units(candidates: Int64Array, start: int, chosen: BoolArray) -> int:
+    """Write the chosen units to ``candidates`` from ``start`` on, and return their number."""
+    size = 0
+    for i in range(chosen.size):
+        if chosen[i]:
+            candidates[start + size] = i
+            size += 1
+    return size
+
+
+@kernel
+def draw_greatest(scores: Float64Array, among: BoolArray, word: np.uint64) -> int:
+    """Return the index of the greatest score among some, or one of several (2019: equations 5, 7, 10, 12).
+
+    −1 among none.
+    """
+    greatest, number = -np.inf, 0
+    for i in range(scores.size):
+        if among[i] and scores[i] >= greatest:
+            number = 1 if scores[i] > greatest else number + 1
+            greatest = scores[i]
+    drawn = draw_below(word, number)
+    for i in range(scores.size):
+        if among[i] and scores[i] == greatest:
+            if drawn == 0:
+                return i
+            drawn -= 1
+    return -1
 
 
 class _DistanceRows(NamedTuple):
@@ -282,18 +355,12 @@ class _DistanceRows(NamedTuple):
         return np.asarray(self.table[self.rows[reference]][self.rows])
 
 
-def _draw_greatest(scores: NDArray[np.number], among: Int64Array, word: np.uint64) -> int:
-    """Return the index of the greatest score among some indices, or one of several (2019: equations 5, 7, 10, 12)."""
-    greatest = among[scores[among] == scores[among].max()]
-    return int(greatest[draw_below(word, greatest.size)])
-
-
 def _swap_values(values: SwapValues, k: int, distance: Distance) -> Int64Array:
     """Return (m,) int64: the partners of one attribute's values (2019: Algorithm 2)."""
     partners = np.empty(len(values), np.int64)
-    for part in _parts(np.argsort(values.codes, kind="stable"), k):
-        column = UnitColumn(values.codes[part], values.words[part], distance)
-        partners[part] = part[swap_units([column], values.owners[part], k).partners[0]]
+    for units in _parts(np.argsort(values.codes, kind="stable"), k):
+        column = UnitColumn(values.codes[units], values.words[units], distance)
+        partners[units] = units[swap_units([column], values.owners[units], k).partners[0]]
     return partners
 
 

@@ -26,7 +26,7 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.replacement.select import replacer
-from stream_masker.core.risk.measures import (
+from stream_masker.core.risk.channel import (
     conditional_entropy,
     confident_share,
     differential_epsilon,

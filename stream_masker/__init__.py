@@ -51,9 +51,9 @@ def __getattr__(name: str) -> Any:
     if name in _MODULES:
         return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
     for module in _NAMED_MODULES if name[:1] != "_" else ():
-        found = importlib.import_module(f"{__name__}.{module}")
-        if name in found.__all__:
-            return getattr(found, name)
+        holder = importlib.import_module(f"{__name__}.{module}")
+        if name in holder.__all__:
+            return getattr(holder, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}: it has {', '.join(__all__)}")
 
 

@@ -244,13 +244,15 @@ class FrameMasker:
 
     def _fit(self, rows: _Rows) -> None:
         """Choose the mechanism, and let it learn the rows."""
-        taxonomies = {name: found.taxonomy for name, found in self._concepts.items()}
+        taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
-        chosen = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
-        kind = mechanism_type(chosen)
-        completed = _completed(chosen, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
-        require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], chosen)
+        mechanism_name = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
+        kind = mechanism_type(mechanism_name)
+        completed = _completed(mechanism_name, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
+        require_known(
+            completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism_name
+        )
         masker = kind(
             taxonomies,
             **({"numeric": numeric} if numeric else {}),
@@ -372,8 +374,8 @@ def _ids(name: str, values: Sequence[Any], concepts: ConceptMap | None) -> list[
 
 def _id(name: str, row: int, value: Any, concepts: ConceptMap) -> str | list[str] | None:
     if isinstance(value, list | tuple | np.ndarray):
-        found = (_concept(name, row, element, concepts) for element in value)
-        return [concept for concept in found if concept is not None]
+        concepts_of_row = (_concept(name, row, element, concepts) for element in value)
+        return [concept for concept in concepts_of_row if concept is not None]
     return None if value is None else _concept(name, row, value, concepts)
 
 

@@ -89,8 +89,8 @@ def code_chances(risk: Risk) -> dict[str, Chance]:
 
 def chapter_chances(risk: Risk) -> dict[str, Chance]:
     """Return the chances of the best guess of a code's chapter, by attribute."""
-    found = {name: meaning.levels["chapter"] for name, meaning in risk.told.items()}
-    return {name: Chance(guess.prior, guess.chance, guess.certainty) for name, guess in found.items()}
+    guesses = {name: meaning.levels["chapter"] for name, meaning in risk.told.items()}
+    return {name: Chance(guess.prior, guess.chance, guess.certainty) for name, guess in guesses.items()}
 
 
 def _learned(risk: Risk | None, promise: float | None) -> str:

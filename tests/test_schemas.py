@@ -26,7 +26,7 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError, ServiceError
-from stream_masker.pipeline.envelope import stamp
+from stream_masker.pipeline.pseudonyms import stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Rejected
 from stream_masker.pipeline.rollups import SharedConcepts

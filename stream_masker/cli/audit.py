@@ -37,7 +37,7 @@ def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
     from stream_masker.service.audit import RecordLocation, audit
 
     configuration = for_topic(load_configuration(config), topic)
-    found = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
-    lines = (f"{one.location}: {'matches' if one.matches else 'DOES NOT MATCH'}: {one.description}" for one in found)
-    summarise("\n".join(lines), {"records": [asdict(one) for one in found]})
-    raise SystemExit(0 if all(one.matches for one in found) else 1)
+    results = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
+    lines = (f"{one.location}: {'matches' if one.matches else 'DOES NOT MATCH'}: {one.description}" for one in results)
+    summarise("\n".join(lines), {"records": [asdict(one) for one in results]})
+    raise SystemExit(0 if all(one.matches for one in results) else 1)

@@ -82,10 +82,10 @@ def check(config: Path, events: str) -> None:
     if configuration.fields.unlisted == "keep":
         warn(UNLISTED_KEPT)
     keys = list(_secret_lines(configuration))
-    found = _coverage(configuration, events) if events else []
+    covered = _coverage(configuration, events) if events else []
     valid = f"{config}: the configuration is valid (hash {configuration.hash})"
-    figures = {"valid": True, "hash": configuration.hash, "masking": masking, "secrets": keys, "events": found}
-    write_output("\n".join((*masking, *keys, *found, valid)), figures)
+    figures = {"valid": True, "hash": configuration.hash, "masking": masking, "secrets": keys, "events": covered}
+    write_output("\n".join((*masking, *keys, *covered, valid)), figures)
 
 
 def _masking_lines(configuration: Configuration) -> Iterator[str]:
@@ -160,8 +160,8 @@ def schema(name: str) -> None:
     """
     if name not in schema_names():
         raise click.BadParameter(f"unknown schema {name!r}: use {', '.join(schema_names())}", param_hint="NAME")
-    found = load_schema(name)
-    write_output(json.dumps(found, indent=2, ensure_ascii=False), found)
+    content = load_schema(name)
+    write_output(json.dumps(content, indent=2, ensure_ascii=False), content)
 
 
 @command.command()

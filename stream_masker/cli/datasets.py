@@ -72,22 +72,22 @@ def configured_candidate(configuration: Configuration) -> Candidate:
 def numbers(_: click.Context, option: click.Parameter, text: str) -> tuple[float, ...]:
     """Parse numbers in (0, 10] that are separated by commas."""
     try:
-        found = tuple(float(part) for part in text.split(","))
+        levels = tuple(float(part) for part in text.split(","))
     except ValueError:
-        found = ()
-    if not found or not all(0 < value <= 10 for value in found):
+        levels = ()
+    if not levels or not all(0 < value <= 10 for value in levels):
         raise click.BadParameter(f"{text!r} is not allowed: use numbers in (0, 10], such as 0.1,0.3", param=option)
-    return found
+    return levels
 
 
 def names_of_mechanisms(_: click.Context, option: click.Parameter, text: str) -> tuple[str, ...]:
     """Parse names of mechanisms that are separated by commas, or ``all``."""
-    found = tuple(MECHANISMS) if text == ALL_NAMES else tuple(part.strip() for part in text.split(",") if part.strip())
-    unknown = [name for name in found if name not in MECHANISMS]
+    names = tuple(MECHANISMS) if text == ALL_NAMES else tuple(part.strip() for part in text.split(",") if part.strip())
+    unknown = [name for name in names if name not in MECHANISMS]
     if unknown:
         allowed = ", ".join((ALL_NAMES, *MECHANISMS))
         raise click.BadParameter(f"{unknown[0]!r} is not allowed: use {allowed}", param=option)
-    return found
+    return names
 
 
 records_option = click.option(

@@ -68,9 +68,9 @@ def command(**options: Any) -> None:
       stream-masker demo --mechanism semantic_noise
       stream-masker demo --records 100000 --rate 0 --bootstrap-servers localhost:9092
     """
-    chosen = DemoOptions(**options)
-    tell(f"loading the service, to mask {chosen.records:,} synthetic events")
-    run(chosen)
+    demonstration = DemoOptions(**options)
+    tell(f"loading the service, to mask {demonstration.records:,} synthetic events")
+    run(demonstration)
 
 
 def run(options: DemoOptions) -> None:

@@ -14,10 +14,10 @@ from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import output, summarise
 from stream_masker.core.distance import DISTANCES, distance_on
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker.core.ontology.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
+from stream_masker.core.ontology.ontology import Suggestions
 from stream_masker.core.ontology.sources import compile_ontology, is_compiled
-from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
-from stream_masker.core.ontology.suggestions import Suggestions
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
 from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file
 
@@ -270,7 +270,7 @@ def map_values(
 
 
 def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, suggestions: Suggestions | None) -> None:
-    found: Counter[str] = Counter()
+    methods: Counter[str] = Counter()
     for number, line in enumerate(lines, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
@@ -279,11 +279,11 @@ def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, sugges
         similar = (several or suggestions.of(value)) if suggestions and match.how == "unknown" else []
         columns = [number, _outcome(concepts, match, status), how, *([", ".join(similar)] if similar else [])]
         output("\t".join(map(str, columns)), {**dict(zip(MAP_COLUMNS, columns, strict=False)), "similar": similar})
-        found[how] += 1
-    counts = ", ".join(f"{count} {how}" for how, count in found.most_common())
+        methods[how] += 1
+    counts = ", ".join(f"{count} {how}" for how, count in methods.most_common())
     summarise(
-        f"{found.total()} values{': ' if counts else ''}{counts}",
-        {"values": found.total(), **found},
+        f"{methods.total()} values{': ' if counts else ''}{counts}",
+        {"values": methods.total(), **methods},
         beside=STANDARD_STREAM,
     )
 

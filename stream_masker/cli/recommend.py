@@ -31,10 +31,10 @@ from stream_masker.evaluation.recommendation import (
 )
 from stream_masker.service.configuration import Configuration, load_configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism
+from stream_masker.service.configuration.display import configuration_yaml, with_mechanism
 from stream_masker.service.configuration.strict_yaml import parse_yaml
 from stream_masker.service.files import outputs
 from stream_masker.service.files.named import named_files
-from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
 from stream_masker.service.observability.progress import task_progress
 
 NOT_MET_EXIT_CODE = 3
@@ -101,14 +101,17 @@ def command(
     )
     data = read_dataset(configuration, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
-    chosen = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, configuration)]
-    measured = _measured(data, chosen, repeats, processes).measurements
-    found = recommend(measured, limits, data)
-    outputs.write_text(report, recommendation_html(found, data))
-    summarise(textwrap.fill(found.text(data), 100), {"met": found.met, "best": found.best.to_dict()})
-    if not found.met:
+    searched = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, configuration)]
+    measured = _measured(data, searched, repeats, processes).measurements
+    recommendation = recommend(measured, limits, data)
+    outputs.write_text(report, recommendation_html(recommendation, data))
+    summarise(
+        textwrap.fill(recommendation.text(data), 100),
+        {"met": recommendation.met, "best": recommendation.best.to_dict()},
+    )
+    if not recommendation.met:
         context.exit(NOT_MET_EXIT_CODE)
-    outputs.write_text(str(output), _rewritten(raw, found), private=not config.stat().st_mode & stat.S_IROTH)
+    outputs.write_text(str(output), _rewritten(raw, recommendation), private=not config.stat().st_mode & stat.S_IROTH)
     tell(f"the configuration is {output}, the plot is {report}")
 
 
@@ -122,13 +125,13 @@ def _is_valid(raw: Mapping[str, Any], candidate: Candidate, configuration: Confi
     return True
 
 
-def _measured(data: DataSet, chosen: Sequence[Candidate], repeats: int, processes: int) -> Evaluation:
-    tasks = candidate_tasks(chosen, repeats)
+def _measured(data: DataSet, searched: Sequence[Candidate], repeats: int, processes: int) -> Evaluation:
+    tasks = candidate_tasks(searched, repeats)
     with task_progress("measured", total=len(tasks), stream=information()) as done:
         return run_tasks(data, tasks, processes=max(1, min(processes, len(tasks))), done=done)
 
 
-def _rewritten(raw: Mapping[str, Any], found: Recommendation) -> str:
-    candidate = found.best.candidate
-    comment = f"{candidate.label}: recommended by stream-masker recommend for {found.limits}"
+def _rewritten(raw: Mapping[str, Any], recommendation: Recommendation) -> str:
+    candidate = recommendation.best.candidate
+    comment = f"{candidate.label}: recommended by stream-masker recommend for {recommendation.limits}"
     return configuration_yaml(with_mechanism(raw, candidate.mechanism, candidate.options), comment)

@@ -32,11 +32,11 @@ def command(config: Path, records: int, topic: str) -> None:
     from stream_masker.service.show import shown_lines, shown_records
 
     configuration = for_topic(load_configuration(config), topic)
-    found, versions = shown_records(configuration, records)
+    shown, versions = shown_records(configuration, records)
     figures = {
-        "records": [asdict(record) for record in found],
+        "records": [asdict(record) for record in shown],
         "statistics": [version.to_dict() for version in versions],
     }
-    output("\n".join(shown_lines(found, versions)), figures)
-    if not found:
+    output("\n".join(shown_lines(shown, versions)), figures)
+    if not shown:
         tell(f"{configuration.topics.output} has no records yet: see `stream-masker worker`")

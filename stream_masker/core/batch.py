@@ -67,9 +67,9 @@ class Column:
         first[filled] = self.codes[self.offsets[:-1][filled]]
         return first
 
-    def of_records(self, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return (m,) bool: which values are those of the chosen records; ``chosen``: (n,) bool."""
-        return np.repeat(chosen, self.lengths)
+    def of_records(self, records: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Return (m,) bool: which values are those of the chosen records; ``records``: (n,) bool."""
+        return np.repeat(records, self.lengths)
 
     def take(self, rows: NDArray[np.int64]) -> Column:
         """Return the values of the records with these indices, in their order. The offsets start with 0."""
@@ -129,9 +129,9 @@ class Batch:
             codes.append(rows)
         return codes, record
 
-    def select(self, chosen: NDArray[np.bool_]) -> Batch:
-        """Return some of the records, without their own alpha and units; ``chosen``: (n,) bool."""
-        return self.take(np.flatnonzero(chosen))
+    def select(self, records: NDArray[np.bool_]) -> Batch:
+        """Return some of the records, without their own alpha and units; ``records``: (n,) bool."""
+        return self.take(np.flatnonzero(records))
 
     def take(self, rows: NDArray[np.int64]) -> Batch:
         """Return the records with these indices, in their order, without their own alpha and units."""

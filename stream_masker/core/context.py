@@ -92,12 +92,12 @@ class Context:
                 f"context is of type {type(given).__name__}: use a mapping such as {{'sex': ['F', 'M'], "
                 "'age': [18, 45, 65]}"
             )
-        found = cls(tuple(ContextAttribute.of(name, entry) for name, entry in given.items()))
-        if found.size > MAX_CONTEXTS:
+        context = cls(tuple(ContextAttribute.of(name, entry) for name, entry in given.items()))
+        if context.size > MAX_CONTEXTS:
             raise ParameterError(
-                f"there are {found.size} contexts: at most {MAX_CONTEXTS} are allowed; use wider bands"
+                f"there are {context.size} contexts: at most {MAX_CONTEXTS} are allowed; use wider bands"
             )
-        return found
+        return context
 
     def __bool__(self) -> bool:
         return bool(self.attributes)
@@ -146,13 +146,13 @@ NO_CONTEXT = Context(())
 
 def texts_of(name: str, values: Iterable[object]) -> list[str]:
     """Return the different texts of a context column, ascending. Raises ParameterError."""
-    found = {value for value in values if value is not None}
-    if not found or len(found) > MAX_TEXTS or not all(isinstance(value, str) for value in found):
+    texts = {value for value in values if value is not None}
+    if not texts or len(texts) > MAX_TEXTS or not all(isinstance(value, str) for value in texts):
         raise ParameterError(
             f"the context {name!r} is not a column of at most {MAX_TEXTS} different texts: give bounds of bands, such "
             f"as context={{{name!r}: [18, 45, 65]}}"
         )
-    return sorted(map(str, found))
+    return sorted(map(str, texts))
 
 
 def _kinds(attribute: ContextAttribute, column: Sequence[Any]) -> Int64Array:

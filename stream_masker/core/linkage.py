@@ -157,14 +157,14 @@ def _indices(values: Int32Array, codes: Int32Array) -> Int64Array:
 def _probabilities(first: Int64Array, second: Int64Array, tables: Sequence[Int32Array]) -> Float64Array:
     """Return (n,) from the (n, columns) indices of original and masked values."""
     known, kind = np.unique(first, axis=0, return_inverse=True)
-    masked, own, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
+    masked, place, counts = np.unique(second, axis=0, return_inverse=True, return_counts=True)
     step = max(1, LINKAGE_BLOCK // len(masked))
     result = np.zeros(len(first))
     for start in range(0, len(known), step):
         distances = _distances(known[start : start + step], masked, tables)
         nearest = distances == distances.min(axis=1, keepdims=True)
         records = np.flatnonzero((kind >= start) & (kind < start + step))
-        result[records] = nearest[kind[records] - start, own[records]] / (nearest @ counts)[kind[records] - start]
+        result[records] = nearest[kind[records] - start, place[records]] / (nearest @ counts)[kind[records] - start]
     return result
 
 

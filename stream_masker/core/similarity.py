@@ -88,8 +88,8 @@ class ValueGraph:
 
 def most_frequent(column: SparseCounts, most: int) -> Int64Array:
     """Return the positions, ascending, of the ``most`` most frequent values; ties: the least positions."""
-    chosen = np.lexsort((column.keys, -column.counts))[:most]
-    return np.sort(column.keys[chosen])
+    rows = np.lexsort((column.keys, -column.counts))[:most]
+    return np.sort(column.keys[rows])
 
 
 def _links(counts: Counts, i: int, j: int, values: tuple[Int64Array, ...], firsts: Int64Array, size: int) -> Int64Array:

@@ -19,7 +19,7 @@ from stream_masker.core.arrays import frozen_array, located
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.ancestors import to_level
+from stream_masker.core.ontology.taxonomy import to_level
 from stream_masker.evaluation.dataset import DataSet
 
 CHAPTER_DEPTH = 2

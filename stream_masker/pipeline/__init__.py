@@ -2,12 +2,11 @@
 
 ``masker.RecordMasker`` masks the records of a partition according to a ``plan.Plan``. The steps of a record:
 
-* ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` and
-  ``path_trie`` say which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written, and
-  ``pseudonyms`` makes pseudonyms.
-* The mechanism (``core.mechanisms``) masks the codes. ``runs`` are masked together, with their noise keys;
-  ``groups`` masks the records of a group together.
-* ``envelope`` masks the message's key and headers; ``records`` has the input, the outcomes and the blocks of counts;
+* ``codec`` decodes it to codes, and later renders the masked record. ``fields`` (the field policy), ``paths`` say
+  which values it reads, keeps, drops and pseudonymizes, ``style`` how masked codes are written. ``pseudonyms`` makes
+  pseudonyms, and masks the message's key and headers.
+* The mechanism (``core.mechanisms``) masks the codes. ``runs`` are masked together, with their noise keys.
+* ``records`` has the input, the outcomes and the blocks of counts;
   ``reasons`` lists why a record is rejected.
 
 ``calibration`` decides when statistics are computed from blocks, and which version is next. ``wire`` encodes the JSON

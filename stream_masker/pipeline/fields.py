@@ -11,9 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import IntEnum
 from typing import Any, Final, TypeAlias
 
-from stream_masker.pipeline.codec.reference.controls import noise_key_reader
-from stream_masker.pipeline.path_trie import PathTrie
-from stream_masker.pipeline.paths import FilterStep, JsonValue, Path
+from stream_masker.pipeline.codec.reference.json_decoder import noise_key_reader
+from stream_masker.pipeline.paths import FilterStep, JsonValue, Path, PathTrie
 from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError

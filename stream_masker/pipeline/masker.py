@@ -34,15 +34,23 @@ from stream_masker.pipeline.codec.formatted import (
 )
 from stream_masker.pipeline.codec.numbers import check_numbers
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
-from stream_masker.pipeline.codec.reference.controls import unit_reader
-from stream_masker.pipeline.envelope import header_treatment, key_treatment, stamp
-from stream_masker.pipeline.groups import GroupTooSmallError, group_header, mask_group, reject_all
+from stream_masker.pipeline.codec.reference.json_decoder import unit_reader
 from stream_masker.pipeline.plan import Plan
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.pseudonyms import Pseudonyms, header_treatment, key_treatment, stamp
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Header, InputRecord, Inputs, Rejected, Result
 from stream_masker.pipeline.rollups import SharedConcepts
-from stream_masker.pipeline.runs import NoiseKeys, Run, pack_runs, run_spans, split_values
+from stream_masker.pipeline.runs import (
+    GroupTooSmallError,
+    NoiseKeys,
+    Run,
+    group_header,
+    mask_group,
+    pack_runs,
+    reject_all,
+    run_spans,
+    split_values,
+)
 from stream_masker.pipeline.style import Style
 
 JOINT_RECORDS: Final = 16_384

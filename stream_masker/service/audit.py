@@ -15,9 +15,9 @@ from itertools import takewhile
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 from stream_masker.errors import ConfigurationError, ServiceError, StatisticsError
-from stream_masker.pipeline.envelope import CONFIGURATION_HEADER, VERSION_HEADER
-from stream_masker.pipeline.groups import GROUP_HEADER
+from stream_masker.pipeline.pseudonyms import CONFIGURATION_HEADER, VERSION_HEADER
 from stream_masker.pipeline.records import Header, InputRecord, RecordOutcome, Rejected
+from stream_masker.pipeline.runs import GROUP_HEADER
 from stream_masker.pipeline.wire.chunks import ChunkAssembler, Versions, chunk_position
 from stream_masker.pipeline.wire.reports import decode_rejection
 from stream_masker.pipeline.wire.sealing import SealError

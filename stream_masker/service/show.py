@@ -15,7 +15,7 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics import Statistics
 from stream_masker.pipeline.calibration.publication import Publication
 from stream_masker.pipeline.codec.formatted import RecordFormat
-from stream_masker.pipeline.envelope import MECHANISM_HEADER, VERSION_HEADER
+from stream_masker.pipeline.pseudonyms import MECHANISM_HEADER, VERSION_HEADER
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.pipeline.wire.reports import DriftReport, decode_drift
 from stream_masker.pipeline.wire.statistics import decode_statistics

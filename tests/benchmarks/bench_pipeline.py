@@ -26,8 +26,7 @@ from support.small_configuration import write_secret
 from stream_masker.core.random.keys import FieldKeys
 from stream_masker.pipeline.codec.fallback import fastest_codec
 from stream_masker.pipeline.codec.reference.codec import ReferenceCodec
-from stream_masker.pipeline.envelope import key_treatment
-from stream_masker.pipeline.pseudonyms import Pseudonyms
+from stream_masker.pipeline.pseudonyms import Pseudonyms, key_treatment
 from stream_masker.pipeline.records import Inputs
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.service.configuration import Configuration

@@ -7,8 +7,8 @@ from support.real_codes import as_batch, real_pairs
 
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import MECHANISMS, Pram
+from stream_masker.core.risk.channel import confident_share, joint_law
 from stream_masker.core.risk.floor import determined_share
-from stream_masker.core.risk.measures import confident_share, joint_law
 from stream_masker.core.risk.records import value_law
 from stream_masker.core.risk.risk import CERTAIN
 from stream_masker.core.statistics import compute_statistics, count_batch

@@ -17,9 +17,9 @@ import orjson
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.calibration.versions import Publish, VersionPlanner
 from stream_masker.pipeline.calibration.window import WindowLog
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.records import InputRecord, Inputs, Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
 from stream_masker.pipeline.wire.reports import encode_drift, encode_rejection
 from stream_masker.pipeline.wire.statistics import decode_statistics, encode_statistics

@@ -20,7 +20,7 @@ from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
-from stream_masker.service.calibrator import publisher
+from stream_masker.service.calibrator import components
 from stream_masker.service.calibrator.components import build_components, build_subject
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.kafka.topics import prepare_topics
@@ -35,7 +35,7 @@ VERSIONS = [1, 2, 3, 4]
 @pytest.fixture
 def here(here: Setting, monkeypatch: pytest.MonkeyPatch) -> Setting:
     """Blocks without published statistics. No request is sent twice, however slow the broker is."""
-    monkeypatch.setattr(publisher, "retry_delay", lambda _: math.inf)
+    monkeypatch.setattr(components, "retry_delay", lambda _: math.inf)
     here.data["calibration"] = CALIBRATION
     prepare_topics(here.configuration(), partitions=1)
     write_blocks(here)
@@ -133,14 +133,14 @@ class KilledProducer:
 @pytest.fixture
 def kill_next(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     """Kill only the next calibrator."""
-    connect = publisher.connect_producer
+    connect = components.connect_producer
 
     def doom(after: bool) -> None:
         def once(properties: dict[str, Any]) -> KilledProducer:
-            monkeypatch.setattr(publisher, "connect_producer", connect)
+            monkeypatch.setattr(components, "connect_producer", connect)
             return KilledProducer(connect(properties), after=after)
 
-        monkeypatch.setattr(publisher, "connect_producer", once)
+        monkeypatch.setattr(components, "connect_producer", once)
 
     return doom
 

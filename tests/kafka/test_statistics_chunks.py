@@ -15,8 +15,12 @@ from stream_masker.pipeline.calibration.versions import DriftReport, Publish
 from stream_masker.pipeline.wire.chunks import count_chunks, tombstones
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
 from stream_masker.service.calibrator.bootstrap import publish_snapshot, read_published_history
-from stream_masker.service.calibrator.components import build_components
-from stream_masker.service.calibrator.publisher import MESSAGE_OVERHEAD_BYTES, StatisticsPublisher, max_message_bytes
+from stream_masker.service.calibrator.components import (
+    MESSAGE_OVERHEAD_BYTES,
+    StatisticsPublisher,
+    build_components,
+    max_message_bytes,
+)
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.worker.statistics_consumer import VersionBuffer
 

@@ -18,8 +18,8 @@ from stream_masker.pipeline.wire.chunks import Chunk, split_message
 from stream_masker.pipeline.wire.sealing import SEAL_MAGIC, RefusalCause, TopicSeal, key_id
 from stream_masker.pipeline.wire.statistics import encode_statistics
 from stream_masker.service.audit import complete_versions
+from stream_masker.service.calibrator.bootstrap import HistoryReader
 from stream_masker.service.calibrator.components import build_components
-from stream_masker.service.calibrator.recovery import HistoryReader
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.configuration.mutable_settings import mutable_settings
 from stream_masker.service.kafka.messages import MessageOpener

@@ -14,8 +14,8 @@ from prometheus_client import CollectorRegistry
 from results import PROTECTION, result_of
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Masked, Rejected, Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.messages import Partition
 from stream_masker.service.kafka.transactional_producer import TransactionOutcome

@@ -17,8 +17,8 @@ from results import result_of
 from simulated_kafka import SimulatedBroker, SimulatedConsumer, SimulatedPipeline
 from worker_bench import OUTPUTS
 
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Inputs, Masked, Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.observability.health import Health
 from stream_masker.service.observability.metrics import Metrics
 from stream_masker.service.worker.background import Liveness

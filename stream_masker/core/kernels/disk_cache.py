@@ -6,6 +6,9 @@ code from other sources is never loaded. Any number of processes, environments a
 ``$NUMBA_CACHE_DIR`` if set, else ``kernels`` in the cache folder. Where the folder cannot be written, kernels that it
 does not contain are compiled at every start, and so where other users can write to it.
 
+To compile no kernel twice, a process claims it: all processes lock byte ranges of one file in the folder, the byte at a
+position derived from the kernel's name. The system releases the locks of a process when it ends, even if it is killed.
+
 An installation contains the kernels of a first use, in the folder ``SHIPPED``. They are read where the cache has none.
 
 numba's own cache keys the code of a kernel by the kernel's source file alone, although other files define the functions
@@ -18,18 +21,20 @@ and must not be writable by others.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import logging
 import os
 import pickle
 import stat
 import sys
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import llvmlite
 import numba
@@ -197,3 +202,60 @@ def compilations_reported(report: Callable[[str], None]) -> Iterator[None]:
         yield
     finally:
         event.unregister("numba:compile", listener)
+
+
+CLAIMS_FILE = "claims"
+CLAIM_POLL_SECONDS = 0.02
+MAX_CLAIM_WAIT_SECONDS = 120.0
+"""The longest wait for another process. It exceeds the compile time of any kernel; the other process may be stopped."""
+
+POSITION_BYTES = 7
+
+
+@contextmanager
+def claimed(kernel: Path) -> Iterator[None]:
+    """Claim a kernel until the block ends, unless its file exists.
+
+    While another process holds the claim, wait until it is done; the file then exists. No claim is made if the folder
+    cannot be written or the wait times out.
+    """
+    claims = None if kernel.exists() else _claims_file(kernel.parent)
+    if claims is None:
+        yield
+        return
+    position = _position(kernel)
+    held = _wait(claims, position)
+    try:
+        yield
+    finally:
+        if held:
+            fcntl.lockf(claims, fcntl.LOCK_UN, 1, position, os.SEEK_SET)
+
+
+@cache
+def _claims_file(folder: Path) -> BinaryIO | None:
+    """Return the open file; closing it would release all claims of this process."""
+    try:
+        folder.mkdir(0o755, parents=True, exist_ok=True)
+        return (folder / CLAIMS_FILE).open("ab")
+    except OSError:
+        return None
+
+
+def _position(kernel: Path) -> int:
+    return int.from_bytes(hashlib.sha256(kernel.name.encode()).digest()[:POSITION_BYTES])
+
+
+def _wait(claims: BinaryIO, position: int) -> bool:
+    """Return whether the byte was locked before the wait timed out."""
+    end = time.monotonic() + MAX_CLAIM_WAIT_SECONDS
+    while time.monotonic() < end:
+        try:
+            fcntl.lockf(claims, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, position, os.SEEK_SET)
+        except BlockingIOError:
+            time.sleep(CLAIM_POLL_SECONDS)
+        except OSError:
+            return False
+        else:
+            return True
+    return False

@@ -71,21 +71,21 @@ def least_squares(rows: Float64Matrix, wanted: Float64Array) -> Float64Array:
     basis, rest = rows.copy(), wanted.copy()
     squares, parts, shares = np.zeros(size), np.zeros(size), np.zeros((size, size))
     for i in range(size):
-        own = basis[i]
-        before = sum_of_products(own, own)
+        vector = basis[i]
+        before = sum_of_products(vector, vector)
         for j in range(i):
             if squares[j] > 0.0:
                 other = basis[j]
-                share = sum_of_products(own, other) / squares[j]
+                share = sum_of_products(vector, other) / squares[j]
                 shares[j, i] = share
-                for x in range(own.size):
-                    own[x] -= share * other[x]
-        left = sum_of_products(own, own)
+                for x in range(vector.size):
+                    vector[x] -= share * other[x]
+        left = sum_of_products(vector, vector)
         if left > DEPENDENT * before:
             squares[i] = left
-            parts[i] = sum_of_products(own, rest) / left
-            for x in range(own.size):
-                rest[x] -= parts[i] * own[x]
+            parts[i] = sum_of_products(vector, rest) / left
+            for x in range(vector.size):
+                rest[x] -= parts[i] * vector[x]
     result = np.zeros(size)
     for i in range(size - 1, -1, -1):
         if squares[i] > 0.0:

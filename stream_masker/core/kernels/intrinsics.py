@@ -158,9 +158,9 @@ def has_common_bit(_typing: Any, words: Any, _at: Any, mask: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        own = _load(context, builder, signature.args[0], arguments[0], arguments[1], SIGNATURE)
+        line = _load(context, builder, signature.args[0], arguments[0], arguments[1], SIGNATURE)
         other = _load(context, builder, signature.args[2], arguments[2], ir.Constant(WORD, 0), SIGNATURE)
-        differs = builder.icmp_unsigned("!=", builder.and_(own, other), _repeated(SIGNATURE, 0))
+        differs = builder.icmp_unsigned("!=", builder.and_(line, other), _repeated(SIGNATURE, 0))
         bits = builder.bitcast(differs, ir.IntType(SIGNATURE_WORDS))
         return builder.icmp_unsigned("!=", bits, ir.Constant(ir.IntType(SIGNATURE_WORDS), 0))
 
@@ -181,12 +181,12 @@ def marked_on_line(_typing: Any, lines: Any, _at: Any, marks: Any) -> Any:
         positions = builder.select(is_none, _repeated(ENTRIES, 0), builder.lshr(line, _repeated(ENTRIES, PATH_BITS)))
         data = context.make_array(signature.args[2])(context, builder, arguments[2]).data
         start = builder.bitcast(data, MARK_PAIR.as_pointer())
-        found = _repeated(MARK_PAIRS, 0)
+        pairs = _repeated(MARK_PAIRS, 0)
         for i in range(ANCESTOR_LINE):
             lane = ir.Constant(ENTRY, i)
             pair = builder.gep(start, [builder.zext(builder.extract_element(positions, lane), WORD)])
-            found = builder.insert_element(found, builder.load(pair, align=1), lane)
-        sides = builder.bitcast(builder.select(is_none, _repeated(MARK_PAIRS, 0), found), MARKS)
+            pairs = builder.insert_element(pairs, builder.load(pair, align=1), lane)
+        sides = builder.bitcast(builder.select(is_none, _repeated(MARK_PAIRS, 0), pairs), MARKS)
         is_marked = builder.icmp_unsigned("!=", sides, _repeated(MARKS, 0))
         return builder.zext(builder.bitcast(is_marked, ir.IntType(2 * ANCESTOR_LINE)), WORD)
 

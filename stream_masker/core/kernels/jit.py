@@ -26,8 +26,7 @@ from numba import config, extending
 from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import CPUDispatcher
 
-from stream_masker.core.kernels.claims import claimed
-from stream_masker.core.kernels.disk_cache import KernelCache, readable_file
+from stream_masker.core.kernels.disk_cache import KernelCache, claimed, readable_file
 
 OPTIONS = {"nopython": True, "boundscheck": None, "nogil": True, "error_model": "numpy", "fastmath": False}
 PART_OPTIONS = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}

@@ -40,8 +40,8 @@ def sum_of(_typing: Any, array: Any) -> Any:
     """Return the sum of an array in its type, in the order of ``sum_of_products``."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        own = Vector(context, builder, signature.args[0], arguments[0])
-        return own.sum(own.load, own.number)
+        vector = Vector(context, builder, signature.args[0], arguments[0])
+        return vector.sum(vector.load, vector.number)
 
     return array.dtype(array), generate
 

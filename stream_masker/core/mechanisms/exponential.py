@@ -178,8 +178,8 @@ class ExponentialDrawer:
         cumulative = self._block_weights(values.astype(np.int32), block)
         skipped = (cumulative[which] <= remainders[:, None]).sum(axis=1)
         last = np.minimum(self._firsts[blocks] + CANDIDATE_BLOCK, self._positions.size) - 1
-        chosen: Int64Array = np.minimum(self._firsts[blocks] + skipped, last)
-        return chosen
+        positions: Int64Array = np.minimum(self._firsts[blocks] + skipped, last)
+        return positions
 
     def _block_weights(self, codes: Int32Array, blocks: Int64Array) -> Float64Array:
         """Return (k, CANDIDATE_BLOCK) float64: the cumulative weights of the candidates in one block for each value.

@@ -20,13 +20,13 @@ from stream_masker.core.distance import Distance, DistanceChoice, distance_on
 from stream_masker.core.dtypes import Int32Array, UInt64Array
 from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
-from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import FieldKeys, KeyHasher, Keys, checked_secret, checked_seed
 from stream_masker.core.random.layout import SEEDS_PER_BLOCK
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.floor import FloorCheck
 from stream_masker.core.risk.meaning import Told
 from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
@@ -73,8 +73,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
     def __init_subclass__(cls, **options: Any) -> None:
         """Give the class the signature of its constructor, which ``__new__`` would hide."""
         super().__init_subclass__(**options)
-        own = signature(cls.__init__)
-        cls.__signature__ = own.replace(parameters=list(own.parameters.values())[1:])  # type: ignore[attr-defined]
+        constructor = signature(cls.__init__)
+        cls.__signature__ = constructor.replace(parameters=list(constructor.parameters.values())[1:])  # type: ignore[attr-defined]
 
     def __new__(cls, *taxonomies: Any, **parameters: Any) -> Self:
         """Remember the given parameters, for ``repr``."""
@@ -229,9 +229,9 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
             raise ParameterError(f"{attribute!r} is not an attribute: use one of {self._attributes}")
         self._prepared_statistics()
         j, tau = self._attributes.index(attribute), self._taxonomies[attribute]
-        own = tau.position(value)
-        channel = self.attribute_channel(j, np.array([own], np.int32), self._counts)
-        row = {own: 0.0, **channel.classes.spread(channel.rows[0])}
+        position = tau.position(value)
+        channel = self.attribute_channel(j, np.array([position], np.int32), self._counts)
+        row = {position: 0.0, **channel.classes.spread(channel.rows[0])}
         return dict(zip(tau.decode(np.array(list(row))), row.values(), strict=True))
 
     def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:

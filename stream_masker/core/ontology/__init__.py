@@ -2,7 +2,7 @@
 
 * ``sources`` resolves a name, a file or a folder. A reader in ``formats`` parses it into a ``draft``.
 * ``data`` checks a draft with ``graph``, and orders it: the result is a ``taxonomy`` and ``names``.
-* ``storage`` writes that result to a file of arrays, and maps it again.
+* ``compiled`` writes that result to a file of arrays, and maps it again.
 * ``ontology`` is the public class over it. ``mapping`` finds the concepts of data values.
 * ``text_table`` and ``lookup`` store texts as arrays and find them.
 """

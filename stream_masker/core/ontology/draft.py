@@ -104,9 +104,9 @@ def _indexed_links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> 
     if "" in parents:
         raise OntologyError("a concept has an empty id")
     index = {concept: k for k, concept in enumerate(ids)}
-    above = np.array([index.get(p, -1) for own in parents.values() for p in own], dtype=np.int64)
+    above = np.array([index.get(p, -1) for p in chain.from_iterable(parents.values())], dtype=np.int64)
     if above.size and above.min() < 0:
-        unknown = sorted({p for own in parents.values() for p in own if p not in index})
+        unknown = sorted(set(chain.from_iterable(parents.values())) - index.keys())
         raise UnknownParentError("these parents are not concepts", culprits=unknown)
     children = np.repeat(np.arange(len(ids)), np.fromiter(map(len, parents.values()), np.int64, len(ids)))
     _check_unique(ids, children, above)

@@ -108,9 +108,9 @@ def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array
     paths = np.empty(max(16, 8 * m), np.int32)
     stamp = np.full(m, -1, np.int32)
     nearest = np.zeros(m, np.int32)
-    found = np.empty(m, np.int32)
+    ancestors = np.empty(m, np.int32)
     for c in range(m):
-        found[0] = c
+        ancestors[0] = c
         nearest[c] = 0
         size = 1
         for k in range(parent_offsets[c], parent_offsets[c + 1]):
@@ -120,7 +120,7 @@ def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array
                 if stamp[s] != c:
                     stamp[s] = c
                     nearest[s] = paths[j] + 1
-                    found[size] = s
+                    ancestors[size] = s
                     size += 1
                 elif paths[j] + 1 < nearest[s]:
                     nearest[s] = paths[j] + 1
@@ -129,11 +129,11 @@ def closure(parent_offsets: Int64Array, parents: Int32Array) -> tuple[Int64Array
             positions = np.concatenate((positions, np.empty(positions.size, np.int32)))
             paths = np.concatenate((paths, np.empty(paths.size, np.int32)))
         if parent_offsets[c + 1] - parent_offsets[c] > 1:
-            found[:size].sort()
+            ancestors[:size].sort()
             for j in range(size):
-                positions[start + j] = found[size - 1 - j]
+                positions[start + j] = ancestors[size - 1 - j]
         else:
-            positions[start : start + size] = found[:size]
+            positions[start : start + size] = ancestors[:size]
         for j in range(start, start + size):
             paths[j] = nearest[positions[j]]
         offsets[c + 1] = start + size

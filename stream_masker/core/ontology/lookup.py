@@ -108,10 +108,10 @@ def find_text_indices(
     ends: Int64Array,
 ) -> Int32Array:
     """Return (k,) int32: the index of each of k texts ``wanted[offsets[i]:offsets[i + 1] - gap]``, or -1."""
-    found = np.empty(offsets.size - 1, np.int32)
-    for i in range(found.size):
-        found[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
-    return found
+    indices = np.empty(offsets.size - 1, np.int32)
+    for i in range(indices.size):
+        indices[i] = find_text(wanted, offsets[i], offsets[i + 1] - gap, slots, data, starts, ends)
+    return indices
 
 
 class TextLookup:
@@ -213,14 +213,14 @@ class FoldedIndex:
         """
         if not self.hashes.size:
             return [[]] * len(texts)
-        found: list[list[int]] = [[]] * len(texts)
+        owners: list[list[int]] = [[]] * len(texts)
         hashes = _hashes(texts, fold)
         firsts = self.hashes.searchsorted(hashes)
         hits = np.flatnonzero(self.hashes.take(firsts, mode="clip") == hashes)
         ends = self.hashes.searchsorted(hashes[hits], side="right")
         for k, first, end in zip(hits.tolist(), firsts[hits].tolist(), ends.tolist(), strict=True):
-            found[k] = self.owners[first:end].tolist()
-        return found
+            owners[k] = self.owners[first:end].tolist()
+        return owners
 
 
 def _entries(texts: TextTable, owners: Int64Array, fold: Callable[[str], str]) -> tuple[UInt64Array, Int32Array]:

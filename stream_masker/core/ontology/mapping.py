@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -164,8 +165,8 @@ class ConceptMap:
         if self.unknown == "ancestor":
             unknown = _without_concept(matches)
             prefixes = self._names.possible_codes([self._prefixes(keys[k]) for k in unknown])
-            for k, own in zip(unknown, prefixes, strict=True):
-                matches[k] = self._ancestor(own)
+            for k, of_value in zip(unknown, prefixes, strict=True):
+                matches[k] = self._ancestor(of_value)
         return matches
 
     def _code(self, keys: Sequence[_Possible]) -> Match:
@@ -177,7 +178,7 @@ class ConceptMap:
         return _NO_CONCEPT if position == UNKNOWN else Match(position, "label")
 
     def _ancestor(self, prefixes: Sequence[_Possible]) -> Match:
-        position = next((found for found in self._names.find_codes(prefixes) if found != UNKNOWN), UNKNOWN)
+        position = next(filter(UNKNOWN.__ne__, self._names.find_codes(prefixes)), UNKNOWN)
         return _NO_CONCEPT if position == UNKNOWN else Match(position, "ancestor")
 
     def _prefixes(self, keys: Sequence[str]) -> list[str]:
@@ -220,8 +221,8 @@ class _NameSearch:
 
     def possible_codes(self, keys: Sequence[Sequence[str]]) -> list[list[_Possible]]:
         """Return, for each of several values, those of its keys (``code_keys``) that concepts may have."""
-        candidates = iter(self._data.indexes.codes.candidates([key for own in keys for key in own], fold_code))
-        return [[(key, found) for key in own if (found := next(candidates))] for own in keys]
+        candidates = iter(self._data.indexes.codes.candidates([*chain.from_iterable(keys)], fold_code))
+        return [[(key, concepts) for key in of_value if (concepts := next(candidates))] for of_value in keys]
 
     def possible_names(self, names: Sequence[str]) -> list[_Possible]:
         """Return case-folded labels or synonyms with the concepts that may have them."""
@@ -230,7 +231,7 @@ class _NameSearch:
     def find_codes(self, keys: Iterable[_Possible]) -> Iterator[int]:
         """Yield the position of the concept with a key, or UNKNOWN if there are several, for each key that concepts
         have."""
-        return (_only(found) for key in keys if (found := self.codes_of(key)))
+        return (_only(concepts) for key in keys if (concepts := self.codes_of(key)))
 
     def codes_of(self, key: _Possible) -> Sequence[int]:
         """Return the positions of the concepts with a key."""

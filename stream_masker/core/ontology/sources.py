@@ -1,35 +1,44 @@
-"""Sources of ontologies: a name, a file of a supported format, or a release of SNOMED CT."""
+"""Sources of ontologies: a name, a file of a supported format, or a release of SNOMED CT; compiled files are cached."""
 
 from __future__ import annotations
 
 import csv
+import fcntl
 import gzip
 import hashlib
+import importlib.metadata
 import io
+import logging
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import BinaryIO, TextIO, cast
+from typing import BinaryIO, Final, TextIO, cast
 
-from stream_masker.core.cache_folder import cache_folder
+from stream_masker.core.cache_folder import SHIPPED, cache_folder
+from stream_masker.core.ontology import compiled
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.draft import OntologyDraft
 from stream_masker.core.ontology.formats import icd10cm
 from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.edge_list import read_csv, read_tsv
+from stream_masker.core.ontology.formats.json_documents import read_graph
 from stream_masker.core.ontology.formats.metadata import read_levels, upper_files
 from stream_masker.core.ontology.formats.obo import read_obo
-from stream_masker.core.ontology.formats.obo_graph import read_graph
 from stream_masker.core.ontology.formats.owl import read_owl
 from stream_masker.core.ontology.formats.rf2.files import find_snapshots, is_snapshot, open_archive, open_release
 from stream_masker.core.ontology.formats.rf2.release import Release, read_release
-from stream_masker.core.ontology.storage import cache, compiled
 from stream_masker.errors import OntologyError, SourceFormatError, error_location
 
+log = logging.getLogger(__name__)
+
 ARCHIVE = ".zip"
+
+READERS_FOLDER: Final = Path(__file__).parent
+"""The folder of the code that reads sources and orders their concepts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,7 @@ def load_data(source: str | Path) -> OntologyData:
     if is_compiled(source):
         return compiled.read_compiled(Path(source))
     resolved = resolve_source(source)
-    return cache.load_cached(resolved.key, resolved.name, resolved.parse)
+    return load_cached(resolved.key, resolved.name, resolved.parse)
 
 
 def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path, OntologyData]:
@@ -64,7 +73,7 @@ def compile_ontology(source: str | Path, path: Path | None = None) -> tuple[Path
     data = resolved.parse()
     try:
         if path is None:
-            return cache.cache_path(resolved.key), cache.store(data, resolved.key, resolved.name)
+            return cache_path(resolved.key), store(data, resolved.key, resolved.name)
         compiled.write_compiled(data, path, source=resolved.name)
     except OSError as error:
         raise OntologyError(f"{path or cache_folder()} cannot be written: {error.strerror}") from None
@@ -94,12 +103,12 @@ def _source_at(path: Path) -> ResolvedSource:
         return ResolvedSource(path.name, f"{_joint_key(files)}.rf2", partial(_parse_release, release))
     suffix = _suffix(path)
     if suffix == ARCHIVE:
-        return ResolvedSource(path.name, cache.file_key(path) + suffix, lambda: _parse_release(open_archive(path)))
+        return ResolvedSource(path.name, file_key(path) + suffix, lambda: _parse_release(open_archive(path)))
     if suffix not in READERS:
         raise OntologyError(f"{path} is not an ontology: give a name ({', '.join(sorted(NAMED))}) or {ALLOWED}")
     upper = upper_files(path)
     reader = _table(partial(read_csv, levels=partial(read_levels, upper))) if upper else READERS[suffix]
-    key = _joint_key([path, *upper]) if upper else cache.file_key(path)
+    key = _joint_key([path, *upper]) if upper else file_key(path)
     return ResolvedSource(path.name, key + suffix, partial(_parse_file, path, reader))
 
 
@@ -109,7 +118,7 @@ def _suffix(path: Path) -> str:
 
 def _joint_key(files: Iterable[Path]) -> str:
     with ThreadPoolExecutor() as pool:
-        keys = sorted(pool.map(cache.file_key, files))
+        keys = sorted(pool.map(file_key, files))
     return hashlib.blake2b("".join(keys).encode(), digest_size=16).hexdigest()
 
 
@@ -152,7 +161,7 @@ def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], On
 
 
 def _icd10cm() -> ResolvedSource:
-    package = cache.package_key(icd10cm.ICD10CM_PACKAGE)
+    package = package_key(icd10cm.ICD10CM_PACKAGE)
     key = f"{package}-{_joint_key(icd10cm.data_files())}"
     return ResolvedSource("icd10cm", key, lambda: OntologyData.from_draft(icd10cm.read_icd10cm().indexed()))
 
@@ -177,3 +186,92 @@ ALLOWED = (
     "or a SNOMED CT RF2 snapshot: its folder, a .zip or one of its files"
 )
 """The sources without a name, for messages."""
+
+
+def cache_path(key: str) -> Path:
+    """Return the path of the compiled form of the source with this key."""
+    return cache_folder() / _file_name(key)
+
+
+def load_cached(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:
+    """Open the compiled form of a source, or parse the source and write its compiled form if there is none.
+
+    The compiled form is in the cache folder or in the installation. One that cannot be read counts as none. If several
+    processes start at once, one parses and the others wait for the file that it writes. If the cache folder is not
+    writable, the parsed ontology is returned as it is.
+
+    ``source``: the name of the source, for log lines and the header of the file. Raises what ``parse`` raises.
+    """
+    data = _stored(key, source)
+    if data is not None:
+        return data
+    with _locked(key):
+        return _stored(key, source) or _parse(key, source, parse)
+
+
+def store(data: OntologyData, key: str, source: str) -> OntologyData:
+    """Write the compiled form of an ontology to the cache folder and open it. Raises OSError."""
+    path = cache_path(key)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    compiled.write_compiled(data, path, source=source)
+    return compiled.read_compiled(path)
+
+
+def file_key(path: Path) -> str:
+    """Return a key that depends on the content of a file alone. Raises OSError."""
+    with path.open("rb") as file:
+        digest = hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16))
+    return digest.hexdigest()
+
+
+def package_key(package: str) -> str:
+    """Return a key that depends on the installed version of the package that contains the data."""
+    return f"{package}-{importlib.metadata.version(package)}"
+
+
+def _file_name(key: str) -> str:
+    return f"{key}-{_readers_digest(READERS_FOLDER)}-{compiled.FORMAT_VERSION}{compiled.COMPILED_SUFFIX}"
+
+
+@cache
+def _readers_digest(folder: Path) -> str:
+    """Return a digest of the Python files in a folder."""
+    digest = hashlib.blake2b(digest_size=8)
+    for file in sorted(folder.rglob("*.py")):
+        digest.update(str(file.relative_to(folder)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _stored(key: str, source: str) -> OntologyData | None:
+    for path in (cache_path(key), SHIPPED / _file_name(key)):
+        try:
+            return compiled.read_compiled(path)
+        except OntologyError as error:
+            log.debug("no usable compiled form of %s: %s", source, error)
+    return None
+
+
+def _parse(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:
+    data = parse()
+    try:
+        return store(data, key, source)
+    except OSError as error:
+        log.debug("the compiled form of %s cannot be written: %s", source, error)
+        return data
+
+
+@contextmanager
+def _locked(key: str) -> Iterator[None]:
+    """Hold the lock of a key, so that no other process parses the same source at the same time.
+
+    The operating system releases the lock if the process dies. If the lock file cannot be created, processes do not
+    wait for each other.
+    """
+    with ExitStack() as stack:
+        try:
+            cache_folder().mkdir(parents=True, exist_ok=True)
+            file = stack.enter_context(cache_path(key).with_suffix(".lock").open("ab"))
+            fcntl.flock(file, fcntl.LOCK_EX)
+        except OSError as error:
+            log.debug("parsing without a lock: %s", error)
+        yield

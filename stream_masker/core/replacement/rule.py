@@ -233,8 +233,8 @@ def is_beyond(sign: int, distance: float, own_distance: float) -> bool:
 @inlined
 def meets_sign(sign: int, separation: Separation, own_distance: Separation) -> bool:
     """Return ``is_beyond`` for the Wu-Palmer distance, in integers: distances are compared by links / depth."""
-    candidate, own = separation.links * own_distance.depth, own_distance.links * separation.depth
-    return candidate > own if sign > 0 else candidate < own
+    candidate, value = separation.links * own_distance.depth, own_distance.links * separation.depth
+    return candidate > value if sign > 0 else candidate < value
 
 
 @inlined

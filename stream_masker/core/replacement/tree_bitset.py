@@ -110,7 +110,7 @@ def split_region(
     r, meeting = condition.reference, condition.meeting_depth
     down = bitsets.links[value.depth, region, DOWN]
     deepest = int64(table.rows[r, DEPTH])
-    total, found = int64(0), int64(-1)
+    total, rank = int64(0), int64(-1)
     for depth in range(min(deepest, meeting + down), meeting, -1):
         level = down - (depth - meeting)
         first, there = table_span(table, int64(table.rows[r, PATH + depth - 1]), level)
@@ -118,16 +118,16 @@ def split_region(
         there -= inner.size
         if there > 0 and meets_condition(condition, bitsets.lengths[depth, deepest - depth + level]):
             if total <= index < total + there:
-                found = skip_ranges(first, inner, RankRange(int64(0), int64(0)), index - total)
+                rank = skip_ranges(first, inner, RankRange(int64(0), int64(0)), index - total)
             total += there
     first, there, below_child = region_ranks(table, bitsets, value, region)
     towards_r = table_span(table, int64(table.rows[r, PATH + meeting]), down - 1)
     there -= towards_r.size
     if there > 0 and meets_condition(condition, bitsets.lengths[meeting, deepest - meeting + down]):
         if total <= index < total + there:
-            found = skip_ranges(first, below_child, towards_r, index - total)
+            rank = skip_ranges(first, below_child, towards_r, index - total)
         total += there
-    return total, found
+    return total, rank
 
 
 @inlined
@@ -165,12 +165,12 @@ def draw_from_regions(
     if total == 0:
         return int64(-1)
     index = index_below(tie, total)
-    there, found = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
+    there, rank = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
     while index >= there:
         index -= there
         word &= word - np.uint64(1)
-        there, found = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
-    return found
+        there, rank = admissible_in_region(table, bitsets, value, lowest_bit(word), condition, index)
+    return rank
 
 
 @inlined
@@ -226,18 +226,18 @@ def choose_bitset_level(
             forced = not rule.calibrated or (near == NO_REGION and not rule.keeps_value)
             if forced or takes_upper(chance, lo, hi, rule.target):
                 level = word & bitsets.equal[depth, up]
-                found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
-                if found >= 0:
-                    return Choice(found, hi, 0)
+                rank = draw_from_regions(table, bitsets, value, level, condition, words.tie)
+                if rank >= 0:
+                    return Choice(rank, hi, 0)
                 word &= ~bitsets.equal[depth, up]
                 continue
         if near == NO_REGION:
             is_any = is_any_in_regions(table, bitsets, value, far, condition)
             return Choice(int64(-1), 0.0, 0 if is_any else NONE_ADMISSIBLE)
         level = word & bitsets.equal[depth, region]
-        found = draw_from_regions(table, bitsets, value, level, condition, words.tie)
-        if found >= 0:
-            return Choice(found, lo, 0 if is_any_in_regions(table, bitsets, value, far, condition) else TRUNCATED)
+        rank = draw_from_regions(table, bitsets, value, level, condition, words.tie)
+        if rank >= 0:
+            return Choice(rank, lo, 0 if is_any_in_regions(table, bitsets, value, far, condition) else TRUNCATED)
         word &= ~bitsets.equal[depth, region]
     return Choice(int64(-1), 0.0, NONE_ADMISSIBLE)
 
@@ -294,7 +294,7 @@ def replace_all_by_bitset(
     ties: UInt64Array,
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
     """Return (codes, distances, flags) of a ``Replacement`` of k values, given the arrays of its task."""
-    chosen = codes.copy()
+    masks = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
@@ -308,5 +308,5 @@ def replace_all_by_bitset(
             choice = replace_by_bitset(table, bitsets, a, r, noise[n], calibrated, words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
-                chosen[n] = table.positions[choice.candidate]
-    return chosen, distances, flags
+                masks[n] = table.positions[choice.candidate]
+    return masks, distances, flags

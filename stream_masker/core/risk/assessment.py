@@ -91,9 +91,9 @@ def _told(attributes: Mapping[str, AttributeRisk], told: tuple[Told, ...] | None
         return {}
     pairs = dict(zip(attributes, told, strict=True))
     return {
-        "certainty_given_record": {name: found.certainty for name, found in pairs.items()},
-        "frequency": {name: found.frequency for name, found in pairs.items()},
-        "meaning_given_record": {name: found.meaning or attributes[name].meaning for name, found in pairs.items()},
+        "certainty_given_record": {name: risk.certainty for name, risk in pairs.items()},
+        "frequency": {name: risk.frequency for name, risk in pairs.items()},
+        "meaning_given_record": {name: risk.meaning or attributes[name].meaning for name, risk in pairs.items()},
     }
 
 
@@ -109,11 +109,11 @@ def _after_repeats(
     source: ChannelSource, channels: tuple[Channel, ...], counts: Counts, *, draws: int, repeats: int
 ) -> dict[str, float]:
     """Return the chance of the best guess of each attribute's value from ``repeats`` masks of it."""
-    found = {}
+    vulnerabilities = {}
     for j, name in enumerate(source.attributes):
         prior, rows = value_law(counts.values[j])[1], source.trial_rows(j, channels[j], counts)
-        found[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
-    return found
+        vulnerabilities[name] = repeated_vulnerability(prior, rows, repeats=repeats, draws=max(draws, VALUE_DRAWS))
+    return vulnerabilities
 
 
 def _attribute_risk(source: ChannelSource, j: int, channel: Channel, counts: Counts) -> AttributeRisk:
@@ -135,30 +135,30 @@ def _record_figures(
     """
     sizes = tuple(len(d.taxonomy) for d in source.distances)
     given: dict[str, float] = {}
-    found: list[tuple[RecordRisk, float]] = []
-    for chosen in _combinations(counts):
-        tuples = Tuples.of(counts, chosen, sizes)
+    risks: list[tuple[RecordRisk, float]] = []
+    for combination in _combinations(counts):
+        tuples = Tuples.of(counts, combination, sizes)
         risk = source.record_risk(tuples, draws=draws, repeats=repeats)
-        whole = len(chosen) == 1 and repeats == 1
-        law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in chosen), counts)
+        whole = len(combination) == 1 and repeats == 1
+        law = None if risk else source.mask_law(tuples, tuple(channels[j] for j in combination), counts)
         if law is not None:
             events = _event_law(source, tuples, law, channels, counts)
             if events is None and whole and isinstance(law, IndependentMasks):
                 risk = _of_value(channels[0], alone[source.attributes[0]], tuples)
             elif events is None:
-                risk = sample_record_risk(tuples, law, _masker(source, chosen), draws=draws, repeats=repeats)
+                risk = sample_record_risk(tuples, law, _masker(source, combination), draws=draws, repeats=repeats)
             else:
                 risk = sample_event_risk(events, _event_masker(source, events), draws=draws, repeats=repeats)
         if risk is None:
             continue
-        found.append((risk, float(tuples.prior.max())))
-        for j, value in zip(chosen, risk.of_attributes, strict=True):
+        risks.append((risk, float(tuples.prior.max())))
+        for j, value in zip(combination, risk.of_attributes, strict=True):
             given[source.attributes[j]] = max(given.get(source.attributes[j], 0.0), value)
-    if not found:
+    if not risks:
         return {}
-    highest, prior = max(found, key=lambda pair: pair[0].vulnerability)
+    highest, prior = max(risks, key=lambda pair: pair[0].vulnerability)
     return {
-        "given_record": {name: given.get(name, own) for name, own in alone.items()},
+        "given_record": {name: given.get(name, chance) for name, chance in alone.items()},
         "vulnerability_of_record": highest.vulnerability,
         "prior_of_record": prior,
         "unchanged_of_record": highest.unchanged,
@@ -176,14 +176,14 @@ def _combinations(counts: Counts) -> list[tuple[int, ...]]:
     return [(0,)] if p == 1 else [pair for pair in combinations(range(p), 2) if len(counts.pairs[pair].keys)]
 
 
-def _masker(source: ChannelSource, chosen: tuple[int, ...]) -> MaskFunction:
+def _masker(source: ChannelSource, combination: tuple[int, ...]) -> MaskFunction:
     """Return the function that masks records whose only values are those of the chosen attributes."""
 
     def mask(originals: tuple[Int32Array, ...], repetition: int) -> tuple[Int32Array, ...]:
         size = originals[0].size
         keys = FieldKeys(SECRET, [b"%d %d" % (repetition, i) for i in range(size)])
-        masked = source.mask_batch(batch_of_values(source, dict(zip(chosen, originals, strict=True)), size), keys)
-        return tuple(masked.columns[j].codes for j in chosen)
+        masked = source.mask_batch(batch_of_values(source, dict(zip(combination, originals, strict=True)), size), keys)
+        return tuple(masked.columns[j].codes for j in combination)
 
     return mask
 

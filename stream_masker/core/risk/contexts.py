@@ -112,14 +112,14 @@ def _meanings(
     return {a: _meaning([one[a] for one in each], columns[j], distances[j]) for j, a in enumerate(names)}
 
 
-def _meaning(found: Sequence[MeaningRisk], columns: Sequence[SparseCounts], distance: Distance) -> MeaningRisk:
+def _meaning(meanings: Sequence[MeaningRisk], columns: Sequence[SparseCounts], distance: Distance) -> MeaningRisk:
     """Return the average; that of a sensitive group over its values in each context."""
     rows = np.array([column.rows for column in columns], np.float64)
-    levels = {level: _guess([each.levels[level] for each in found], rows) for level in found[0].levels}
+    levels = {level: _guess([each.levels[level] for each in meanings], rows) for level in meanings[0].levels}
     sensitive = {}
     for group, inside in present_groups(distance.taxonomy).items():
         members = [float(column.counts[inside[column.keys]].sum()) for column in columns]
-        held = [(m.sensitive[group], n) for m, n in zip(found, members, strict=True) if group in m.sensitive and n]
+        held = [(m.sensitive[group], n) for m, n in zip(meanings, members, strict=True) if group in m.sensitive and n]
         if held:
             sensitive[group] = _membership([each for each, _ in held], np.array([n for _, n in held]), rows.sum())
     return MeaningRisk(levels, sensitive)
@@ -135,5 +135,5 @@ def _guess(guesses: Sequence[Guess], weights: Float64Array) -> Guess:
 
 def _membership(parts: Sequence[Membership], members: Float64Array, rows: float) -> Membership:
     """Return the figures of a group; ``members``: its values in each context; ``rows``: all values."""
-    found = float(np.average([each.found for each in parts], weights=members))
-    return Membership(float(members.sum() / rows), found, max(each.certainty for each in parts))
+    chance = float(np.average([each.found for each in parts], weights=members))
+    return Membership(float(members.sum() / rows), chance, max(each.certainty for each in parts))

@@ -65,14 +65,14 @@ class EventLaw:
         present = self.lengths.keys > 0
         numbers, events = self.lengths.keys[present], self.lengths.counts[present]
         uniform = generator.random(size)
-        chosen = [np.searchsorted(np.cumsum(w)[:-1] / w.sum(), uniform, "right") for w in (events, numbers * events)]
-        return numbers[chosen[0]], numbers[np.maximum(*chosen)]
+        places = [np.searchsorted(np.cumsum(w)[:-1] / w.sum(), uniform, "right") for w in (events, numbers * events)]
+        return numbers[places[0]], numbers[np.maximum(*places)]
 
     def draw_elements(self, generator: np.random.Generator, scalars: Int64Array) -> Int64Array:
         """Draw an element for each of k scalars, from P(b | a): (k,) int64 indices of pairs."""
-        own = self.scalars
-        order = np.argsort(own, kind="stable")
-        ends = np.cumsum(np.bincount(own, minlength=self.scalar.values.size))
+        scalar_of = self.scalars
+        order = np.argsort(scalar_of, kind="stable")
+        ends = np.cumsum(np.bincount(scalar_of, minlength=self.scalar.values.size))
         totals = np.append(0.0, np.cumsum(self.tuples.prior[order]))
         first, last = np.append(0, ends)[scalars], ends[scalars] - 1
         drawn = totals[first] + generator.random(scalars.size) * (totals[last + 1] - totals[first])
@@ -87,11 +87,11 @@ def sample_event_risk(
     The figure of the scalar is an average over events. That of an element, and those of an element together with its
     scalar, are averages over elements. All are given all masks of the event.
     """
-    generator, own = np.random.default_rng(seed), law.scalars
-    scalars = own[law.tuples.draw(generator, draws)]
+    generator, scalar_of = np.random.default_rng(seed), law.scalars
+    scalars = scalar_of[law.tuples.draw(generator, draws)]
     of_event, of_element = law.draw_lengths(generator, draws)
     used = np.minimum(of_element, MAX_USED_ELEMENTS)
-    offsets, chosen = offsets_from_lengths(used), generator.integers(0, used)
+    offsets, element = offsets_from_lengths(used), generator.integers(0, used)
     drawn = law.draw_elements(generator, np.repeat(scalars, used))
     originals = law.scalar.values[scalars], law.tuples.codes[law.array][drawn]
     seen = [mask(*originals, offsets, repetition) for repetition in range(repeats)]
@@ -100,8 +100,8 @@ def sample_event_risk(
     for i in range(draws):
         masks = [(int(a[i]), b[offsets[i] : offsets[i + 1]].tolist()) for a, b in seen]
         known = int(scalars[i]) if of_element[i] > MAX_USED_ELEMENTS else None
-        best[i] = posterior.best_guesses(masks, int(of_event[i]), int(chosen[i]), known)
-    places = offsets[:-1] + chosen
+        best[i] = posterior.best_guesses(masks, int(of_event[i]), int(element[i]), known)
+    places = offsets[:-1] + element
     same = [(a == originals[0]) & (b[places] == originals[1][places]) for a, b in seen]
     means = best.mean(axis=0).tolist()
     return RecordRisk(
@@ -127,19 +127,19 @@ class _Posterior:
 
     @classmethod
     def of(cls, law: EventLaw) -> _Posterior:
-        own, other = law.scalars, np.unique(law.tuples.codes[law.array], return_inverse=True)[1]
-        prior = np.bincount(own, law.tuples.prior, law.scalar.values.size).astype(np.float64)
-        return cls(law, own, other, prior, law.tuples.prior / prior[own])
+        scalar_of, other = law.scalars, np.unique(law.tuples.codes[law.array], return_inverse=True)[1]
+        prior = np.bincount(scalar_of, law.tuples.prior, law.scalar.values.size).astype(np.float64)
+        return cls(law, scalar_of, other, prior, law.tuples.prior / prior[scalar_of])
 
     def best_guesses(
-        self, masks: list[tuple[int, list[int]]], length: int, chosen: int, known: int | None
+        self, masks: list[tuple[int, list[int]]], length: int, element: int, known: int | None
     ) -> tuple[float, float, float]:
         """Return the chances of the best guesses of an element with its scalar, of the scalar, and of the element.
 
         * ``masks``: the mask of the scalar and those of the elements, for each repetition.
         * ``length``: the number of elements, the first ones, that the guess of the scalar uses. The others use all. The
           guess is right if there are more than the masks.
-        * ``chosen``: the index of the element.
+        * ``element``: the index of the element.
         * ``known``: the index of the scalar if the other guesses know it.
         """
         likelihood, weights = self._of_scalar(masks)
@@ -157,7 +157,7 @@ class _Posterior:
             updated = posterior * chances / likelihood[kept]
             if updated.sum() > 0.0:
                 posterior = updated / updated.sum()
-            if k == chosen:
+            if k == element:
                 of_element = np.divide(joint, chances[groups], out=np.zeros(pairs.size), where=chances[groups] > 0.0)
             if k + 1 == length:
                 of_scalar = float(posterior.max())

@@ -182,16 +182,16 @@ class RecordLaw:
         record = self.draw(generator, 1)[0]
         if len(self._parts) == 1:
             rows, weights = self._parts[0]
-            chosen = np.flatnonzero(rows[:, j] == value)
-            if chosen.size:
-                record = rows[chosen[_choose(generator, np.cumsum(weights[chosen]), 1)[0]]].copy()
+            holders = np.flatnonzero(rows[:, j] == value)
+            if holders.size:
+                record = rows[holders[_choose(generator, np.cumsum(weights[holders]), 1)[0]]].copy()
         record[j] = value
         return np.asarray(record)
 
 
 def _choose(generator: np.random.Generator, cumulative: Float64Array, size: int) -> Int64Array:
-    found = np.searchsorted(cumulative, generator.random(size) * cumulative[-1], side="right")
-    return np.asarray(np.minimum(found, cumulative.size - 1))
+    places = np.searchsorted(cumulative, generator.random(size) * cumulative[-1], side="right")
+    return np.asarray(np.minimum(places, cumulative.size - 1))
 
 
 def _value_rows(counts: Counts, j: int) -> tuple[Int32Matrix, Float64Array]:

@@ -56,11 +56,11 @@ class Kinds:
         """Return the kinds of values; ``values``: (n,) positions. Groups without any of them are left out."""
         taxonomy = distance.taxonomy
         groups = {name: np.flatnonzero(members[values]) for name, members in present_groups(taxonomy).items()}
-        found = {name: members for name, members in groups.items() if members.size}
+        occupied = {name: members for name, members in groups.items() if members.size}
         radii = {} if taxonomy.is_tree else RADII
         sets = [_level(taxonomy, values, depth) for depth in LEVELS.values()]
         sets += [_near(distance, values, radius) for radius in radii.values()]
-        return cls((*LEVELS, *radii), tuple(found), (*sets, *((members,) for members in found.values())))
+        return cls((*LEVELS, *radii), tuple(occupied), (*sets, *((members,) for members in occupied.values())))
 
     @property
     def table(self) -> KindTable:

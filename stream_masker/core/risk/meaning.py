@@ -76,8 +76,8 @@ class MeaningRisk:
         before = kinds.greatest(prior[:, None])[:, 0]
         certainty = shares[:, weights > 0.0].max(axis=1, initial=0.0)
         chance = np.minimum(shares @ weights + missing, 1.0)
-        found = np.where(shares > 0.5, shares, 0.0) @ weights / np.where(before > 0.0, before, 1.0)
-        figures = np.stack([before, chance, certainty, np.minimum(found + missing, 1.0)], axis=1).tolist()
+        sure = np.where(shares > 0.5, shares, 0.0) @ weights / np.where(before > 0.0, before, 1.0)
+        figures = np.stack([before, chance, certainty, np.minimum(sure + missing, 1.0)], axis=1).tolist()
         at = len(kinds.levels)
         levels = {name: Guess(p, v, c) for name, (p, v, c, _) in zip(kinds.levels, figures[:at], strict=True)}
         groups = {name: Membership(p, f, c) for name, (p, _, c, f) in zip(kinds.groups, figures[at:], strict=True)}

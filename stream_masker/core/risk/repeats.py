@@ -96,5 +96,5 @@ def learned_rows(counts: Int64Array) -> Float64Array:
     rows, columns = np.nonzero(counts)
     cells, sizes = counts[rows, columns], totals[rows, 0]
     fits = [cells @ np.log((cells - 1 + c * base[columns]) / (sizes - 1 + c)) for c in SMOOTHINGS]
-    chosen = SMOOTHINGS[int(np.argmax(fits))]
-    return np.asarray((counts + chosen * base) / (totals + chosen))
+    smoothing = SMOOTHINGS[int(np.argmax(fits))]
+    return np.asarray((counts + smoothing * base) / (totals + smoothing))

@@ -8,9 +8,8 @@ from typing import Any
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.meaning import MeaningRisk
-from stream_masker.core.risk.measures import (
+from stream_masker.core.risk.channel import (
+    Channel,
     conditional_entropy,
     confident_share,
     differential_epsilon,
@@ -19,6 +18,7 @@ from stream_masker.core.risk.measures import (
     joint_law,
     vulnerability,
 )
+from stream_masker.core.risk.meaning import MeaningRisk
 
 LIKELY = 0.5
 CERTAIN = 0.9
@@ -134,7 +134,7 @@ class Risk:
             "vulnerability": _rounded(self.vulnerability),
             "prior": _rounded(self.prior),
             "certainty": _rounded(self.certainty_given_record),
-            "chapter": _rounded({name: found.levels["chapter"].chance for name, found in self.told.items()}),
+            "chapter": _rounded({name: meaning.levels["chapter"].chance for name, meaning in self.told.items()}),
             "unchanged": _rounded(self.unchanged),
             "vulnerability_of_record": _rounded(self.vulnerability_of_record),
             "unchanged_of_record": _rounded(self.unchanged_of_record),

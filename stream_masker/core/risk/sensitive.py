@@ -109,8 +109,8 @@ def sensitive_groups(taxonomy: Taxonomy, given: GivenGroups) -> dict[str, BoolAr
     """
     if isinstance(given, str):
         raise ParameterError(f"sensitive={given!r}: give a list of names, or the roots of each group")
-    chosen = given if isinstance(given, Mapping) else dict.fromkeys(given)
-    return {name: _members(taxonomy, name, roots) for name, roots in chosen.items()}
+    groups = given if isinstance(given, Mapping) else dict.fromkeys(given)
+    return {name: _members(taxonomy, name, roots) for name, roots in groups.items()}
 
 
 def present_groups(taxonomy: Taxonomy) -> dict[str, BoolArray]:

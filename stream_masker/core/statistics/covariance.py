@@ -141,9 +141,9 @@ def multiply_by_counts(
     """
     result = np.zeros((columns, distances.shape[1]), np.float64)
     for p in range(first.size):
-        own, other, count = result[second[p]], distances[first[p]], counts[p]
-        for i in range(own.size):
-            own[i] += count * other[i]
+        row, other, count = result[second[p]], distances[first[p]], counts[p]
+        for i in range(row.size):
+            row[i] += count * other[i]
     return result
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import BoolArray
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.ontology.ancestors import NO_POSITION, levels, line_parents
+from stream_masker.core.ontology.taxonomy import NO_POSITION, levels, line_parents
 from stream_masker.core.statistics.counts import SparseCounts
 from stream_masker.core.statistics.units import units_of
 from stream_masker.errors import StatisticsError

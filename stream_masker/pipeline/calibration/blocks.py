@@ -171,10 +171,10 @@ def strata(counted: CountedRecords, levels: Int64Array, level: int) -> Iterator[
     run.
     """
     last = level + STRATA - 1
-    found = np.minimum(levels, last)
+    stratum_of = np.minimum(levels, last)
     for one in range(level, last + 1):
-        rows = np.flatnonzero(found[counted.indices] == one)
-        rejected = {index: reason for index, reason in counted.rejected.items() if found[index] == one}
+        rows = np.flatnonzero(stratum_of[counted.indices] == one)
+        rejected = {index: reason for index, reason in counted.rejected.items() if stratum_of[index] == one}
         if rows.size or rejected:
             yield Stratum(level, one), chosen_records(counted, rows, rejected)
 

@@ -186,8 +186,8 @@ class BlockCounter:
                 keys=None if part.keys is None else sketch(part.keys),
                 fields=self._fields,
             )
-            for stratum, chosen in self._strata(counted, levels)
-            for start, end, part in split_into_blocks(chosen, len(records))
+            for stratum, in_stratum in self._strata(counted, levels)
+            for start, end, part in split_into_blocks(in_stratum, len(records))
         ]
         return blocks, left_out
 

@@ -50,19 +50,19 @@ def divergence(window: Window, statistics: Statistics, taxonomies: Mapping[str, 
     time than the statistics: the pairs of values are not merged. An attribute without a value, or without published
     shares, does not count.
     """
-    found = [
+    divergences = [
         jensen_shannon(rolled, statistics.rollup[name])
         for j, (name, taxonomy) in enumerate(taxonomies.items())
         if (rolled := roll_up(_values(window, j, len(taxonomy)), taxonomy, depth)) and statistics.rollup.get(name)
     ]
-    return max(found, default=0.0)
+    return max(divergences, default=0.0)
 
 
 def _values(window: Window, attribute: int, size: int) -> SparseCounts:
     """Return the counts of an attribute's original values in the window; ``size``: of its taxonomy."""
     totals = np.zeros(size, np.int64)
     for part in window.parts:
-        found, counts, _ = part.columns.original.values[attribute].rows(part.chosen)
-        np.add.at(totals, found, counts)
+        codes, counts, _ = part.columns.original.values[attribute].rows(part.chosen)
+        np.add.at(totals, codes, counts)
     keys = np.flatnonzero(totals)
     return SparseCounts(keys, totals[keys])

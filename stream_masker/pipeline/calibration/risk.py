@@ -10,9 +10,8 @@ from stream_masker.core.distance import Distance
 from stream_masker.core.linkage import linked_share
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.mechanisms.transport.limits import PRIOR_ROOM
-from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, required_change
+from stream_masker.core.risk.floor import MIN_CHANGED, check_collapse, check_variance, reduced_counts, required_change
 from stream_masker.core.risk.records import value_law
-from stream_masker.core.risk.reduction import reduced_counts
 from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
@@ -116,8 +115,8 @@ def assess_version(
 def _repeated(mechanism: Mechanism, risk: Risk, draws: int, limits: RiskLimits) -> dict[str, Mapping[str, float]]:
     """Return ``VersionRisk.repeated``. The masks of groups change with the group, whatever the noise key is."""
     if limits.fresh_noise or mechanism.needs_group:
-        found = mechanism.repeated_risk(repeats=limits.repeats, draws=draws)
-        figures = {"value": found.given_value, "record": found.given_record}
+        repeated = mechanism.repeated_risk(repeats=limits.repeats, draws=draws)
+        figures = {"value": repeated.given_value, "record": repeated.given_record}
     else:
         figures = {"value": risk.vulnerability, "record": risk.given_record}
     return {given: by_attribute for given, by_attribute in figures.items() if by_attribute is not None}
@@ -173,6 +172,6 @@ def _beyond_promise(risk: Risk, limits: RiskLimits, promise: float | None) -> It
 
 def _vulnerability_bound(risk: Risk, name: str, left_out: float) -> float:
     """Return a bound of the vulnerability of an attribute, by its own mask and by all masks of the record."""
-    own = risk.vulnerability[name] + risk.bound[name]
+    alone = risk.vulnerability[name] + risk.bound[name]
     given = 0.0 if risk.given_record is None else risk.given_record[name] + (risk.bound_of_record or 0.0)
-    return min(max(own, given) + left_out, 1.0)
+    return min(max(alone, given) + left_out, 1.0)

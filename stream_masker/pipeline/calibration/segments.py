@@ -78,15 +78,15 @@ class SparseColumn:
             np.array([part is not None for part in parts]),
         )
 
-    def rows(self, chosen: BoolArray) -> tuple[Int64Array, Int64Array, UInt64Array | None]:
-        """Return keys, counts and key bits of some blocks; ``chosen``: (n,). The bits are None if none are known."""
-        rows = np.repeat(chosen, self.sizes)
-        return self.keys[rows].astype(np.int64), self.counts[rows].astype(np.int64), self._bits(chosen, rows)
+    def rows(self, blocks: BoolArray) -> tuple[Int64Array, Int64Array, UInt64Array | None]:
+        """Return keys, counts and key bits of some blocks; ``blocks``: (n,). The bits are None if none are known."""
+        rows = np.repeat(blocks, self.sizes)
+        return self.keys[rows].astype(np.int64), self.counts[rows].astype(np.int64), self._bits(blocks, rows)
 
-    def _bits(self, chosen: BoolArray, rows: BoolArray) -> UInt64Array | None:
-        if self.key_bits is None or not (self.has_bits & chosen).any():
+    def _bits(self, blocks: BoolArray, rows: BoolArray) -> UInt64Array | None:
+        if self.key_bits is None or not (self.has_bits & blocks).any():
             return None
-        return np.repeat(self.key_bits[chosen], self.sizes[chosen]) if self.shared else self.key_bits[rows]
+        return np.repeat(self.key_bits[blocks], self.sizes[blocks]) if self.shared else self.key_bits[rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,16 +183,16 @@ class BlockColumns:
             _smallest(np.array([block.unchanged for block in blocks])),
         )
 
-    def distortions(self, chosen: BoolArray) -> Float64Array:
+    def distortions(self, blocks: BoolArray) -> Float64Array:
         """Return (m, attributes, fields) distortions of some blocks."""
-        distances = self.distances[chosen]
+        distances = self.distances[blocks]
         rows = np.empty((*distances.shape[:2], len(DISTANCE_FIELDS) + len(NUMBER_FIELDS)))
-        rows[..., DISTANCE_FIELDS], rows[..., NUMBER_FIELDS] = distances, self.numbers[chosen]
+        rows[..., DISTANCE_FIELDS], rows[..., NUMBER_FIELDS] = distances, self.numbers[blocks]
         return rows
 
-    def style_totals(self, chosen: BoolArray) -> tuple[StyleCounts, ...]:
+    def style_totals(self, blocks: BoolArray) -> tuple[StyleCounts, ...]:
         """Return the sum over some blocks for each attribute; empty if none of them counts styles."""
-        counted = chosen & self.has_styles
+        counted = blocks & self.has_styles
         return tuple(StyleCounts(*one) for one in _sum(self.styles[counted]).tolist()) if counted.any() else ()
 
 
@@ -234,24 +234,24 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
         raise StatisticsError("only counts of the same attributes can be merged")
 
     return Counts(
-        records=sum(int(_sum(one.records[chosen])) for one, chosen in parts),
-        values=tuple(_total([(one.values[j], chosen) for one, chosen in parts]) for j in range(len(columns[0].values))),
-        pairs={pair: _total([(one.pairs[pair], chosen) for one, chosen in parts]) for pair in columns[0].pairs},
-        given=tuple(np.sum([_sum(one.given[chosen]) for one, chosen in parts], axis=0).tolist()),
-        unknown=tuple(np.sum([_sum(one.unknown[chosen]) for one, chosen in parts], axis=0).tolist()),
-        lengths=_totals([(one.lengths, chosen) for one, chosen in parts]),
-        events=_totals([(one.events, chosen) for one, chosen in parts]),
-        rolled=_totals([(one.rolled, chosen) for one, chosen in parts]),
+        records=sum(int(_sum(one.records[blocks])) for one, blocks in parts),
+        values=tuple(_total([(one.values[j], blocks) for one, blocks in parts]) for j in range(len(columns[0].values))),
+        pairs={pair: _total([(one.pairs[pair], blocks) for one, blocks in parts]) for pair in columns[0].pairs},
+        given=tuple(np.sum([_sum(one.given[blocks]) for one, blocks in parts], axis=0).tolist()),
+        unknown=tuple(np.sum([_sum(one.unknown[blocks]) for one, blocks in parts], axis=0).tolist()),
+        lengths=_totals([(one.lengths, blocks) for one, blocks in parts]),
+        events=_totals([(one.events, blocks) for one, blocks in parts]),
+        rolled=_totals([(one.rolled, blocks) for one, blocks in parts]),
     )
 
 
 def _totals(parts: Sequence[tuple[Mapping[K, SparseColumn], BoolArray]]) -> dict[K, SparseCounts]:
     """Return the sums of the columns that any of some blocks has, by their keys."""
     present: dict[K, list[tuple[SparseColumn, BoolArray]]] = {}
-    for columns, chosen in parts:
+    for columns, blocks in parts:
         for key, column in columns.items():
-            if (column.present & chosen).any():
-                present.setdefault(key, []).append((column, chosen))
+            if (column.present & blocks).any():
+                present.setdefault(key, []).append((column, blocks))
     return {key: _total(present[key]) for key in sorted(present)}
 
 
@@ -261,10 +261,10 @@ def _total(parts: Sequence[tuple[SparseColumn, BoolArray]], groups: Sequence[Int
     ``groups``: of each column the number of each chosen block's group, which precedes its keys: group ·
     ``CONTEXT_KEYS`` + key.
     """
-    rows = [column.rows(chosen) for column, chosen in parts]
+    rows = [column.rows(blocks) for column, blocks in parts]
     keys, counts = (np.concatenate([row[i] for row in rows]) for i in (0, 1))
     if groups is not None:
-        owners = [np.repeat(g, c.sizes[chosen]) for g, (c, chosen) in zip(groups, parts, strict=True)]
+        owners = [np.repeat(g, c.sizes[blocks]) for g, (c, blocks) in zip(groups, parts, strict=True)]
         keys = np.concatenate(owners) * CONTEXT_KEYS + keys
     if all(bits is None for _, _, bits in rows):
         return sum_by_key(keys, counts)
@@ -278,17 +278,17 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
 
     All contexts are added at once: the context is the first part of a key, and the value or pair the second.
     """
-    known = [(one.contexts, chosen[one.contexts.blocks]) for one, chosen in parts if one.contexts is not None]
-    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[chosen] for one, chosen in known)]))
+    known = [(one.contexts, blocks[one.contexts.blocks]) for one, blocks in parts if one.contexts is not None]
+    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[blocks] for one, blocks in known)]))
     if not numbers.size:
         return {}
-    each = [(one.counts, chosen, np.searchsorted(numbers, one.numbers[chosen])) for one, chosen in known]
+    each = [(one.counts, blocks, np.searchsorted(numbers, one.numbers[blocks])) for one, blocks in known]
     first, size, arrays = each[0][0], numbers.size, sorted({j for one, *_ in each for j in one.lengths})
     scalars = sorted({js for one, *_ in each for js in one.events})
 
     def totals(columns: Iterable[SparseColumn | None]) -> list[SparseCounts]:
         parts = zip(columns, each, strict=True)
-        present = [(column, chosen, contexts) for column, (_, chosen, contexts) in parts if column is not None]
+        present = [(column, blocks, contexts) for column, (_, blocks, contexts) in parts if column is not None]
         return _by_context(present, size)
 
     values = [totals(one.values[j] for one, *_ in each) for j in range(len(first.values))]
@@ -296,7 +296,7 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
     lengths = {j: totals(one.lengths.get(j) for one, *_ in each) for j in arrays}
     events = {js: totals(one.events.get(js) for one, *_ in each) for js in scalars}
     records, given, unknown = (
-        _sums_by_context([(getattr(one, name)[chosen], of_context) for one, chosen, of_context in each], size)
+        _sums_by_context([(getattr(one, name)[blocks], of_context) for one, blocks, of_context in each], size)
         for name in ("records", "given", "unknown")
     )
     return counts_by_context(numbers, (records, given, unknown), values, pairs, lengths, events)
@@ -304,7 +304,7 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
 
 def _by_context(parts: Sequence[tuple[SparseColumn, BoolArray, Int64Array]], size: int) -> list[SparseCounts]:
     """Return the sum of each of ``size`` contexts; of each part the column, the chosen ones, and their contexts."""
-    total = _total([(column, chosen) for column, chosen, _ in parts], [of_context for *_, of_context in parts])
+    total = _total([(column, blocks) for column, blocks, _ in parts], [of_context for *_, of_context in parts])
     return split_by_context(total, CONTEXT_KEYS, size)
 
 

@@ -237,8 +237,8 @@ class VersionPlanner:
         self._counts, self._masked_counts, self._computed = counts, masked, statistics
         if not self.withholds:
             return publish
-        found = self.assess()
-        return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if found is None else found)
+        risk = self.assess()
+        return replace(publish, risk=unknown_risk(UNKNOWN_RISK) if risk is None else risk)
 
     def assess(self) -> VersionRisk | None:
         """Return the rounded risk of the last version that was computed; None without limits or without its counts.
@@ -247,11 +247,11 @@ class VersionPlanner:
         """
         if self._risk_limits is None or self._counts is None or self._computed is None:
             return None
-        found = assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
+        assessed = assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
         unique = {"original": unique_share_of_counts(self._counts)}
         if self._masked_counts is not None:
             unique["masked"] = unique_share_of_counts(self._masked_counts)
-        return self._publication.risk(replace(found, unique=unique), self._computed.records)
+        return self._publication.risk(replace(assessed, unique=unique), self._computed.records)
 
     @property
     def withholds(self) -> bool:

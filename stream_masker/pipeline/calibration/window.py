@@ -119,13 +119,13 @@ class Window:
         positions: dict[Segment, list[int]] = {}
         for position, entry in enumerate(self.entries):
             positions.setdefault(entry.segment, []).append(position)
-        return tuple(self._part(segment, np.array(found)) for segment, found in positions.items())
+        return tuple(self._part(segment, np.array(indices)) for segment, indices in positions.items())
 
     def _part(self, segment: Segment, positions: Int64Array) -> WindowPart:
         columns, indices = segment.columns, np.array([self.entries[position].index for position in positions])
-        chosen = np.zeros(len(columns.unchanged), np.bool_)
-        chosen[indices] = True
-        return WindowPart(columns, chosen, positions[np.argsort(indices)])
+        blocks = np.zeros(len(columns.unchanged), np.bool_)
+        blocks[indices] = True
+        return WindowPart(columns, blocks, positions[np.argsort(indices)])
 
     @cached_property
     def original(self) -> Counts:
@@ -230,8 +230,10 @@ class WindowLog:
         entries, level = queue.entries(), self._sampled.level if self._is_sampled else None
         if not entries:
             return None
-        found = BlockRange(queue.first_offset, self.position, len(entries), level)
-        return Window(entries, found, not self._is_sampled and self._whole.overflowed and entries[-1].time != NO_TIME)
+        block_range = BlockRange(queue.first_offset, self.position, len(entries), level)
+        return Window(
+            entries, block_range, not self._is_sampled and self._whole.overflowed and entries[-1].time != NO_TIME
+        )
 
     @property
     def _least(self) -> int:

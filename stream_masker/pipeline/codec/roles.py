@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from stream_masker.pipeline.path_trie import PathTrie
-from stream_masker.pipeline.paths import Path
+from stream_masker.pipeline.paths import Path, PathTrie
 from stream_masker.pipeline.plan import Plan
 
 CODE_ROLE: Final = 0

@@ -108,7 +108,7 @@ def _numeric(block: Block, names: Sequence[str]) -> JsonObject:
 def _contexts(counts: Counts, taxonomies: Taxonomies, fingerprint: str) -> JsonObject:
     if not fingerprint:
         return {}
-    each = [_context(number, own, taxonomies) for number, own in counts.contexts.items()]
+    each = [_context(number, of_context, taxonomies) for number, of_context in counts.contexts.items()]
     return {"contexts": {"of": fingerprint, "counts": each}}
 
 
@@ -256,10 +256,10 @@ def _read_block(
 def _sketch(reader: MessageReader) -> Sketch | None:
     if reader.get("keys") is None:
         return None
-    found = reader.integers("keys").tolist()
-    if len(found) > SKETCH_SIZE or found != sorted(set(found)):
+    bits = reader.integers("keys").tolist()
+    if len(bits) > SKETCH_SIZE or bits != sorted(set(bits)):
         reader.fail("keys", f"at most {SKETCH_SIZE} ascending integers")
-    return tuple(found)
+    return tuple(bits)
 
 
 def _style_counts(attributes: Sequence[MessageReader]) -> tuple[StyleCounts, ...]:

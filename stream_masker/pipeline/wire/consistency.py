@@ -131,13 +131,13 @@ def _wrong_fields(counts: Counts) -> Iterator[tuple[str, str]]:
 
 def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[str, str]]:
     """Each record has one context, so the counts of all contexts add up to those of all records."""
-    for own in counts.contexts.values():
-        yield from _too_many_rows("contexts", own)
-        yield from _wrong_lengths(own)
-        yield from _wrong_events(own)
-        if any(holds_too_many_bits(c.counts, c.key_bits) for c in (*own.values, *own.pairs.values())):
+    for of_context in counts.contexts.values():
+        yield from _too_many_rows("contexts", of_context)
+        yield from _wrong_lengths(of_context)
+        yield from _wrong_events(of_context)
+        if any(holds_too_many_bits(c.counts, c.key_bits) for c in (*of_context.values, *of_context.pairs.values())):
             yield "contexts slots", "at most one for each row"
-        if not all(_is_part(own, i, j, sizes[j]) for i, j in own.pairs):
+        if not all(_is_part(of_context, i, j, sizes[j]) for i, j in of_context.pairs):
             yield "contexts", "counts of pairs of their values"
     if counts.contexts and not _adds_up(merge(counts.contexts.values()), counts):
         yield "contexts", "counts that add up to those of all records"
@@ -223,15 +223,15 @@ def padded_size(block: Block, taxonomies: Taxonomies, numeric: Sequence[str] = (
 
 def _contexts_bytes(block: Block, taxonomies: Taxonomies) -> int:
     """Return the bytes of the counts of contexts, where no entry of one of them repeats."""
-    found, numbers = block.original.contexts.values(), list(combinations(range(len(taxonomies)), 2))
+    contexts, numbers = block.original.contexts.values(), list(combinations(range(len(taxonomies)), 2))
     each = _CONTEXT_BYTES + sum(_CONTEXT_BYTES + len(name) for name in taxonomies) + _CONTEXT_BYTES * len(numbers)
     values = sum(
         column.rows * (tau.id_bytes + len('"",1,1,') + _SLOT_BYTES)
         for column, tau in zip(block.masked.values, taxonomies.values(), strict=True)
     )
     pairs = sum(_pair_bytes(block, i, j) for i, j in numbers)
-    lengths = sum(_NUMBER_BYTES * column.keys.size for own in found for column in own.lengths.values())
-    return len(found) * each + values + pairs + lengths if found else 0
+    lengths = sum(_NUMBER_BYTES * column.keys.size for of_context in contexts for column in of_context.lengths.values())
+    return len(contexts) * each + values + pairs + lengths if contexts else 0
 
 
 def _pair_bytes(block: Block, i: int, j: int) -> int:

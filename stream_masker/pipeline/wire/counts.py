@@ -24,10 +24,10 @@ def read_contexts(reader: MessageReader, taxonomies: Taxonomies, context: Contex
     if section.text("of") != context.fingerprint:
         section.fail("of", "the configured context")
     children = section.children("counts")
-    found = {child.integer("context"): _read_context(child, taxonomies) for child in children}
-    if len(found) < len(children) or max(found, default=0) >= context.size:
+    contexts = {child.integer("context"): _read_context(child, taxonomies) for child in children}
+    if len(contexts) < len(children) or max(contexts, default=0) >= context.size:
         section.fail("counts", "counts of distinct contexts")
-    return found
+    return contexts
 
 
 def _read_context(child: MessageReader, taxonomies: Taxonomies) -> Counts:
@@ -69,11 +69,11 @@ def _read_events(
     readers: list[tuple[tuple[int, ...], MessageReader]] = [((j,), side) for j, side in enumerate(sides)]
     readers += cells.items()
     return {
-        js: SparseCounts(found.keys, found.counts)
+        js: SparseCounts(counted.keys, counted.counts)
         for js, side in readers
         if side.get("events") is not None
         for keys in [_cell_keys(side, (js[0], js[1]), positions, widths) if len(js) == 2 else positions[js[0]]]
-        for found in [sorted_counts(side, keys, side.integers("events", least=1))]
+        for counted in [sorted_counts(side, keys, side.integers("events", least=1))]
     }
 
 
@@ -103,10 +103,10 @@ def sorted_counts(side: MessageReader, keys: Int64Array, counts: Int64Array) -> 
     if len(keys) != len(counts):
         side.fail("counts", "as long as the list of what is counted")
     order = np.argsort(keys, kind="stable")
-    found = SparseCounts(keys, counts, _key_bits(side, len(keys))).select(order)
-    if (found.keys[1:] == found.keys[:-1]).any():
+    counts_in_order = SparseCounts(keys, counts, _key_bits(side, len(keys))).select(order)
+    if (counts_in_order.keys[1:] == counts_in_order.keys[:-1]).any():
         side.fail("counts", "counts of distinct keys")
-    return found
+    return counts_in_order
 
 
 def _key_bits(side: MessageReader, entries: int) -> UInt64Array | None:

@@ -20,6 +20,7 @@ from stream_masker.pipeline.calibration.window import Window, WindowLog
 from stream_masker.pipeline.wire.blocks import decode_block
 from stream_masker.pipeline.wire.sealing import SealError
 from stream_masker.pipeline.wire.statistics import StatisticsMessage
+from stream_masker.service.calibrator.bootstrap import read_history, resume_from
 from stream_masker.service.calibrator.components import CalibratorComponents, now_milliseconds
 from stream_masker.service.calibrator.metrics import (
     describe_risk,
@@ -30,7 +31,6 @@ from stream_masker.service.calibrator.metrics import (
 )
 from stream_masker.service.calibrator.page import published_figures, recovered_figures
 from stream_masker.service.calibrator.page.figures import sentences_of, unchanged_share
-from stream_masker.service.calibrator.recovery import read_history, resume_from
 from stream_masker.service.kafka.topic_reader import SINGLE_PARTITION, connect_reader, read_to_end
 from stream_masker.service.observability.logs import describe
 from stream_masker.service.observability.metrics import Metrics

@@ -8,8 +8,10 @@ the error messages, which say what is allowed by the JSON Schema that ``schema``
 ``parameters`` chooses the mechanism of a configuration that names none, and handles parameters of mechanisms that
 depend on more than their own value. ``build`` makes the pipeline's objects from a configuration, with ``secret`` for
 its secrets. ``mutable_settings`` is the part that can change while the service runs and ``reload`` watches the file.
-``display`` prints a configuration without its secrets. To add a key, add a field to its section
-and regenerate the schema: ``python -m stream_masker.service.configuration > schemas/configuration.schema.json``.
+``display`` writes a configuration without its secrets, or with another mechanism.
+
+To add a key, add a field to its section and regenerate the schema: ``python -m stream_masker.service.configuration >
+schemas/configuration.schema.json``.
 """
 
 from __future__ import annotations

@@ -107,16 +107,16 @@ def mechanism_parameters(configuration: Configuration) -> dict[str, Any]:
     Raises ConfigurationError for an invalid numeric range.
     """
     with errors_at("mechanism"):
-        found = configuration.mechanism.parameters(configuration.resolve)
-    if "pairs" in found:
-        found["pairs"] = configured_pairs(configuration)
+        parameters = configuration.mechanism.parameters(configuration.resolve)
+    if "pairs" in parameters:
+        parameters["pairs"] = configured_pairs(configuration)
     if takes_alpha(configuration.mechanism):
         levels = {name: configured_alpha(attribute) for name, attribute in configuration.attributes.items()}
         transport = isinstance(configuration.mechanism, SemanticTransportSection)
-        found |= {"target": {"alpha": levels}} if transport else {"alpha": levels}
+        parameters |= {"target": {"alpha": levels}} if transport else {"alpha": levels}
     if configuration.numeric:
-        found["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
-    return found
+        parameters["numeric"] = {name: numeric_range(configuration, name) for name in configuration.numeric}
+    return parameters
 
 
 def noise_levels(configuration: Configuration) -> dict[str, float]:

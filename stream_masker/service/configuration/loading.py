@@ -82,10 +82,10 @@ def _unknown_key_message(name: str, location: ConfigurationLocation, known: Iter
 
 
 def _keys_at(data: Mapping[str, Any], location: ConfigurationLocation) -> list[str]:
-    found: Any = data
+    section: Any = data
     for key in location:
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return list(found) if isinstance(found, Mapping) else []
+        section = section.get(key) if isinstance(section, Mapping) else None
+    return list(section) if isinstance(section, Mapping) else []
 
 
 def _value(variable: str, text: str, location: ConfigurationLocation) -> Any:

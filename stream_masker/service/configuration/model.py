@@ -154,8 +154,8 @@ class Configuration(Section):
         protobuf = self.produce.protobuf
         if protobuf is None:
             return self.produce
-        found = protobuf.model_copy(update={"descriptors": str(self.resolve(protobuf.descriptors))})
-        return self.produce.model_copy(update={"protobuf": found})
+        resolved = protobuf.model_copy(update={"descriptors": str(self.resolve(protobuf.descriptors))})
+        return self.produce.model_copy(update={"protobuf": resolved})
 
     def for_topic(self, topic: str) -> Configuration:
         """Return the configuration of one input topic, with the names of its own topics.

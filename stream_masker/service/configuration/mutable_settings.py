@@ -69,22 +69,22 @@ def with_settings(configuration: Configuration, settings: Settings) -> Configura
     return parse_configuration(data).loaded(configuration.folder, configuration.default_reason)
 
 
-def check_not_looser(own: Configuration, other: Configuration) -> None:
-    """Raise ConfigurationError if ``other`` lets fields, keys or headers through that ``own`` does not."""
-    if looser := loosened_keys(own, other):
+def check_not_looser(current: Configuration, other: Configuration) -> None:
+    """Raise ConfigurationError if ``other`` lets fields, keys or headers through that ``current`` does not."""
+    if looser := loosened_keys(current, other):
         raise ConfigurationError(
             f"settings: {', '.join(looser)} would let more through than this process's own file: "
             "change the file and restart"
         )
 
 
-def loosened_keys(own: Configuration, other: Configuration) -> list[str]:
-    """Return the keys of ``other`` that let more through than ``own``, such as ``fields.keep``."""
-    return [*loosened_fields(field_policy(own), field_policy(other)), *_loosened_message(own, other)]
+def loosened_keys(current: Configuration, other: Configuration) -> list[str]:
+    """Return the keys of ``other`` that let more through than ``current``, such as ``fields.keep``."""
+    return [*loosened_fields(field_policy(current), field_policy(other)), *_loosened_message(current, other)]
 
 
-def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
-    """Yield the keys of ``fields`` by which ``other`` lets more through than ``own``.
+def loosened_fields(current: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
+    """Yield the keys of ``fields`` by which ``other`` lets more through than ``current``.
 
     A change that cannot be compared, for example between a filter and an index of one list, counts as looser, and so
     does every change of a transform.
@@ -93,13 +93,13 @@ def loosened_fields(own: FieldPolicy, other: FieldPolicy) -> Iterator[str]:
     them has: of two paths that decide for one value, the longer one is compared with the strictest (or loosest) action
     that the other policy may have there.
     """
-    if (own.unlisted, other.unlisted) == ("drop", "keep"):
+    if (current.unlisted, other.unlisted) == ("drop", "keep"):
         yield "fields.unlisted"
-    if own.transforms != other.transforms:
-        yield "fields." + ", ".join(sorted({*own.transforms, *other.transforms}))
-    before, after = set(_entries(own)), set(_entries(other))
+    if current.transforms != other.transforms:
+        yield "fields." + ", ".join(sorted({*current.transforms, *other.transforms}))
+    before, after = set(_entries(current)), set(_entries(other))
     added = after - before
-    if any(action < _bound(before, own.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
+    if any(action < _bound(before, current.unlisted, path, max) or _adds_shape(before, path) for path, action in added):
         yield "fields.keep or fields.pseudonymize"
     if any(action > _bound(after, other.unlisted, path, min) for path, action in before - after):
         yield "fields.drop or fields.pseudonymize"
@@ -159,10 +159,10 @@ def _may_contain(outer: Path, inner: Path) -> bool:
     return len(outer.steps) <= len(inner.steps) and outer.may_meet(inner)
 
 
-def _loosened_message(own: Configuration, other: Configuration) -> Iterator[str]:
-    if KEY_STRICTNESS.index(other.message.key) < KEY_STRICTNESS.index(own.message.key):
+def _loosened_message(current: Configuration, other: Configuration) -> Iterator[str]:
+    if KEY_STRICTNESS.index(other.message.key) < KEY_STRICTNESS.index(current.message.key):
         yield "message.key"
-    if set(other.message.headers) - set(own.message.headers):
+    if set(other.message.headers) - set(current.message.headers):
         yield "message.headers"
 
 

@@ -52,8 +52,8 @@ class ModelError(NamedTuple):
 def model_problems(error: ValidationError, data: Any) -> list[ConfigurationProblem]:
     """Return all problems that the model finds in the data, in file order."""
     errors = [ModelError(e["loc"], e["type"]) for e in error.errors(include_input=False, include_url=False)]
-    found = _problems_at((), data, _root(), errors)
-    return sorted(found, key=lambda problem: _file_order(problem[0], data))
+    problems = _problems_at((), data, _root(), errors)
+    return sorted(problems, key=lambda problem: _file_order(problem[0], data))
 
 
 def _file_order(location: ConfigurationLocation, data: Any) -> list[int]:
@@ -198,11 +198,11 @@ def schema_at(location: Sequence[str | int]) -> Mapping[str, Any] | None:
 def _child_schema(schema: Mapping[str, Any], key: str | int) -> Mapping[str, Any] | None:
     for option in schema_alternatives(schema):
         if isinstance(key, int):
-            found = option.get("items")
+            child = option.get("items")
         else:
-            found = option.get("properties", {}).get(key) or option.get("additionalProperties")
-        if found:
-            return resolve_reference(found, _root())
+            child = option.get("properties", {}).get(key) or option.get("additionalProperties")
+        if child:
+            return resolve_reference(child, _root())
     return None
 
 
@@ -247,5 +247,5 @@ def problem_report(
 
 
 def _variable_suffix(location: ConfigurationLocation, variables: Mapping[ConfigurationLocation, str]) -> str:
-    found = [variable for start, variable in variables.items() if location[: len(start)] == start]
-    return f" (from {found[-1]})" if found else ""
+    given = [variable for start, variable in variables.items() if location[: len(start)] == start]
+    return f" (from {given[-1]})" if given else ""

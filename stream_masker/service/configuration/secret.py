@@ -73,10 +73,10 @@ def own_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.
 
     Raises ConfigurationError like ``read_secret``, and if ``secret_id`` is another one.
     """
-    found, expected = secret_id(read_secret(configuration, environ)), configuration.secret_id
-    if expected not in (None, found):
-        raise ConfigurationError(f"secret_id: is {expected}, but the secret has the id {found}")
-    return found
+    identity, expected = secret_id(read_secret(configuration, environ)), configuration.secret_id
+    if expected not in (None, identity):
+        raise ConfigurationError(f"secret_id: is {expected}, but the secret has the id {identity}")
+    return identity
 
 
 def required_secret_id(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> str | None:
@@ -112,10 +112,10 @@ def read_encryption_secret(configuration: Configuration, environ: Mapping[str, s
         raise ConfigurationError(
             "encryption_secret: required for encrypted fields: use a mapping with file, env or exec"
         )
-    found = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
-    if configuration.secret is not None and found == read_secret(configuration, environ):
+    encryption = _read(configuration, configuration.encryption_secret, "encryption_secret", environ)
+    if configuration.secret is not None and encryption == read_secret(configuration, environ):
         raise ConfigurationError("encryption_secret: is the same as secret: use another one")
-    return found
+    return encryption
 
 
 def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] = os.environ) -> list[bytes]:
@@ -126,8 +126,8 @@ def read_topic_secrets(configuration: Configuration, environ: Mapping[str, str] 
     section = configuration.internal_topics
     if not section.encryption:
         return []
-    own = section.secret
-    source, key = (configuration.secret, "secret") if own is None else (own, "internal_topics.secret")
+    separate = section.secret
+    source, key = (configuration.secret, "secret") if separate is None else (separate, "internal_topics.secret")
     if source is None:
         raise ConfigurationError(
             "internal_topics: encryption needs a secret: use secret or internal_topics.secret, with file, env or exec"

@@ -121,5 +121,5 @@ def numeric_bounds(schema: Mapping[str, Any]) -> str:
     if {"minimum", "maximum"} <= schema.keys():
         return f" from {schema['minimum']} to {schema['maximum']}"
     words = {"minimum": "of at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
-    found = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
-    return "".join(f" {part}" for part in [" and ".join(found)] if part)
+    bounds = [f"{word} {schema[key]}" for key, word in words.items() if key in schema]
+    return "".join(f" {part}" for part in [" and ".join(bounds)] if part)

@@ -2,7 +2,7 @@
 
 ``python -m stream_masker.service.demo.shipped FOLDER`` fills a folder with them, and ``FOLDER ontologies`` with the
 ontologies and the kernels that parse them. The build of a wheel runs it (``deploy/hatch_build.py``).
-``core.ontology.storage.cache`` and ``core.kernels.disk_cache`` read the files from the installed package.
+``core.ontology.sources`` and ``core.kernels.disk_cache`` read the files from the installed package.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from stream_masker.core.kernels.claims import CLAIMS_FILE
+from stream_masker.core.kernels.disk_cache import CLAIMS_FILE
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.ontology.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.sources import NAMED
-from stream_masker.core.ontology.storage.compiled import COMPILED_SUFFIX
 from stream_masker.service.demo.environment import prepare_demo
 from stream_masker.service.runtime.warmup import warm_up
 

@@ -144,9 +144,9 @@ class TopicWatcher:
         """Return the partitions of a topic; on the embedded broker the request creates the topic."""
         deadline = time.monotonic() + DEMO_METADATA_SECONDS
         while time.monotonic() < deadline:
-            found = self._consumer.list_topics(topic, timeout=DEMO_METADATA_SECONDS).topics[topic].partitions
-            if found:
-                return [TopicPartition(topic, number, 0) for number in found]
+            partitions = self._consumer.list_topics(topic, timeout=DEMO_METADATA_SECONDS).topics[topic].partitions
+            if partitions:
+                return [TopicPartition(topic, number, 0) for number in partitions]
             time.sleep(POLL_SECONDS)
         raise ServiceError(f"topic {topic} has no partitions after {DEMO_METADATA_SECONDS:.0f} s")
 

@@ -1,1 +1,1 @@
-"""Files without a broker: masking and calibration of lines and tables, groups, and rewritten configurations."""
+"""Files without a broker: masking and calibration of lines and tables, and groups."""

@@ -86,25 +86,25 @@ class Coverage:
         return [path for path in self._kept_whole if not path.startswith(within)]
 
     def _leaves(self, value: JsonValue, nodes: PolicyNodes, path: str, inherited: str) -> Iterator[tuple[str, str]]:
-        own = self._treatment(nodes, inherited)
+        treatment = self._treatment(nodes, inherited)
         if isinstance(value, dict) and value:
-            if own == _WORDS[Action.KEEP]:
+            if treatment == _WORDS[Action.KEEP]:
                 self._kept_whole.setdefault(path)
             for name, member in value.items():
                 below = tuple(node.members[name] for node in nodes if name in node.members)
-                yield from self._leaves(member, below, f"{path}.{name}" if path else name, own)
+                yield from self._leaves(member, below, f"{path}.{name}" if path else name, treatment)
         elif isinstance(value, list) and value:
             for position, element in enumerate(value):
-                yield from self._leaves(element, _selecting(nodes, position, element), f"{path}[*]", own)
+                yield from self._leaves(element, _selecting(nodes, position, element), f"{path}[*]", treatment)
         else:
-            yield path, own
+            yield path, treatment
 
     def _treatment(self, nodes: PolicyNodes, inherited: str) -> str:
         """Return the treatment by the strongest action of some nodes; ``inherited`` if they have none."""
-        own = [(action, id(node)) for node in nodes if (action := action_of(node)) is not None]
-        if not own:
+        actions = [(action, id(node)) for node in nodes if (action := action_of(node)) is not None]
+        if not actions:
             return inherited
-        action, node = max(own)
+        action, node = max(actions)
         text, words = self._names.get(node, ("", _WORDS[action]))
         self._met.add(text)
         return words
@@ -115,11 +115,11 @@ class Coverage:
         ``emptied``: how many values of a path were removed, because its treatment does not fit them.
         """
         width = max(map(len, self.fields), default=0)
-        for path, found in self.fields.items():
-            treatments = "; ".join(text for text, _ in found.treatments.most_common())
+        for path, covered in self.fields.items():
+            treatments = "; ".join(text for text, _ in covered.treatments.most_common())
             if count := emptied.get(path):
                 treatments += f"; {count:,} values removed"
-            yield f"{path:{width}}  {found.events / self.events:6.1%}  {treatments}"
+            yield f"{path:{width}}  {covered.events / self.events:6.1%}  {treatments}"
         for text in self.absent:
             yield f"{text:{width}}    0.0%  configured, but no event has it"
         for path in self.kept_whole:

@@ -203,12 +203,12 @@ class FileMasking:
     def assessment(self, totals: FileTotals | None = None) -> Assessment:
         """Return what masking with the statistics in force tells, leaves and keeps; ``totals``: those of masked
         records."""
-        mechanism, found = cast(WindowedMechanism[Any], self._masking.mechanism), None
+        mechanism, version = cast(WindowedMechanism[Any], self._masking.mechanism), None
         if self._window_read is not None:
             statistics, counts = self._window_read
             limits = build_risk_limits(self._configuration)
-            found = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
-        risk = None if found is None else found.risk
+            version = assess_version(mechanism, statistics, counts, mechanism.distances, limits, brief=True)
+        risk = None if version is None else version.risk
         sentences = three_sentences(
             risk,
             promise=mechanism.promise,
@@ -218,7 +218,9 @@ class FileMasking:
         )
         same = totals.unchanged_records if totals is not None else risk and risk.unchanged_of_record
         unchanged = unchanged_warning(same or 0.0, mechanism.name)
-        return Assessment(sentences, (*(() if found is None else found.crossed), *([unchanged] if unchanged else [])))
+        return Assessment(
+            sentences, (*(() if version is None else version.crossed), *([unchanged] if unchanged else []))
+        )
 
     def explain(self, lines: Iterable[NumberedLine], number: int, *, source: str, run_id: str = "") -> Iterator[str]:
         """Yield the lines that explain how one event is masked, with the statistics of the first window.
@@ -230,8 +232,8 @@ class FileMasking:
         buffered = list(islice(rest, self._configuration.calibration.window_records))
         message, counts = self._computed(self._window(buffered))
         version = self.restore(encode_statistics(message))
-        found = next((line for line in chain(buffered, rest) if line[0] == number), None)
-        if found is None:
+        record_line = next((line for line in chain(buffered, rest) if line[0] == number), None)
+        if record_line is None:
             raise ServiceError(f"{source} has no event {number}")
         explainer = Explainer(
             self.plan,
@@ -242,7 +244,7 @@ class FileMasking:
             counts,
             file_format(self._configuration),
         )
-        yield from explainer.explain(found, source=source, version=version, run_id=run_id)
+        yield from explainer.explain(record_line, source=source, version=version, run_id=run_id)
 
     def _window(self, lines: Iterable[NumberedLine]) -> SampleCounts:
         settings = self._configuration.calibration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.worker.batcher import MAX_GROWTH, ShortGroupPolicy
 
 NumberedRecords = list[tuple[int, bytes]]

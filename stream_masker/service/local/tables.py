@@ -207,11 +207,11 @@ def _written_columns(table: TableSource, plan: Plan, secret: bytes) -> dict[str,
     build = row_builder(event_tree(columns), list(columns))
     treated = field_treatment(plan, Pseudonyms(secret))(build(table.probes()))
     texts = {path.steps for path in plan.fields.transformed}
-    found = {
+    all_columns = {
         name: WrittenColumn(path, TRANSFORMED if path.steps in texts else value_at(treated, path))
         for name, path in columns.items()
     }
-    return {name: column for name, column in found.items() if column.treated is not None}
+    return {name: column for name, column in all_columns.items() if column.treated is not None}
 
 
 def value_at(event: JsonValue, path: Path) -> JsonValue:
@@ -333,12 +333,12 @@ class ParquetTable:
 
     def _type(self, name: str, column: WrittenColumn, plan: Plan) -> Any:
         """Return the type of a column in the output: its own, unless masking or pseudonyms change it."""
-        own = self._file.schema_arrow.field(name).type
+        kind = self._file.schema_arrow.field(name).type
         if isinstance(column.treated, str) and column.treated != PROBE:
             return self._arrow.string()
         if any(number.path == column.path and not number.kind.integer for number in plan.numeric):
             return self._arrow.float64()
-        return own.value_type if self._arrow.types.is_dictionary(own) else own
+        return kind.value_type if self._arrow.types.is_dictionary(kind) else kind
 
     def _table(self, rows: Sequence[JsonValue], columns: Mapping[str, WrittenColumn], schema: Any) -> Any:
         arrays = [

@@ -15,10 +15,10 @@ from typing import NamedTuple
 
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.errors import ParameterError, ServiceError
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason, RejectionCause, by_reason
 from stream_masker.pipeline.records import Block, Inputs, Rejected, Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.consistency import padded_size
 from stream_masker.pipeline.wire.reports import MaskedRange, Protection, encode_provenance, encode_rejection

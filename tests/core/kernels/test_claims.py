@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from stream_masker.core.kernels import claims
+from stream_masker.core.kernels import disk_cache
 
 HOLD = """
 import sys
 from pathlib import Path
-from stream_masker.core.kernels.claims import claimed
+from stream_masker.core.kernels.disk_cache import claimed
 kernel = Path(sys.argv[1])
 with claimed(kernel):
     print("claimed", flush=True)
@@ -46,7 +46,7 @@ def entered(kernel: Path, other: subprocess.Popen[str]) -> Iterator[threading.Ev
     event = threading.Event()
 
     def claim() -> None:
-        with claims.claimed(kernel):
+        with disk_cache.claimed(kernel):
             event.set()
 
     thread = threading.Thread(target=claim)
@@ -69,24 +69,24 @@ def test_the_claim_of_a_killed_process_is_free(kernel, other, entered):
 
 
 def test_another_kernel_is_not_claimed(kernel, other):
-    with claims.claimed(kernel.with_name("total-2.kernel")):
+    with disk_cache.claimed(kernel.with_name("total-2.kernel")):
         assert other.poll() is None
 
 
 def test_an_existing_kernel_needs_no_claim(kernel, other):
     kernel.write_bytes(b"machine code")
-    with claims.claimed(kernel):
+    with disk_cache.claimed(kernel):
         assert other.poll() is None
 
 
 def test_the_wait_for_a_stopped_process_ends(kernel, other, monkeypatch):
-    monkeypatch.setattr(claims, "MAX_CLAIM_WAIT_SECONDS", 0.1)
-    with claims.claimed(kernel):
+    monkeypatch.setattr(disk_cache, "MAX_CLAIM_WAIT_SECONDS", 0.1)
+    with disk_cache.claimed(kernel):
         assert other.poll() is None
 
 
 def test_a_folder_that_cannot_be_written_has_no_claims(tmp_path):
     (tmp_path / "file").touch()
     for _ in range(2):
-        with claims.claimed(tmp_path / "file" / "total-1.kernel"):
+        with disk_cache.claimed(tmp_path / "file" / "total-1.kernel"):
             assert (tmp_path / "file").is_file()

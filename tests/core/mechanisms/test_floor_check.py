@@ -8,12 +8,11 @@ import pytest
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import Distance, distance_on
 from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.mechanisms import floor_check
-from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk import floor
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.risk.floor import MAX_CHECKED_VALUES
+from stream_masker.core.risk.floor import MAX_CHECKED_VALUES, FloorCheck
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.errors import StatisticsError
 
@@ -54,7 +53,7 @@ class Mechanism:
 @pytest.fixture
 def few_cells(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let only the ``MAX_CHECKED_VALUES`` most frequent values be checked."""
-    monkeypatch.setattr(floor_check, "MAX_CHECKED_CELLS", 1)
+    monkeypatch.setattr(floor, "MAX_CHECKED_CELLS", 1)
 
 
 @pytest.mark.usefixtures("few_cells")

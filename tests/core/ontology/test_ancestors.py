@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.ontology.ancestors import NO_POSITION, line_parents, nearest, to_level
+from stream_masker.core.ontology.taxonomy import NO_POSITION, line_parents, nearest, to_level
 
 
 def literal_line(tau: Taxonomy, concept: str) -> list[str]:

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support.data import icd9cm
 
-from stream_masker.core.ontology import Ontology, sources
-from stream_masker.core.ontology.storage import cache, compiled
+from stream_masker.core.ontology import Ontology, compiled, sources
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -211,7 +210,7 @@ def test_load_parses_the_source_again_if_the_compiled_file_is_damaged(tmp_path, 
     source = tmp_path / "small.csv"
     source.write_text(CSV)
     whole = Ontology.load(source)
-    (path,) = cache.cache_folder().glob("*.ontology")
+    (path,) = sources.cache_folder().glob("*.ontology")
     data = path.read_bytes()
     path.write_bytes(
         {

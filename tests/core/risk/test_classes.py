@@ -10,8 +10,8 @@ from support.graphs import dags
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
+from stream_masker.core.risk.channel import conditional_entropy, expected_rank, joint_law, vulnerability
 from stream_masker.core.risk.classes import distance_classes, value_classes
-from stream_masker.core.risk.measures import conditional_entropy, expected_rank, joint_law, vulnerability
 
 WIDE = Ontology.from_edges(
     [(f"b{i}", "root") for i in range(30)] + [(f"l{i}.{j}", f"b{i}") for i in range(30) for j in range(30)]

@@ -8,7 +8,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from stream_masker.core.risk.measures import (
+from stream_masker.core.risk.channel import (
     conditional_entropy,
     confident_share,
     differential_epsilon,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.risk.reduction import reduced_counts
+from stream_masker.core.risk.floor import reduced_counts
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import same_counts
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from support.graphs import taxonomies
 
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.ancestors import NO_POSITION, nearest
+from stream_masker.core.ontology.taxonomy import NO_POSITION, nearest
 from stream_masker.core.statistics.counts import SparseCounts, count_keys
 from stream_masker.core.statistics.rollup import roll_up, shared_concepts
 

@@ -9,13 +9,13 @@ import orjson
 import pytest
 
 from stream_masker.pipeline.codec.formatted import CACHED_KEY_BYTES, FormattedKeys, FormatUnavailableError
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.pipeline.plan import MessagePolicy
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.pipeline.records import InputRecord, Inputs
+from stream_masker.pipeline.runs import GroupTooSmallError
 
 CODE = {"code": {"path": "code"}}
 SECRET = b"a secret of the tests"

@@ -19,8 +19,8 @@ from stream_masker.pipeline.calibration.versions import VersionPlanner
 from stream_masker.pipeline.calibration.window import Window
 from stream_masker.pipeline.wire.blocks import block_key, encode_block
 from stream_masker.pipeline.wire.statistics import StatisticsMessage, encode_statistics
+from stream_masker.service.calibrator.bootstrap import HistoryReader
 from stream_masker.service.calibrator.components import CalibratorComponents
-from stream_masker.service.calibrator.recovery import HistoryReader
 from stream_masker.service.configuration.sections import SecretSource
 from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, PublishedVersion

@@ -13,7 +13,7 @@ from stream_masker.errors import ServiceError
 from stream_masker.pipeline.wire.chunks import tombstones
 from stream_masker.pipeline.wire.reports import decode_drift
 from stream_masker.pipeline.wire.statistics import decode_statistics
-from stream_masker.service.calibrator.publisher import StatisticsPublisher
+from stream_masker.service.calibrator.components import StatisticsPublisher
 
 
 class FakeProducer:

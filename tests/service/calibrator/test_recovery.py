@@ -10,7 +10,7 @@ from calibration_session import SessionBench, in_chunks, published
 
 from stream_masker.pipeline.calibration.history import History
 from stream_masker.pipeline.wire.statistics import BlockRange, StatisticsMessage, encode_statistics
-from stream_masker.service.calibrator.recovery import HistoryReader, resume_from
+from stream_masker.service.calibrator.bootstrap import HistoryReader, resume_from
 
 
 class FakeConsumer:

@@ -36,7 +36,7 @@ LOAD = """
 import sys
 from pathlib import Path
 from stream_masker.core.ontology import Ontology, sources
-from stream_masker.core.ontology.storage.compiled import write_compiled
+from stream_masker.core.ontology.compiled import write_compiled
 
 write_compiled(Ontology.load("icd10cm").data, Path(sys.argv[1]), source="icd10cm")
 print(sources.__file__, "simple_icd_10_cm" in sys.modules)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_masker.pipeline.groups import GroupTooSmallError
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.service.local.groups import mask_groups
 from stream_masker.service.worker.batcher import MAX_GROWTH
 

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from stream_masker.service.configuration import parse_configuration
-from stream_masker.service.local.rewriting import configuration_yaml, with_mechanism
+from stream_masker.service.configuration.display import configuration_yaml, with_mechanism
 
 FILE = {
     "ontologies": {"tree": {"source": "tree.csv"}},

@@ -14,8 +14,8 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.statistics.counts import Counts, SparseCounts
 from stream_masker.errors import ParameterError
-from stream_masker.pipeline.groups import GroupTooSmallError
 from stream_masker.pipeline.records import Block, InputRecord, Inputs, Masked, RecordOutcome, Rejected, Result
+from stream_masker.pipeline.runs import GroupTooSmallError
 from stream_masker.pipeline.wire.sealing import TopicSeal
 from stream_masker.service.kafka.messages import UNREADABLE
 from stream_masker.service.worker.batch import (

@@ -38,12 +38,12 @@ def least_marginal_value(
             for b in group:
                 totals[a] += table[codes[group[a]], codes[b]]
         bound = totals.min() * (1.0 + MARGINALITY_TIE)
-        chosen = -1
+        least = -1
         for a in range(group.size):
-            if totals[a] <= bound and (chosen < 0 or words[group[a]] < words[chosen]):
-                chosen = group[a]
+            if totals[a] <= bound and (least < 0 or words[group[a]] < words[least]):
+                least = group[a]
         for a in group:
-            result[a] = codes[chosen]
+            result[a] = codes[least]
     return result
 
 
@@ -64,12 +64,12 @@ def within_radius(
             radius = 0.0
             for b in group:
                 radius = max(radius, table[codes[a], codes[b]])
-            found = 0
+            near_count = 0
             for v in range(table.shape[0]):
                 if table[codes[a], v] <= radius:
-                    near[found] = v
-                    found += 1
-            result[a] = near[index_below(words[a], found)]
+                    near[near_count] = v
+                    near_count += 1
+            result[a] = near[index_below(words[a], near_count)]
     return result
 
 

@@ -120,7 +120,7 @@ def add_moments(
 
     ``first``, ``second``: the standard deviations. ``nodes``, ``weights``: those of the quadrature on (0, 1).
     """
-    own = np.zeros(result.shape)
+    cells = np.zeros(result.shape)
     step = max(2.0 * math.sqrt(1.0 - rho * rho) / max(abs(rho), 0.1), 0.002)
     for i in range(u.size):
         low = min(u[i] / first, REACH)
@@ -130,12 +130,12 @@ def add_moments(
             width = (high - low) / pieces
             for node in range(nodes.size):
                 x = low + width * (k + nodes[node])
-                add_node(x, width * weights[node] * normal_density(x), v, rho, second, i + 1, own)
+                add_node(x, width * weights[node] * normal_density(x), v, rho, second, i + 1, cells)
     for opposite in range(2):
         for m in range(4):
             factor = weight * (first * first if m % 2 == 1 else 1.0)
             for j in range(v.size + 1):
                 total = 0.0
                 for i in range(u.size + 1):
-                    total += own[opposite, m, i, j]
+                    total += cells[opposite, m, i, j]
                     result[opposite, m, i, j] += factor * total

@@ -14,7 +14,6 @@ from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import MethodCard, Record, Value
 from stream_masker.core.mechanisms.encoding import RecordCodes
-from stream_masker.core.mechanisms.floor_check import FloorCheck
 from stream_masker.core.mechanisms.noise.channel import (
     NoiseChannel,
     NoiseRows,
@@ -49,6 +48,7 @@ from stream_masker.core.replacement.rule import (
 )
 from stream_masker.core.replacement.select import replacers
 from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.floor import FloorCheck
 from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.covariance import is_positive_semidefinite

@@ -75,13 +75,13 @@ def is_drawn(around: Surroundings, table: SituationTable, s: int, sign: int, k: 
 
 
 @part
-def side_of(around: Surroundings, r: int, own: float, k: int) -> int:
+def side_of(around: Surroundings, r: int, value_distance: float, k: int) -> int:
     """Return the side of class k beside reference r.
 
-    ``own``: the distance of the value from r.
+    ``value_distance``: the distance of the value from r.
     """
     other = around.distances[r, k]
-    return int64(other > own) + EQUAL * int64(other == own)
+    return int64(other > value_distance) + EQUAL * int64(other == value_distance)
 
 
 @kernel
@@ -96,10 +96,10 @@ def fill_situations(around: Surroundings, table: SituationTable, weak: bool) -> 
         a, r = table.anchors[s], table.references[s]
         sums[:] = 0.0
         if r != NO_REFERENCE:
-            own = around.distances[r, a]
+            value_distance = around.distances[r, a]
             for k in range(around.totals.size):
                 if k != a:
-                    sums[side_of(around, r, own, k), around.levels[a, k]] += around.totals[k]
+                    sums[side_of(around, r, value_distance, k), around.levels[a, k]] += around.totals[k]
         for sign in range(2):
             if r != NO_REFERENCE and ((sums[sign] > 0.0).any() or (weak and (sums[EQUAL] > 0.0).any())):
                 for level in range(around.grid.size):
@@ -161,9 +161,9 @@ def add_rows(
         fill_factors(table, chances, s, shares[s], factors)
         row[a] += shares[s] * (chances[s, 0, 0] + chances[s, 1, 0])
         r = a if r == NO_REFERENCE else r
-        own = around.distances[r, a]
+        value_distance = around.distances[r, a]
         for k in range(around.totals.size):
-            row[k] += factors[side_of(around, r, own, k), around.levels[a, k]] * around.totals[k]
+            row[k] += factors[side_of(around, r, value_distance, k), around.levels[a, k]] * around.totals[k]
 
 
 @part
@@ -223,16 +223,16 @@ def find_pieces(around: Surroundings, table: SituationTable, s: int, k: int, cal
         hi = level + 1
         while hi < grid.size and table.weights[s, sign, hi] <= 0.0:
             hi += 1
-        own = grid[level] * grid[level]
+        level2 = grid[level] * grid[level]
         if level > 0:
             if calibrated and (lo > 0 or stays):
                 lo2 = grid[lo] * grid[lo]
-                size = _put(pieces, size, sign, lo, level, -weight * lo2 / (own - lo2), weight / (own - lo2))
+                size = _put(pieces, size, sign, lo, level, -weight * lo2 / (level2 - lo2), weight / (level2 - lo2))
             else:
                 size = _put(pieces, size, sign, lo, level, weight, 0.0)
         if hi == grid.size:
             size = _put(pieces, size, sign, level, hi, weight, 0.0)
         elif calibrated and (level > 0 or stays):
             hi2 = grid[hi] * grid[hi]
-            size = _put(pieces, size, sign, level, hi, weight * hi2 / (hi2 - own), -weight / (hi2 - own))
+            size = _put(pieces, size, sign, level, hi, weight * hi2 / (hi2 - level2), -weight / (hi2 - level2))
     return size

@@ -61,11 +61,11 @@ class Trie(NamedTuple):
 @part
 def differing_bit(one: int, other: int) -> int:
     """Return the number of the highest bit in which two positions differ."""
-    bits, found = int64(one) ^ int64(other), int64(-1)
+    bits, highest = int64(one) ^ int64(other), int64(-1)
     while bits:
         bits >>= 1
-        found += 1
-    return found
+        highest += 1
+    return highest
 
 
 @kernel

@@ -103,8 +103,8 @@ _Ends: TypeAlias = tuple[str, str]
 
 
 def _block_ends(code: str) -> _Ends | None:
-    found = _BLOCK.fullmatch(code)
-    return None if found is None else (found[1] or found[3], found[2] or found[4])
+    match = _BLOCK.fullmatch(code)
+    return None if match is None else (match[1] or match[3], match[2] or match[4])
 
 
 def _parents_of(code: str, codes: Collection[str], blocks: Mapping[str, _Ends]) -> list[str]:
@@ -112,7 +112,7 @@ def _parents_of(code: str, codes: Collection[str], blocks: Mapping[str, _Ends]) 
     ends = blocks.get(code, (code, code))
     starts = (one for one in starts_of(ends[0], codes) if ends[1].startswith(one) and not _holds(ends, (one, one)))
     start = next(starts, None)
-    around = [one for one, own in blocks.items() if _holds(own, ends) and (code not in blocks or own != ends)]
+    around = [block for block, other in blocks.items() if _holds(other, ends) and (code not in blocks or other != ends)]
     if around:
         first = max(blocks[one][0] for one in around)
         narrowest = min((one for one in around if blocks[one][0] == first), key=lambda one: blocks[one][1])

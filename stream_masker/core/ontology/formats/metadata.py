@@ -45,8 +45,8 @@ def is_metadata(row: Sequence[str]) -> bool:
 
 def upper_files(path: Path) -> dict[Path, str]:
     """Return the files beside a file of codes, with the level that each one names; none for other files."""
-    found = _CODES.fullmatch(path.name)
-    stem = found[1] if found else ""
+    match = _CODES.fullmatch(path.name)
+    stem = match[1] if match else ""
     names = {path.with_name(f"{stem}_{name}.txt"): level for level in _LEVELS for name in _LEVELS[level] if stem}
     return {file: level for file, level in names.items() if file.is_file()}
 

@@ -152,13 +152,13 @@ class _Reader:
             self._add_statement(element, "".join(element.text))
 
     def _add_statement(self, element: _Element, text: str) -> None:
-        own = self._class(element.subject)
+        statement = self._class(element.subject)
         if element.tag == RDFS_LABEL:
-            own.labels.setdefault(element.language, text)
+            statement.labels.setdefault(element.language, text)
         elif element.tag == DEPRECATED:
-            own.deprecated = text.strip() in ("true", "1")
+            statement.deprecated = text.strip() in ("true", "1")
         else:
-            own.names.append(text)
+            statement.names.append(text)
 
     def _class(self, iri: str) -> _Class:
         return self.classes.setdefault(iri, _Class())
@@ -174,20 +174,24 @@ def _iri(base: str, attributes: dict[str, str], name: str) -> str:
 
 
 def _draft_of(statements: dict[str, _Class]) -> OntologyDraft:
-    classes = {iri: own for iri, own in statements.items() if own.is_class and not own.deprecated and iri != THING}
-    tops = [own for own in classes.values() if set(own.parents) <= {THING}]
-    below_thing = len(tops) > 1 and all(own.parents for own in tops)
+    classes = {
+        iri: statement
+        for iri, statement in statements.items()
+        if statement.is_class and not statement.deprecated and iri != THING
+    }
+    tops = [statement for statement in classes.values() if set(statement.parents) <= {THING}]
+    below_thing = len(tops) > 1 and all(statement.parents for statement in tops)
     draft = OntologyDraft({TOP: []} if below_thing else {})
-    for iri, own in classes.items():
-        parents = [curie(parent) for parent in own.parents if parent != THING]
-        _add(draft, curie(iri), own, parents or ([TOP] if below_thing else []))
+    for iri, statement in classes.items():
+        parents = [curie(parent) for parent in statement.parents if parent != THING]
+        _add(draft, curie(iri), statement, parents or ([TOP] if below_thing else []))
     return draft
 
 
-def _add(draft: OntologyDraft, concept: str, own: _Class, parents: list[str]) -> None:
+def _add(draft: OntologyDraft, concept: str, statement: _Class, parents: list[str]) -> None:
     if concept in draft.parents:
         raise DuplicateConceptError("two IRIs stand for the same class", culprits=[concept])
     draft.parents[concept] = list(dict.fromkeys(parents))
-    draft.labels[concept] = own.label
-    other = (label for label in own.labels.values() if label != own.label)
-    draft.synonyms[concept] = list(dict.fromkeys([*own.names, *other]))
+    draft.labels[concept] = statement.label
+    other = (label for label in statement.labels.values() if label != statement.label)
+    draft.synonyms[concept] = list(dict.fromkeys([*statement.names, *other]))

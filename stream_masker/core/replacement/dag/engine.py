@@ -177,11 +177,11 @@ def is_remote_admissible(dag: DagArrays, query: Query, target: float) -> bool:
     """Return whether one of ``MemberLists.remote`` is admissible and at a distance of at least ``target``."""
     mark_query(dag.graph, dag.scratch, query)
     remote = dag.lists.remote
-    found, j = False, 0
-    while j < remote.size and not found:
-        found = is_witness(dag, query, target, int64(remote[j]))
+    admissible, j = False, 0
+    while j < remote.size and not admissible:
+        admissible = is_witness(dag, query, target, int64(remote[j]))
         j += 1
-    return found
+    return admissible
 
 
 @part
@@ -235,25 +235,25 @@ def choose_dag_level(dag: DagArrays, query: Query, rule: LevelRule, words: Rando
     up = first_level_at(cache, first, first + levels, rule.target) - first
     down = up - 1
     chance = uniform(words.rounding)
-    found, distance, is_up = int64(-1), 0.0, True
-    while found < 0:
+    candidate, distance, is_up = int64(-1), 0.0, True
+    while candidate < 0:
         above = cache.distances[first + up] if up < levels else np.inf
         lo = cache.distances[first + down] if down >= 0 else 0.0
         forced = not rule.calibrated or (down < 0 and not rule.keeps_value)
         is_up = up < levels and (forced or takes_upper(chance, lo, above, rule.target))
         if not is_up and down < 0:
             break
-        found = draw_from_level(dag, query, up if is_up else down, words.tie)
+        candidate = draw_from_level(dag, query, up if is_up else down, words.tie)
         distance = above if is_up else lo
         up += is_up
         down -= not is_up
-    if found < 0:
+    if candidate < 0:
         distance = 0.0
-    if is_up and found >= 0:
-        return Choice(found, distance, 0)
+    if is_up and candidate >= 0:
+        return Choice(candidate, distance, 0)
     if up < levels and is_any_admissible(dag, query, up, rule.target):
-        return Choice(found, distance, 0)
-    return Choice(found, distance, TRUNCATED if found >= 0 else NONE_ADMISSIBLE)
+        return Choice(candidate, distance, 0)
+    return Choice(candidate, distance, TRUNCATED if candidate >= 0 else NONE_ADMISSIBLE)
 
 
 @inlined
@@ -293,11 +293,11 @@ def replace_all_in_dag(
 
     order: ``TaskArrays.order``; the others: the arrays of the ``ReplacementTask``.
     """
-    chosen = codes.copy()
+    masks = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     task = TaskArrays(order, codes, references, noise, rounding, ties)
-    result = ReplacementArrays(chosen, distances, flags)
+    result = ReplacementArrays(masks, distances, flags)
     at = int64(0)
     while at < order.size:
         if not cache_has_room(dag.cache):
@@ -307,7 +307,7 @@ def replace_all_in_dag(
             add_value(dag.graph, dag.lists, dag.cache, a)
         at = replace_cached(dag, calibrated, at, task, result)
     release_value(dag.graph, dag.scratch)
-    return chosen, distances, flags
+    return masks, distances, flags
 
 
 @part

@@ -70,7 +70,7 @@ def enumerate_level(dag: DagArrays, query: Query, level: int, at: int) -> None:
     if is_small and is_room_to_list(cache, MAX_SMALL_LEVEL):
         enumerate_small_level(dag, query, level, at)
     elif query.sign < 0 and cache.queries[query.entry].near_set <= min(
-        cache.sizes[level] // NEAR_SET_SHARE, scratch.found.size
+        cache.sizes[level] // NEAR_SET_SHARE, scratch.admissible.size
     ):
         enumerate_near_set(dag, query)
     else:

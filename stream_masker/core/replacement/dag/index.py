@@ -133,13 +133,13 @@ def build_member_lists(graph: GraphArrays, candidates: Candidates) -> MemberList
     order = np.lexsort((preorder, graph.root_path))
     eligible = np.zeros(len(preorder), np.bool_)
     eligible[candidates.positions] = True
-    chosen = order[eligible[order]].astype(np.int32)
-    members = on_lines(int(np.diff(graph.offsets)[chosen].sum()), np.int32)
-    first, starts = write_members(graph.offsets, graph.ancestors, graph.paths, chosen, members)
+    ordered = order[eligible[order]].astype(np.int32)
+    members = on_lines(int(np.diff(graph.offsets)[ordered].sum()), np.int32)
+    first, starts = write_members(graph.offsets, graph.ancestors, graph.paths, ordered, members)
     blocks = on_lines(-(-members.size // MEMBER_BLOCK) * BLOCK_WORDS, np.uint64)
     write_blocks(members, graph.signatures, graph.depth, preorder, first_parents, blocks)
     deepest = max_over_lists(starts, members, graph.depth)
-    remote = remote_concepts(graph.offsets, graph.ancestors, chosen[::-1].copy(), MAX_REMOTE)
+    remote = remote_concepts(graph.offsets, graph.ancestors, ordered[::-1].copy(), MAX_REMOTE)
     return MemberLists(eligible, first, starts, members, deepest, preorder, blocks, remote)
 
 
@@ -228,7 +228,7 @@ def write_signatures(
 def remote_concepts(offsets: Int64Array, ancestors: Int32Array, order: Int32Array, limit: int) -> Int32Array:
     """Return the first concepts in that order, at most ``limit``, that share only the root with those chosen before."""
     is_taken = np.zeros(offsets.size - 1, np.bool_)
-    found = np.empty(limit, np.int32)
+    remote = np.empty(limit, np.int32)
     count = 0
     for c in order:
         is_remote = count < limit
@@ -237,9 +237,9 @@ def remote_concepts(offsets: Int64Array, ancestors: Int32Array, order: Int32Arra
         if is_remote:
             for k in range(offsets[c], offsets[c + 1] - 1):
                 is_taken[ancestors[k]] = True
-            found[count] = c
+            remote[count] = c
             count += 1
-    return found[:count].copy()
+    return remote[:count].copy()
 
 
 @kernel

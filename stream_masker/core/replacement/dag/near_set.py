@@ -86,11 +86,11 @@ def enumerate_near_set(dag: DagArrays, query: Query) -> None:
 def search_near_set(
     graph: GraphArrays, cache: CandidateCache, scratch: AncestorScratch, query: Query, size: int, count: int
 ) -> int:
-    """Append the admissible concepts among the first ``size`` of ``AncestorScratch.near`` to ``found``, with their
+    """Append the admissible concepts among the first ``size`` of ``AncestorScratch.near`` to ``admissible``, with their
     levels.
 
-    Return the new length of ``found``; ``count`` is its length before. A concept counts only in the lists of its least
-    common subsumer with r, so that it is found once.
+    Return the new length of ``admissible``; ``count`` is its length before. A concept counts only in the lists of its
+    least common subsumer with r, so that it is found once.
     """
     first = query.first_level
     for n in range(size):
@@ -100,24 +100,24 @@ def search_near_set(
         if is_first and meets_sign(query.sign, separation, query.own_distance):
             _, from_value = common_subsumer(graph, scratch, c, VALUE)
             distance = wu_palmer_level(from_value.depth, from_value.links)
-            scratch.found[count].level = first_level_at(cache, first, first + query.level_count, distance) - first
-            scratch.found[count].concept = c
+            scratch.admissible[count].level = first_level_at(cache, first, first + query.level_count, distance) - first
+            scratch.admissible[count].concept = c
             count += 1
     return count
 
 
 @inlined
 def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, levels: int, count: int) -> None:
-    """Keep lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.found``.
+    """Keep lists of concepts for all levels of a query, from the first ``count`` of ``AncestorScratch.admissible``.
 
     Write the statuses from index ``start`` on. If the list of a level does not fit, only the existence of candidates is
     kept.
     """
-    found, statuses, listed = scratch.found, cache.statuses, cache.listed
+    admissible, statuses, listed = scratch.admissible, cache.statuses, cache.listed
     for j in range(start, start + levels):
         statuses[j] = 0
     for i in range(count):
-        statuses[start + found[i].level] += 1
+        statuses[start + admissible[i].level] += 1
     for j in range(start, start + levels):
         size = int64(statuses[j])
         begin = cache.used[LISTED_PLACES]
@@ -127,10 +127,10 @@ def keep_lists(cache: CandidateCache, scratch: AncestorScratch, start: int, leve
             statuses[j] = LISTED + begin
             listed[begin] = 0
     for i in range(count):
-        begin = int64(statuses[start + found[i].level]) - LISTED
+        begin = int64(statuses[start + admissible[i].level]) - LISTED
         if begin >= 0:
             listed[begin] -= 1
-            listed[begin - listed[begin]] = found[i].concept
+            listed[begin - listed[begin]] = admissible[i].concept
 
 
 @part

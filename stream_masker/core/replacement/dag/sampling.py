@@ -81,10 +81,10 @@ def draw_from_level(dag: DagArrays, query: Query, j: int, seed: np.uint64) -> in
         return int64(-1)
     turns = max_tries(cache.sizes[level])
     if not is_drawn_from_list(cache, at):
-        found = try_members(dag, query, level, turns, seed)
-        if found >= 0:
+        member = try_members(dag, query, level, turns, seed)
+        if member >= 0:
             cache.statuses[at] = max(cache.statuses[at], NONEMPTY)
-            return found
+            return member
     if cache.statuses[at] < LISTED:
         enumerate_level(dag, query, level, at)
     if cache.statuses[at] == EMPTY:
@@ -106,13 +106,13 @@ def try_members(dag: DagArrays, query: Query, level: int, turns: int, seed: np.u
     """
     mark_query(dag.graph, dag.scratch, query)
     turn = min(turns, MIN_TRIES)
-    found = try_round(dag, query, level, 0, turn, seed)
-    while found < 0 and turn < turns:
+    member = try_round(dag, query, level, 0, turn, seed)
+    while member < 0 and turn < turns:
         if turn > MIN_TRIES:
             compute_bounds(dag.graph, dag.scratch, query)
-        found = try_round(dag, query, level, turn, min(turns, turn + TRIES_PER_ROUND), seed)
+        member = try_round(dag, query, level, turn, min(turns, turn + TRIES_PER_ROUND), seed)
         turn += TRIES_PER_ROUND
-    return found
+    return member
 
 
 @part

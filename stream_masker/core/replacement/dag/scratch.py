@@ -103,7 +103,7 @@ class AncestorScratch(NamedTuple):
     links: by depth: the fewest links at a distance of at least the own one (sign > 0: of more) over a subsumer there.
     others_by_depth: by depth: the least depth that a candidate must exceed over any other at least so deep (sign > 0).
     common: array of ``BOUND``; one for each common ancestor of a and r.
-    near: array of ``NEAR_MEMBER``. members, small_level: arrays of ``MEMBER``. found: array of ``LEVEL_CONCEPT``.
+    near: array of ``NEAR_MEMBER``. members, small_level: arrays of ``MEMBER``. admissible: array of ``LEVEL_CONCEPT``.
     """
 
     marks: UInt8Array
@@ -118,7 +118,7 @@ class AncestorScratch(NamedTuple):
     near: RecordArray
     members: RecordArray
     small_level: RecordArray
-    found: RecordArray
+    admissible: RecordArray
 
 
 def new_ancestor_scratch(concepts: int, ancestors: int, depths: int) -> AncestorScratch:
@@ -136,7 +136,7 @@ def new_ancestor_scratch(concepts: int, ancestors: int, depths: int) -> Ancestor
         near=np.zeros(MAX_MEMBERS, NEAR_MEMBER),
         members=np.zeros(MAX_MEMBERS, MEMBER),
         small_level=np.zeros(MAX_SMALL_LEVEL, MEMBER),
-        found=np.zeros(MAX_NEAR_SET, LEVEL_CONCEPT),
+        admissible=np.zeros(MAX_NEAR_SET, LEVEL_CONCEPT),
     )
 
 
@@ -229,20 +229,20 @@ def common_subsumer(graph: GraphArrays, scratch: AncestorScratch, c: int, side: 
     while bits == 0:
         at = next_line(graph, at)
         bits = marked_entries(graph, scratch, at, side)
-    found, links = first_marked(graph, scratch, at, bits, side)
-    depth = int64(graph.depth[found])
+    subsumer, links = first_marked(graph, scratch, at, bits, side)
+    depth = int64(graph.depth[subsumer])
     bits &= bits - np.uint64(1)
     while True:
         while bits != 0:
             x, total = first_marked(graph, scratch, at, bits, side)
             if x < graph.depth_starts[depth]:
-                return found, Separation(depth, links)
+                return subsumer, Separation(depth, links)
             if total < links:
-                found, links = x, total
+                subsumer, links = x, total
             bits &= bits - np.uint64(1)
         at = next_line(graph, at)
         if at == 0:
-            return found, Separation(depth, links)
+            return subsumer, Separation(depth, links)
         bits = marked_entries(graph, scratch, at, side)
 
 

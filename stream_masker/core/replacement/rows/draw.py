@@ -179,11 +179,11 @@ def draw_by_frequency(
     end = levels.starts[level + 1] if level + 1 < rows.first_level[row + 1] else int64(rows.positions.size)
     before = rows.cumulative[row, start]
     for _ in range(ATTEMPTS):
-        chosen = before + index_below(tie, rows.cumulative[row, end] - before)
+        weight = before + index_below(tie, rows.cumulative[row, end] - before)
         low, high = start, end - 1
         while low < high:
             middle = (low + high) >> 1
-            if rows.cumulative[row, middle + 1] <= chosen:
+            if rows.cumulative[row, middle + 1] <= weight:
                 low = middle + 1
             else:
                 high = middle
@@ -251,8 +251,8 @@ def replace_one(
     level = above if distance == hi else below
     if has_admissible(levels, preferred, level):
         signs = preferred
-    chosen = draw_by_frequency(rows, levels, row, level, signs, words.tie)
-    return Choice(int64(rows.positions[chosen]), distance, flags | dropped)
+    candidate = draw_by_frequency(rows, levels, row, level, signs, words.tie)
+    return Choice(int64(rows.positions[candidate]), distance, flags | dropped)
 
 
 @kernel
@@ -272,7 +272,7 @@ def replace_by_rows(
 
     own_distances: (k,) of each value from its reference. The rows of all values and references exist.
     """
-    chosen = codes.copy()
+    masks = codes.copy()
     distances = np.zeros(codes.size, np.float64)
     flags = np.zeros(codes.size, np.uint8)
     for n in range(codes.size):
@@ -287,5 +287,5 @@ def replace_by_rows(
             choice = replace_one(rows, levels, a, signs, strict, calibrated, abs(noise[n]), words)
             distances[n], flags[n] = choice.distance, choice.flags
             if choice.candidate >= 0:
-                chosen[n] = choice.candidate
-    return chosen, distances, flags
+                masks[n] = choice.candidate
+    return masks, distances, flags

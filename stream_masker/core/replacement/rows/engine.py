@@ -148,11 +148,13 @@ class RowReplacer:
 
     def _replace_part(self, task: ReplacementTask, needed: Int32Array) -> Replacement:
         self._make_rows(needed)
-        own = np.zeros(task.codes.size)
+        own_distances = np.zeros(task.codes.size)
         signed = (task.codes >= 0) & (task.references >= 0)
-        own[signed] = self._distance.pairs(task.codes[signed], task.references[signed])
+        own_distances[signed] = self._distance.pairs(task.codes[signed], task.references[signed])
         rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_by_rows(self._rows, self._levels, self._calibrated, self._weak, own, *rows))
+        return Replacement(
+            *replace_by_rows(self._rows, self._levels, self._calibrated, self._weak, own_distances, *rows)
+        )
 
     def _make_rows(self, needed: Int32Array) -> None:
         """Make the missing rows. If there is no room for them, drop all rows first."""
@@ -181,8 +183,8 @@ class RowReplacer:
         rows = self._rows
         part = slice(first, first + concepts.size)
         distances = self._distance.between(concepts, rows.positions)
-        own = np.flatnonzero(rows.index_of[concepts] >= 0)
-        distances[own, rows.index_of[concepts[own]]] = OWN
+        candidates = np.flatnonzero(rows.index_of[concepts] >= 0)
+        distances[candidates, rows.index_of[concepts[candidates]]] = OWN
         order = np.argsort(distances, axis=1, kind="stable")
         rows.order[part] = order
         rows.cumulative[part, 0] = 0

@@ -21,7 +21,6 @@ from stream_masker.pipeline.codec.attributes import (
 )
 from stream_masker.pipeline.codec.base import DecodedBatch, RecordCodec
 from stream_masker.pipeline.codec.numbers import NULL_JSON, alpha_column
-from stream_masker.pipeline.codec.reference.controls import alpha_reader, kind_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.extraction import (
     AttributeExtractor,
     NumericCodec,
@@ -32,7 +31,7 @@ from stream_masker.pipeline.codec.reference.extraction import (
     places_of,
     split_template,
 )
-from stream_masker.pipeline.codec.reference.json_decoder import decoder
+from stream_masker.pipeline.codec.reference.json_decoder import alpha_reader, decoder, kind_reader, read_noise_key
 from stream_masker.pipeline.codec.reference.matching import matcher
 from stream_masker.pipeline.codec.roles import (
     ALPHA_ROLE,

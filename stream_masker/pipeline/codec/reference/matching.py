@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Final, TypeAlias
 
-from stream_masker.pipeline.path_trie import PathTrie
-from stream_masker.pipeline.paths import JsonValue, Path
+from stream_masker.pipeline.paths import JsonValue, Path, PathTrie
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
 Slot: TypeAlias = tuple[Any, Any]

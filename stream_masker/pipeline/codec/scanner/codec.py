@@ -35,11 +35,12 @@ from stream_masker.pipeline.codec.scanner.buffers import (
     slices_of,
     transformed_places,
 )
-from stream_masker.pipeline.codec.scanner.intern_table import InternTable
+from stream_masker.pipeline.codec.scanner.lookups import InternTable
 from stream_masker.pipeline.codec.scanner.program import Program, compile_plan
 from stream_masker.pipeline.codec.scanner.render import (
     NUMBER_TEXT,
     RenderCache,
+    TransformedTexts,
     measure_all,
     number_texts,
     render_all,
@@ -47,7 +48,6 @@ from stream_masker.pipeline.codec.scanner.render import (
 )
 from stream_masker.pipeline.codec.scanner.scan import scan_all
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
-from stream_masker.pipeline.codec.scanner.transformed import TransformedTexts
 from stream_masker.pipeline.plan import MIN_RECORD_ALPHA, Plan
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.reasons import RecordRejectedError

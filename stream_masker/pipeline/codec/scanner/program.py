@@ -24,8 +24,7 @@ from stream_masker.pipeline.codec.scanner.policy_states import PolicyState, poli
 from stream_masker.pipeline.codec.scanner.text_hash import HashKey, hash_of, random_key
 from stream_masker.pipeline.codec.scanner.tokens import PADDING
 from stream_masker.pipeline.fields import Action, PolicyTrie, policy_trie
-from stream_masker.pipeline.path_trie import PathTrie
-from stream_masker.pipeline.paths import FilterStep
+from stream_masker.pipeline.paths import FilterStep, PathTrie
 from stream_masker.pipeline.plan import Plan
 
 KEEP_VALUE, PSEUDONYMIZE_VALUE, DROP_VALUE, UNSUPPORTED, FIRST_TRANSFORM = range(5)

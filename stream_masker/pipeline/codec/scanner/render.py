@@ -5,21 +5,28 @@ The texts of codes and labels are rendered once and kept.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
 import orjson
 
-from stream_masker.core.dtypes import Float64Array, Int64Array, Int64Cube, Int64Matrix, UInt8Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, Int64Cube, Int64Matrix, UInt8Array
 from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.numeric import Numeric
 from stream_masker.pipeline.codec.attributes import LABEL_PLACEHOLDER, PLACEHOLDER_SHIFT, AttributeCodec
 from stream_masker.pipeline.codec.numbers import json_number
-from stream_masker.pipeline.codec.scanner.buffers import INPUT_SHIFT, ScanBuffers
+from stream_masker.pipeline.codec.scanner.buffers import (
+    FIRST_TRANSFORM_KIND,
+    INPUT_SHIFT,
+    ScanBuffers,
+    slices_of,
+    transformed_places,
+)
 from stream_masker.pipeline.codec.scanner.tokens import COMMA, LIST_CLOSES, LIST_OPENS, PADDING, copy_bytes
 from stream_masker.pipeline.pseudonyms import PSEUDONYM_DIGITS
+from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
 
 NULL_TEXT, PSEUDONYM, UNRENDERED = -1, -2, -3
 """Start of a placeholder's text if it is null, a pseudonym, or (minus a row) not yet rendered."""
@@ -235,3 +242,71 @@ def number_texts(numbers: Float64Array | None, kinds: Sequence[Numeric]) -> tupl
     places = np.stack([np.cumsum(sizes) - sizes, sizes], axis=1)
     records = 0 if numbers is None else len(numbers)
     return places.reshape(len(columns), records, 2), np.frombuffer(b"".join(flat) + bytes(PADDING), np.uint8)
+
+
+KEPT_TEXTS: Final = 1 << 14
+"""The maximum number of texts that are kept for each transform: about 8 MB."""
+
+KEPT_BYTES: Final = 128
+"""The maximum size of a value, with the record's key, whose text is kept."""
+
+
+class _Texts(dict[tuple[bytes, bytes], bytes | None]):
+    """The text of each transformed value, by the record's key and the value's text; None for a value that is dropped.
+
+    The key is empty if the transform needs none. Long values are not kept, so that a producer cannot fill the memory.
+    """
+
+    def __init__(self, transform: FieldTransform, context: TransformContext) -> None:
+        super().__init__()
+        self.has_key: Final = transform.key is not None
+        self._transform = transform.prepared()
+        self._context = context
+
+    def __missing__(self, case: tuple[bytes, bytes]) -> bytes | None:
+        key, text = case
+        if self._transform.key is not None:
+            self._context.keys = {self._transform.key: key}
+        treated = self._transform.of_value(orjson.loads(text), self._context)
+        result = None if treated is DROPPED else orjson.dumps(treated)
+        if len(key) + len(text) <= KEPT_BYTES:
+            if len(self) >= KEPT_TEXTS:
+                self.clear()
+            self[case] = result
+        return result
+
+
+class TransformedTexts:
+    """The texts of the values that transforms replace, in the order of their placeholders."""
+
+    def __init__(self, transforms: Sequence[FieldTransform], context: TransformContext) -> None:
+        self._context = context
+        self._texts = [_Texts(transform, context) for transform in transforms]
+
+    def set_shared(self, shared: Mapping[str, Int32Array]) -> None:
+        """Set what each concept becomes; see ``RecordCodec``."""
+        self._context.shared = shared
+        for texts in self._texts:
+            texts.clear()
+
+    def of_batch(
+        self, data: bytes, buffers: ScanBuffers, keys: Sequence[bytes]
+    ) -> tuple[Sequence[bytes | None], Int64Array]:
+        """Return the text of each transformed value, and the decoded record that it belongs to, (m,) int64.
+
+        data: the input; keys: the noise key of each decoded record, empty if there are none.
+        """
+        if not self._texts:
+            return [], np.empty(0, np.int64)
+        kinds, starts = slices_of(buffers.placeholder_uses[: buffers.placeholders])
+        places = transformed_places(kinds)
+        records = np.searchsorted(buffers.ends[: buffers.decoded + 1, 1], places, side="right") - 1
+        numbers, starts = kinds[places] - FIRST_TRANSFORM_KIND, starts[places]
+        ends = starts + buffers.placeholder_sizes[places]
+        columns = (numbers.tolist(), records.tolist(), starts.tolist(), ends.tolist())
+        texts = []
+        for number, record, start, end in zip(*columns, strict=True):
+            of_transform = self._texts[number]
+            key = keys[record] if of_transform.has_key else b""
+            texts.append(of_transform[key, data[start:end]])
+        return texts, records

@@ -150,8 +150,8 @@ def _divergence(drift: Drift) -> dict[str, float]:
     return {name: figures.divergence for name, figures in drift.attributes.items()}
 
 
-def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
-    risk = found.risk
+def _risk(version: VersionRisk) -> dict[str, AttributeRiskFigures]:
+    risk = version.risk
     if risk is None:
         return {}
     return {
@@ -163,7 +163,7 @@ def _risk(found: VersionRisk) -> dict[str, AttributeRiskFigures]:
             unchanged=risk.unchanged[name],
             epsilon=risk.epsilon[name],
             certainty=None if risk.certainty_given_record is None else risk.certainty_given_record[name],
-            repeated=found.repeated.get("record", found.repeated.get("value", {})).get(name),
+            repeated=version.repeated.get("record", version.repeated.get("value", {})).get(name),
         )
         for name in risk.vulnerability
     }

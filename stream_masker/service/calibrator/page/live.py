@@ -34,7 +34,7 @@ def _promise(configuration: Configuration) -> str:
     section = configuration.mechanism.model_dump()
     values = {**section, **(section.get("target") or {})}
     guarantee = MECHANISMS[configuration.mechanism.name].method_card.guarantee
-    return re.sub(r"`(\w+)`", lambda found: f"{values.get(found[1]) or 1:g}", guarantee)
+    return re.sub(r"`(\w+)`", lambda match: f"{values.get(match[1]) or 1:g}", guarantee)
 
 
 def fetched_page(configuration: Configuration, access: HttpAccess, address: str, query: str) -> str | None:

@@ -27,12 +27,12 @@ def with_default_mechanism(data: Mapping[str, Any]) -> tuple[dict[str, Any], str
         return dict(data), None
     reason = None
     if "name" not in section:
-        chosen = default_mechanism(
+        default = default_mechanism(
             section,
             numeric=[name for name, attribute in attributes.items() if "numeric" in attribute],
             record_alpha=any(isinstance(attribute.get("alpha"), Mapping) for attribute in attributes.values()),
         )
-        section, reason = {"name": chosen.name, **section}, chosen.reason
+        section, reason = {"name": default.name, **section}, default.reason
     return {**data, "mechanism": {**_parameters(section["name"], section, data, attributes), **section}}, reason
 
 
@@ -84,10 +84,10 @@ def _arrays(attributes: Mapping[str, Mapping[str, Any]]) -> list[str]:
 
 def mechanism_line(configuration: Configuration) -> str:
     """Describe the mechanism in one line: its name, its main parameters, and why it is the default if it is."""
-    chosen = configuration.default_reason
-    if chosen is None:
+    reason = configuration.default_reason
+    if reason is None:
         return f"mechanism: {_described(configuration)}"
-    return f"mechanism: {_described(configuration)}; the default" + (f", because {chosen}" if chosen else "")
+    return f"mechanism: {_described(configuration)}; the default" + (f", because {reason}" if reason else "")
 
 
 def _described(configuration: Configuration) -> str:

@@ -50,8 +50,8 @@ def pairing_problems(configuration: Configuration) -> list[tuple[ConfigurationLo
     """Pairs are disjoint, cover every attribute and share a taxonomy; correlated noise has at most one array."""
     if not isinstance(configuration.mechanism, SemanticNoiseSection):
         return []
-    found = [*_pair_problems(configuration), *_correlated_array_problems(configuration)]
-    return found or list(_taxonomy_problems(configuration))
+    problems = [*_pair_problems(configuration), *_correlated_array_problems(configuration)]
+    return problems or list(_taxonomy_problems(configuration))
 
 
 def _pair_problems(configuration: Configuration) -> Iterable[tuple[ConfigurationLocation, str]]:

@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.pipeline.codec.reference.matching import matcher
-from stream_masker.pipeline.path_trie import PathTrie
-from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, Step, compile_path
+from stream_masker.pipeline.paths import EachStep, FilterStep, IndexStep, NameStep, Path, PathTrie, Step, compile_path
 from stream_masker.pipeline.reasons import RecordRejectedError
 
 NAMES = ("a", "b", "k")

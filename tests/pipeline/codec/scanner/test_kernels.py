@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.pipeline.codec.scanner import buffers, intern_table
+from stream_masker.pipeline.codec.scanner import buffers, lookups
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 from stream_masker.pipeline.records import InputRecord, Inputs
@@ -163,12 +163,12 @@ def test_tables_that_fill_up_change_nothing(many, limits, runs):
     first, largest, new_texts = limits
     many.masker = RecordMasker(many.plan, many.mechanism, SECRET)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(intern_table, "INTERN_FIRST_SLOTS", 1 << first)
-        patch.setattr(intern_table, "INTERN_MAX_SLOTS", 1 << largest)
+        patch.setattr(lookups, "INTERN_FIRST_SLOTS", 1 << first)
+        patch.setattr(lookups, "INTERN_MAX_SLOTS", 1 << largest)
         patch.setattr(
             many.masker._codec.scanner._interned,
             "table",
-            intern_table.no_texts(1 << first, 1 << 8, new_texts, intern_table.random_key()),
+            lookups.no_texts(1 << first, 1 << 8, new_texts, lookups.random_key()),
         )
         for values in runs:
             assert_same(many, values)

@@ -65,13 +65,13 @@ def partition_values(similarity: Float64Array, search: PartitionSearch) -> Int64
     if search.max_parts_of(v) == 1:
         return np.zeros(v, np.int64)
     key = (hashlib.blake2b(similarity.tobytes()).digest(), search)
-    found = _DIVIDED.pop(key, None)
-    if found is None:
-        found = _searched(similarity, search)
-    _DIVIDED[key] = found
+    labels = _DIVIDED.pop(key, None)
+    if labels is None:
+        labels = _searched(similarity, search)
+    _DIVIDED[key] = labels
     while len(_DIVIDED) > REMEMBERED:
         _DIVIDED.pop(next(iter(_DIVIDED)))
-    return found.copy()
+    return labels.copy()
 
 
 REMEMBERED = 16
@@ -233,9 +233,9 @@ def form_part(state: PartitionState, new: int, min_size: int) -> None:
     while state.sizes[new] < min_size:
         worst = -1
         for i in range(state.labels.size):
-            own = state.labels[i]
-            spare = own != new and state.sizes[own] > min_size
-            if spare and (worst < 0 or state.ties[own, i] < state.ties[state.labels[worst], worst]):
+            label = state.labels[i]
+            spare = label != new and state.sizes[label] > min_size
+            if spare and (worst < 0 or state.ties[label, i] < state.ties[state.labels[worst], worst]):
                 worst = i
         move_value(state, worst, new)
 
@@ -270,10 +270,10 @@ def move_values(state: PartitionState, min_size: int, allow_new: bool, order: In
     """
     gain_total = 0.0
     for i in order:
-        own = state.labels[i]
-        if state.sizes[own] > min_size or allow_new:
+        label = state.labels[i]
+        if state.sizes[label] > min_size or allow_new:
             best = most_similar_part(state, i, allow_new)
-            if best >= 0 and state.ties[best, i] > state.ties[own, i] + MIN_GAIN:
+            if best >= 0 and state.ties[best, i] > state.ties[label, i] + MIN_GAIN:
                 gain_total += move_value(state, i, best)
     return gain_total
 
@@ -283,20 +283,20 @@ def exchange_values(state: PartitionState, min_size: int, order: Int64Array) -> 
     """Exchange values of parts at the bound, which cannot leave alone, in one pass; return the gain."""
     gain_total = 0.0
     for i in order:
-        own = state.labels[i]
-        if state.sizes[own] == min_size:
+        label = state.labels[i]
+        if state.sizes[label] == min_size:
             best = MIN_GAIN
-            chosen = -1
+            partner = -1
             for j in range(state.labels.size):
                 other = state.labels[j]
-                gain = state.ties[other, i] - state.ties[own, i] + state.ties[own, j] - state.ties[other, j]
+                gain = state.ties[other, i] - state.ties[label, i] + state.ties[label, j] - state.ties[other, j]
                 gain -= 2.0 * state.weights[i, j]
-                if other != own and gain > best:
+                if other != label and gain > best:
                     best = gain
-                    chosen = j
-            if chosen >= 0:
-                other = state.labels[chosen]
-                gain_total += move_value(state, i, other) + move_value(state, chosen, own)
+                    partner = j
+            if partner >= 0:
+                other = state.labels[partner]
+                gain_total += move_value(state, i, other) + move_value(state, partner, label)
     return gain_total
 
 

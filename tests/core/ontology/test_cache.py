@@ -7,16 +7,15 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.storage import cache, compiled
+from stream_masker.core.ontology import Ontology, compiled, sources
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
 LINKS = [("a", "r"), ("b", "a")]
 DIE_WHILE_PARSING = """
 import os
-from stream_masker.core.ontology.storage import cache, compiled
-cache.load_cached("key", "source", lambda: os._exit(3))
+from stream_masker.core.ontology import sources, compiled
+sources.load_cached("key", "source", lambda: os._exit(3))
 """
 
 
@@ -38,10 +37,10 @@ def test_one_of_several_threads_parses_and_the_others_wait():
     def load_later():
         assert parsing.wait(30)
         waiting.release()
-        return cache.load_cached("key", "source", parse)
+        return sources.load_cached("key", "source", parse)
 
     with ThreadPoolExecutor(4) as pool:
-        first = pool.submit(cache.load_cached, "key", "source", parse)
+        first = pool.submit(sources.load_cached, "key", "source", parse)
         loaded = [first, *(pool.submit(load_later) for _ in range(3))]
         assert all(list(each.result(60).taxonomy.ids) == ["r", "a", "b"] for each in loaded)
     assert len(parsed) == 1
@@ -49,20 +48,20 @@ def test_one_of_several_threads_parses_and_the_others_wait():
 
 def test_different_sources_do_not_wait_for_each_other():
     def parse():
-        return cache.load_cached("other", "other", parse_links)
+        return sources.load_cached("other", "other", parse_links)
 
-    assert len(cache.load_cached("key", "source", parse).taxonomy) == 3
+    assert len(sources.load_cached("key", "source", parse).taxonomy) == 3
 
 
 def test_a_process_that_dies_while_parsing_releases_the_lock():
     assert subprocess.run([sys.executable, "-c", DIE_WHILE_PARSING], check=False).returncode == 3
-    assert len(cache.load_cached("key", "source", parse_links).taxonomy) == 3
+    assert len(sources.load_cached("key", "source", parse_links).taxonomy) == 3
 
 
 def test_an_error_while_parsing_releases_the_lock():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
-            cache.load_cached("key", "source", lambda: 1 / 0)
+            sources.load_cached("key", "source", lambda: 1 / 0)
 
 
 @pytest.fixture
@@ -70,14 +69,14 @@ def shipped(tmp_path, monkeypatch):
     """The compiled form of a source in an installation."""
     folder = tmp_path / "shipped"
     folder.mkdir()
-    monkeypatch.setattr(cache, "SHIPPED", folder)
-    path = folder / cache.cache_path("key").name
+    monkeypatch.setattr(sources, "SHIPPED", folder)
+    path = folder / sources.cache_path("key").name
     compiled.write_compiled(parse_links(), path, source="source")
     return path
 
 
 def test_a_source_that_the_installation_contains_is_not_parsed(shipped, own_cache):
-    assert len(cache.load_cached("key", "source", lambda: pytest.fail("parsed")).taxonomy) == 3
+    assert len(sources.load_cached("key", "source", lambda: pytest.fail("parsed")).taxonomy) == 3
     assert not own_cache.exists()
 
 
@@ -86,7 +85,7 @@ def test_another_source_or_format_is_parsed(shipped, own_cache, monkeypatch, key
     monkeypatch.setattr(compiled, "FORMAT_VERSION", format_version)
     content = shipped.read_bytes()
     parsed = Ontology.from_edges([("x", "r")]).data
-    assert list(cache.load_cached(key, "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
+    assert list(sources.load_cached(key, "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
     assert len(list(own_cache.glob("*.ontology"))) == 1
     assert [path.read_bytes() for path in shipped.parent.iterdir()] == [content]
 
@@ -95,12 +94,12 @@ def test_a_source_that_an_earlier_build_parsed_is_parsed_again(shipped, tmp_path
     readers = tmp_path / "readers"
     readers.mkdir()
     (readers / "claml.py").write_text("another parser")
-    monkeypatch.setattr(cache, "READERS_FOLDER", readers)
+    monkeypatch.setattr(sources, "READERS_FOLDER", readers)
     parsed = Ontology.from_edges([("x", "r")]).data
-    assert list(cache.load_cached("key", "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
+    assert list(sources.load_cached("key", "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
 
 
 def test_a_damaged_file_of_the_installation_is_parsed(shipped, own_cache):
     shipped.write_bytes(shipped.read_bytes()[:-1])
-    assert len(cache.load_cached("key", "source", parse_links).taxonomy) == 3
+    assert len(sources.load_cached("key", "source", parse_links).taxonomy) == 3
     assert len(list(own_cache.glob("*.ontology"))) == 1

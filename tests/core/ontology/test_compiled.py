@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from support.graphs import edges
 
-from stream_masker.core.ontology import Ontology, sources
-from stream_masker.core.ontology.storage import cache, compiled
+from stream_masker.core.ontology import Ontology, compiled, sources
 from stream_masker.errors import CompiledOntologyError, OntologyError
 
 DAG = [("b", "a"), ("c", "a"), ("d", "b"), ("d", "c"), ("é", "d")]
@@ -213,4 +212,4 @@ class TestCompiling:
     def test_a_parsed_ontology_is_opened_from_its_compiled_form(self, source):
         ontology = Ontology.load(source)
         assert isinstance(origin(ontology.taxonomy().parents), mmap.mmap)
-        assert cache.cache_path(sources.resolve_source(source).key).exists()
+        assert sources.cache_path(sources.resolve_source(source).key).exists()

@@ -267,7 +267,8 @@ def init(
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
     else:
         write_text(output, proposal, private=bool(properties))
-        check = f"stream-masker config check --config {output} --events {shlex.quote(events) if events else 'FILE'}"
+        check = f"stream-masker config check --config {shlex.quote(output)}"
+        check += f" --events {shlex.quote(events)}" if events else ""
         summarise(f"wrote {output}; check it with `{check}`", {"file": output, "check": check}, beside=output)
 
 

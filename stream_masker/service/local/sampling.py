@@ -18,6 +18,7 @@ from stream_masker.pipeline.dates import find_date
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
+from stream_masker.service.configuration.wording import did_you_mean
 from stream_masker.service.events.simulate import SimulationOptions
 from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format
@@ -140,7 +141,13 @@ def topic_sample(
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:
-        metadata = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
+        topics = consumer.list_topics(timeout=SILENT_SECONDS).topics
+        if topic not in topics:
+            there = [name for name in sorted(topics) if not name.startswith("__")]
+            raise ServiceError(
+                f"the broker shows no topic {topic!r}{did_you_mean(topic, there)}; it has {', '.join(there) or 'none'}"
+            )
+        metadata = topics[topic]
         check_topics({topic: metadata.error}, str(properties.get("sasl.username", "")))
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions])
         values = _consumed(consumer, topic, size)

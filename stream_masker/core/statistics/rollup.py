@@ -35,7 +35,7 @@ def roll_up(counts: SparseCounts, taxonomy: Taxonomy, depth: int) -> dict[str, f
 
 def shared_concepts(counts: SparseCounts, taxonomy: Taxonomy, least: int) -> BoolArray:
     """Return (m,) bool: the concepts that at least ``least`` records each share, if every record is generalized to the
-    nearest of them (``ontology.ancestors``).
+    nearest of them (``ontology.taxonomy``).
 
     From the deepest level up, a concept whose records have fewer than ``least`` different noise keys, or are fewer if
     no noise keys are known, leaves them to its parent. Records that are too few even at the root have no concept. A

@@ -126,7 +126,8 @@ def shown_records(configuration: Configuration, records: int) -> tuple[list[Show
     require_topics_of(configuration, [topics.output, topics.statistics, topics.drift])
     with connect_reader(configuration) as consumer:
         messages = _latest(consumer, topics.output, records)
-        shown = [_record(message, wire_format(configuration)) for message in messages]
+        record_format = None if configuration.records == "hl7v2" else wire_format(configuration)
+        shown = [_record(message, record_format) for message in messages]
         return shown, list(_versions(configuration, consumer, {record.version for record in shown}))
 
 
@@ -202,7 +203,8 @@ def shown_lines(records: Sequence[ShownRecord], versions: Sequence[ShownVersion]
         for record in records:
             if record.version == number:
                 yield f"partition {record.partition}, offset {record.offset}, {record.mechanism or 'not masked'}:"
-                yield f"  {record.value if isinstance(record.value, str) else orjson.dumps(record.value).decode()}"
+                text = record.value if isinstance(record.value, str) else orjson.dumps(record.value).decode()
+                yield from (f"  {line}" for line in text.splitlines())
 
 
 def _unknown(number: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import orjson
 import pytest
@@ -16,6 +17,7 @@ from stream_masker.service.calibrator.bootstrap import publish_snapshot
 from stream_masker.service.configuration import load_configuration
 from stream_masker.service.local.files import FileMasking
 
+EXAMPLES = Path(__file__).parents[2] / "examples"
 UTILITY = {
     "attributes": {"a": {"variance": 0.25, "rmse_actual": 0.5, "rmse_target": 0.75}},
     "pairs": [{"attributes": ["a", "b"], "correlation": 0.125}],
@@ -77,3 +79,17 @@ def test_json_has_records_and_statistics(config):
     (version,) = shown["statistics"]
     assert version["utility"] == UTILITY
     assert set(version["mean"]) == {"a", "b"}
+
+
+def test_hl7_messages_are_shown_segment_by_segment(tmp_path, monkeypatch):
+    monkeypatch.setenv("STREAM_MASKER_SECRET", "sixteen bytes or more")
+    path = tmp_path / "hl7.yaml"
+    with mock_broker() as broker:
+        example = yaml.safe_load((EXAMPLES / "hl7v2/stream-masker.yaml").read_text())
+        path.write_text(yaml.safe_dump({**example, "kafka": {"bootstrap_servers": broker}}))
+        topics = load_configuration(path).topics
+        producer = Producer({"bootstrap.servers": broker, **QUIET})
+        for topic in (topics.output, topics.statistics, topics.drift):
+            producer.list_topics(topic, timeout=10)
+        write(broker, topics.output, [{"partition": 0, "value": b"MSH|^~\\&|A\rPID|1\r"}])
+        assert run("show", "-c", path).stdout.splitlines()[-2:] == ["  MSH|^~\\&|A", "  PID|1"]

@@ -42,7 +42,7 @@ def features_table(evaluation: Evaluation) -> ReportTable:
 
 
 FEATURES = {
-    "mean (sMean)": "The most typical concept: that with the least sum of squared semantic distances to all codes.",
+    "mean (sMean)": "The most typical concept: that with the least sum of semantic distances to all codes.",
     "variance (sVar)": "The mean squared semantic distance of the codes to their mean, in [0, 1].",
     "distance variance (sdVar), distance covariance (sdCov)": "How much the distances between codes of one attribute "
     "differ, and how far those of two attributes go together.",

@@ -247,12 +247,10 @@ class FrameMasker:
         taxonomies = {name: concepts.taxonomy for name, concepts in self._concepts.items()}
         arrays = [name for name in taxonomies if any(isinstance(value, list) for value in rows.columns[name])]
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
-        mechanism_name = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
-        kind = mechanism_type(mechanism_name)
-        completed = _completed(mechanism_name, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
-        require_known(
-            completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism_name
-        )
+        mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
+        kind = mechanism_type(mechanism)
+        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
+        require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
             **({"numeric": numeric} if numeric else {}),

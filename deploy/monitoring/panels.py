@@ -27,6 +27,9 @@ WIDE, HALF, THIRD, QUARTER = COLUMNS, COLUMNS // 2, COLUMNS // 3, COLUMNS // 4
 
 STAT_HEIGHT, HEIGHT = 4, 8
 
+NARROW, NARROW_PIXELS = {"attribute", "data", "concept", "partition", "process", "version"}, 120
+"""The columns of tables with short texts, which leave the width to those with long ones."""
+
 
 @dataclass(frozen=True, slots=True)
 class Query:
@@ -92,6 +95,8 @@ def built_panel(panel: Panel) -> PanelBuilder:
     """Return the SDK's builder of a panel."""
     if panel.kind == "table":
         built = table.Panel().transformations(_columns(panel)).mappings(_mappings(panel))
+        for name in filter(NARROW.__contains__, panel.order):
+            built.override_by_name(name, [dashboard_models.DynamicConfigValue("custom.width", NARROW_PIXELS)])
         return _with_queries(built, panel, instant=True)
     if panel.kind == "stat":
         return _with_queries(_number(panel), panel, instant=True)

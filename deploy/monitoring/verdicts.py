@@ -121,13 +121,14 @@ VERDICTS = (
     ),
     Verdict(
         "Behind?",
-        "Whether workers keep up with the input, and statistics with the values.",
+        "Whether workers keep up with the input, and statistics with the values. Workers without statistics have no "
+        "partitions and so no lag.",
         "processes",
         [
             _alert("LagGrowing", "falling behind"),
             _uncertain("catching up", f"{LAG} > {NEAR.at.lag}"),
             _alert("StatisticsStale", "statistics old", "orange"),
-            _good("no", LAG),
+            _good("no", f"{LAG} unless {NEAR.most('held')} > 0"),
         ],
         Word("not known", "orange"),
     ),

@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import prometheus
 import pytest
-import yaml
 from alerts import Alert, Thresholds, alerts, rules
 from confluent_kafka import Producer
+from running_demo import running_demo
 
-from stream_masker.service.configuration import load_configuration
-from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
-from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
-from stream_masker.service.demo.watch import TopicWatcher
-from stream_masker.service.runtime.warmup import warm_up
+from stream_masker.service.demo.environment import DemoEnvironment
+from stream_masker.service.demo.run import ChildProcesses
 
-pytestmark = pytest.mark.scheduled
-
-RECORDS, RATE = 100_000, 400
-"""Far more events than a test processes before it ends."""
+pytestmark = [pytest.mark.scheduled, pytest.mark.timeout(3_600)]
 
 NOISE = {"name": "semantic_noise", "rounding": "ceil", "candidates": "leaves"}
 """A mechanism whose masks are truncated and whose statistics take seconds to compute."""
 
-FIRING_SECONDS = 150
-START_SECONDS = 120
+FIRING_SECONDS = 600
+"""Far more than an alert needs: the calibrator yields to other processes, so a busy machine delays it by minutes."""
 
 SOON = Thresholds(
     window="10s",
@@ -82,55 +76,33 @@ def immediate() -> tuple[Alert, ...]:
 
 @contextmanager
 def installation(folder: Path, changes: Mapping[str, Any]) -> Iterator[Installation]:
-    """Run calibrator, worker and simulation with a changed configuration, and Prometheus with the alerts."""
+    """Run the demonstration with a changed configuration, and Prometheus with the alerts."""
     prometheus.required()
-    with ExitStack() as stack:
-        broker = stack.enter_context(EmbeddedBroker()).address
-        environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=20_000, port=0), changes)
-        warm_up(environment.configuration)
-        TopicWatcher(environment.configuration).close()  # its requests create the topics
-        children = stack.enter_context(ChildProcesses(folder))
-        config = ["--config", str(environment.file)]
-        children.start("calibrator", config)
-        children.start("worker", [*config, "--http-port", str(environment.worker_port)])
-        ports = {"calibrator": environment.calibrator_port, "worker": environment.worker_port}
-        await_served(children, ports)
-        children.start("simulate", [*config, "--records", str(RECORDS), "--rate", str(RATE), "--drift-after", "4000"])
-        server = stack.enter_context(prometheus.scraping(folder, ports, rules(immediate()), job="masking"))
-        yield Installation(environment, children, server)
-
-
-def changed(environment: DemoEnvironment, changes: Mapping[str, Any]) -> DemoEnvironment:
-    content = {**yaml.safe_load(environment.file.read_text()), **changes}
-    content["http"] = {"port": environment.calibrator_port}
-    environment.file.write_text(yaml.safe_dump(content, sort_keys=False))
-    return replace(environment, configuration=load_configuration(environment.file, {}))
-
-
-def await_served(children: ChildProcesses, ports: Mapping[str, int]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not all(is_served(port) for port in ports.values()):
-        children.check()
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    with (
+        running_demo(folder, records=20_000, rate=400, drift_after=4_000, changes=changes) as demo,
+        prometheus.scraping(folder, demo.ports, rules(immediate()), job="masking") as server,
+    ):
+        yield Installation(demo.environment, demo.children, server)
 
 
 def test_a_risk_beyond_its_limit_withholds_statistics_and_nothing_is_masked(tmp_path: Path) -> None:
-    """With ``hold`` no version is published, so workers hold and the lag grows. Then the only worker dies."""
+    """With ``hold`` no version is published, so workers hold. Then the only worker dies."""
     with installation(tmp_path, {"mechanism": NOISE, "risk": {"max_vulnerability": 0.001, "action": "hold"}}) as one:
-        one.expect_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking", "LagGrowing")
+        one.expect_alerts("RiskOverLimit", "StatisticsWithheld", "NotMasking")
         one.kill("worker")
         one.expect_alerts("NoWorker")
 
 
-def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Path) -> None:
-    """Noise far above the taxonomy's distances is truncated. Then the calibrator dies while records arrive."""
+def test_a_slow_worker_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Path) -> None:
+    """A worker with a transaction for each record is too slow. Noise far above the taxonomy's distances is truncated.
+    Then the calibrator dies while records arrive."""
     attributes = {
         "principal": {"path": "diagnoses.principal.code", "ontology": "icd", "alpha": 10},
         "secondary": {"path": "diagnoses.secondary[*].code", "ontology": "icd", "alpha": 10},
     }
     window = {"window_records": 1_200, "every_records": 600, "every_seconds": 2, "min_records": 300}
-    with installation(tmp_path, {"attributes": attributes, "mechanism": NOISE, "calibration": window}) as one:
+    changes = {"attributes": attributes, "mechanism": NOISE, "calibration": window, "worker": {"batch_records": 1}}
+    with installation(tmp_path, changes) as one:
         topics = one.environment.configuration.topics
 
         def write_messages() -> None:
@@ -142,7 +114,7 @@ def test_wrong_noise_wrong_records_and_a_forged_message_are_noticed(tmp_path: Pa
             one.environment.file.write_text(f"wrong: {time.monotonic()}\n")
 
         noticed = ("TruncationRate", "UtilityOffTarget", "DriftOverThreshold", "RejectionRate", "MessagesRefused")
-        one.expect_alerts(*noticed, provoke=write_messages)
+        one.expect_alerts(*noticed, "LagGrowing", provoke=write_messages)
         one.expect_alerts("ConfigurationRefused", provoke=change_configuration)
         one.kill("calibrator")
         one.expect_alerts("StatisticsStale", "NoCalibrator")

@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Iterator
 from itertools import combinations
+from pathlib import Path
 
 import prometheus
 import pytest
@@ -38,12 +39,14 @@ def panels(dashboard: Dashboard) -> list[dict]:
     return [panel for panel in json.loads(dashboard_json(dashboard))["panels"] if panel["type"] != "row"]
 
 
-@pytest.fixture(scope="module")
-def scraped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[prometheus.Prometheus]:
-    """A Prometheus that scrapes both processes of a running demonstration."""
+@pytest.fixture
+def scraped(tmp_path: Path) -> Iterator[prometheus.Prometheus]:
+    """A Prometheus that scrapes both processes of a running demonstration, whose window is small."""
     prometheus.required()
-    folder = tmp_path_factory.mktemp("demo")
-    with running_demo(folder) as ports, prometheus.scraping(folder, ports) as server:
+    with (
+        running_demo(tmp_path, records=1_000, rate=100, drift_after=1_000) as demo,
+        prometheus.scraping(tmp_path, demo.ports) as server,
+    ):
         yield server
 
 
@@ -60,16 +63,12 @@ def substituted(expression: str) -> str:
 
 @pytest.mark.exhaustive
 @pytest.mark.timeout(DATA_SECONDS + 600)
-def test_every_query_of_every_panel_returns_data(scraped: prometheus.Prometheus) -> None:
+def test_every_query_of_every_panel_returns_data_and_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
     without, deadline = dict(EVERY), time.monotonic() + DATA_SECONDS
     while without and time.monotonic() < deadline:
         without = {name: query for name, query in without.items() if not has_data(scraped, query)}
         time.sleep(CHECK_SECONDS)
     assert without == {}
-
-
-@pytest.mark.exhaustive
-def test_smean_has_a_label(scraped: prometheus.Prometheus) -> None:
     found = scraped.query(metric("smean"))
     assert {series.labels["attribute"] for series in found} == {"principal", "secondary"}
     assert all(series.labels["label"] for series in found)

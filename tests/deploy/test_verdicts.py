@@ -69,6 +69,7 @@ OTHERS: Sequence[tuple[str, Series, str]] = (
         "correlations off",
     ),
     ("Behind?", {metric("consumer_lag_assigned", JOB): f"900000-5000x{MINUTES}"}, "catching up"),
+    ("Behind?", {metric("held", JOB): f"1x{MINUTES}", metric("consumer_lag_assigned", JOB): "0x90"}, "not known"),
 )
 SAID = [
     *((question, HEALTHY, word) for question, word in GOOD.items()),

@@ -30,7 +30,7 @@ class FakeSession:
     def __init__(self, bench: EngineBench) -> None:
         self.bench = bench
         self.blocks: list[int] = []
-        self.ticks = 0
+        self.ticks = self.aged = 0
         self.pending_windows = 0
         self.is_urgent = False
         self.skipped = self.urgent = 0
@@ -52,6 +52,9 @@ class FakeSession:
 
     def tick(self, now: float) -> None:
         self.ticks += 1
+
+    def show_age(self, now: float) -> None:
+        self.aged += 1
 
     def skip_windows(self, *, keep: int) -> None:
         self.skipped += max(0, self.pending_windows - keep)

@@ -1,59 +1,74 @@
-"""The demonstration as a running process, for tests that look at its endpoints."""
+"""The processes of the demonstration on its embedded broker, for tests that look at their endpoints."""
 
 from __future__ import annotations
 
-import contextlib
-import re
-import signal
-import subprocess
-import sys
+import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from kafka_broker import die_with_parent, free_ports
+import yaml
 
-RECORDS, RATE = 40_000, 400
-ENDPOINT = re.compile(r"^(calibrator|worker): http://127\.0\.0\.1:(\d+)/metrics")
-STOP_SECONDS = 60
+from stream_masker.service.configuration import load_configuration
+from stream_masker.service.demo.environment import DemoEnvironment, is_served, prepare_demo
+from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
+from stream_masker.service.demo.watch import TopicWatcher
+from stream_masker.service.runtime.warmup import warm_up_once
 
+EVENTS = 100_000
+"""Far more events than a test processes before it ends."""
 
-@contextlib.contextmanager
-def running_demo(folder: Path) -> Iterator[Mapping[str, int]]:
-    """Run ``stream-masker demo`` until the block ends; yields the ports of the calibrator and the worker."""
-    command = [
-        sys.executable,
-        "-P",
-        "-u",
-        "-m",
-        "stream_masker",
-        "demo",
-        "--records",
-        str(RECORDS),
-        "--rate",
-        str(RATE),
-        "--port",
-        str(free_ports(1)[0]),
-    ]
-    with (folder / "demo.log").open("wb") as errors:
-        demo = subprocess.Popen(
-            command,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            preexec_fn=die_with_parent,  # noqa: PLW1509 - it only calls prctl
-        )
-    try:
-        yield _ports(demo, folder / "demo.log")
-    finally:
-        demo.send_signal(signal.SIGINT)
-        demo.communicate(timeout=STOP_SECONDS)
+START_SECONDS = 120
 
 
-def _ports(demo: subprocess.Popen[bytes], log: Path) -> Mapping[str, int]:
-    assert demo.stdout is not None
-    ports: dict[str, int] = {}
-    for line in demo.stdout:
-        if found := ENDPOINT.match(line.decode()):
-            ports[found[1]] = int(found[2])
-        if len(ports) == 2:
-            return ports
-    raise AssertionError(f"the demonstration ended with {demo.wait()}: {log.read_text()}")
+@dataclass(frozen=True)
+class RunningDemo:
+    """A calibrator, a worker and a simulation of events that drift."""
+
+    environment: DemoEnvironment
+    children: ChildProcesses
+
+    @property
+    def ports(self) -> dict[str, int]:
+        return {"calibrator": self.environment.calibrator_port, "worker": self.environment.worker_port}
+
+
+@contextmanager
+def running_demo(
+    folder: Path, *, records: int, rate: int, drift_after: int, changes: Mapping[str, Any] | None = None
+) -> Iterator[RunningDemo]:
+    """Run the processes until the block ends.
+
+    ``records``: for how many the demonstration chooses its window and its batches. ``rate``: of events per second.
+    ``changes``: other sections of its configuration.
+    """
+    with ExitStack() as stack:
+        broker = stack.enter_context(EmbeddedBroker()).address
+        environment = changed(prepare_demo(folder, bootstrap_servers=broker, records=records, port=0), changes or {})
+        warm_up_once(environment.configuration, lambda _: None)
+        TopicWatcher(environment.configuration).close()  # its requests create the topics
+        children = stack.enter_context(ChildProcesses(folder))
+        demo, config = RunningDemo(environment, children), ["--config", str(environment.file)]
+        children.start("calibrator", config)
+        children.start("worker", [*config, "--http-port", str(environment.worker_port)])
+        await_served(demo)
+        events = ["--records", str(EVENTS), "--rate", str(rate), "--drift-after", str(drift_after)]
+        children.start("simulate", [*config, *events])
+        yield demo
+
+
+def changed(environment: DemoEnvironment, changes: Mapping[str, Any]) -> DemoEnvironment:
+    content = {**yaml.safe_load(environment.file.read_text()), **changes}
+    content["http"] = {"port": environment.calibrator_port}
+    environment.file.write_text(yaml.safe_dump(content, sort_keys=False))
+    return replace(environment, configuration=load_configuration(environment.file, {}))
+
+
+def await_served(demo: RunningDemo) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not all(is_served(port) for port in demo.ports.values()):
+        demo.children.check()
+        assert time.monotonic() < deadline
+        time.sleep(0.1)

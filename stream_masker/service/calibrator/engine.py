@@ -312,6 +312,8 @@ class CalibratorEngine:
         with self._health.computing():
             future = self._computing.submit(task)
             while wait([future], COMPUTING_BEAT_SECONDS).not_done:
+                if self._session is not None:
+                    self._session.show_age(time.time())
                 before, used = used, self._computing.processor_seconds()
                 if used > before:
                     self._heartbeat()

@@ -163,7 +163,11 @@ class CalibrationSession:
         self._enqueue(self._window_log.on_tick(now))
         latest = self.history.latest
         self._metrics.set("statistics_version", latest.version if latest else 0)
-        if latest is not None:
+        self.show_age(now)
+
+    def show_age(self, now: float) -> None:
+        """Set the age of the latest version."""
+        if (latest := self.history.latest) is not None:
             self._metrics.set("statistics_age_seconds", max(0.0, now - latest.published / 1000))
 
     def _enqueue(self, window: Window | None) -> None:

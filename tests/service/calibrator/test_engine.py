@@ -9,7 +9,7 @@ from itertools import count
 from types import SimpleNamespace
 
 import pytest
-from support.calibrator_engine import EngineBench
+from support.calibrator_engine import EngineBench, FakeSession
 
 from stream_masker.errors import ServiceError
 from stream_masker.service.calibrator import engine
@@ -372,7 +372,7 @@ def test_heartbeat_needs_a_running_event_loop(monkeypatch: pytest.MonkeyPatch) -
     assert beats == [0.0, EVENT_LOOP_STALE_SECONDS - 1, EVENT_LOOP_STALE_SECONDS]
 
 
-def test_a_slow_computation_keeps_the_process_alive_while_it_gets_processor_time(
+def test_a_slow_computation_keeps_the_process_alive_while_it_gets_processor_time_and_the_version_ages(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made, beats, over = EngineBench(monkeypatch), count(), threading.Event()
@@ -386,5 +386,8 @@ def test_a_slow_computation_keeps_the_process_alive_while_it_gets_processor_time
         return clock.pop(0) if len(clock) > 1 else clock[0]
 
     monkeypatch.setattr(made.engine._computing, "processor_seconds", processor_seconds)
+    session = FakeSession(made)
+    monkeypatch.setattr(made.engine, "_session", session)
     made.engine._compute(lambda: None if over.wait(60) else pytest.fail("nobody looks at the clock"))
     assert next(beats) == 2
+    assert session.aged > 0

@@ -73,7 +73,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         newcomer = Newcomer(Path(name))
-        rows = [["pip install", "", *newcomer.install(["-e", ".[frames]"] if given.editable else [".[frames]"])]]
+        rows = [["pip install", "", *newcomer.install([*(["-e"] if given.editable else []), ".[frames]", "pandas"])]]
         commands = newcomer.commands()
         if given.bootstrap_servers:
             commands["own topic"] = newcomer.of_topic(given.bootstrap_servers)

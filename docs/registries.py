@@ -38,9 +38,8 @@ from stream_masker.core.similarity import ValueGraph
 from stream_masker.core.statistics.covariance import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
-from stream_masker.evaluation.co_occurrence import chi_square
-from stream_masker.evaluation.entropy import entropy
-from stream_masker.evaluation.sse import sum_of_squared_errors
+from stream_masker.evaluation.co_occurrence import chi_square, entropy
+from stream_masker.evaluation.dataset import sum_of_squared_errors
 from stream_masker.mechanisms import Exponential, Pram, RandomTransitions, RankSwapping, Vicus
 from stream_masker.ontologies import Taxonomy
 from stream_masker.pipeline.reasons import Reason

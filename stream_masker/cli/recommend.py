@@ -19,15 +19,15 @@ from stream_masker.cli.datasets import (
 )
 from stream_masker.cli.options import ReportingCommand, config_option, information, summarise, tell
 from stream_masker.errors import ConfigurationError
-from stream_masker.evaluation.candidates import Candidate
+from stream_masker.evaluation.candidates import Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import Evaluation, candidate_tasks, run_tasks
 from stream_masker.evaluation.recommendation import (
+    SEARCHED_ALPHAS,
     Limits,
     Recommendation,
     recommend,
     recommendation_html,
-    searched_candidates,
 )
 from stream_masker.service.configuration import Configuration, load_configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism
@@ -101,7 +101,7 @@ def command(
     )
     data = read_dataset(configuration, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
-    searched = [one for one in searched_candidates(mechanisms) if _is_valid(raw, one, configuration)]
+    searched = [one for one in candidates(mechanisms, SEARCHED_ALPHAS) if _is_valid(raw, one, configuration)]
     measured = _measured(data, searched, repeats, processes).measurements
     recommendation = recommend(measured, limits, data)
     outputs.write_text(report, recommendation_html(recommendation, data))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import product, starmap
 from typing import Any
 
 from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, SemanticTransport, WindowedMechanism
@@ -74,7 +74,7 @@ class Candidate:
         """Return whether this is a method of 2017 with a rounding, at any noise level."""
         return self.method == method and self.options.get("rounding") == rounding
 
-    def build(self, data: DataSet, *, secret: bytes | None = None) -> WindowedMechanism[Any]:
+    def build(self, data: DataSet) -> WindowedMechanism[Any]:
         """Build and calibrate the mechanism on a data set.
 
         Raises ParameterError or StatisticsError if the data do not allow it.
@@ -85,14 +85,13 @@ class Candidate:
             options["numeric"] = data.numeric
         if kind.needs_group:
             options["group_records"] = min(batch.size for batch in data.batches)
-        seed = data.secret if secret is None else secret
-        built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=seed)
+        built = kind(data.taxonomies, **options, window=max(data.whole.size, 2), seed=data.secret)
         return data.calibrated(built)
 
 
-def noise_candidate(method: str, options: Mapping[str, Any], rounding: str, alpha: float) -> Candidate:
+def noise_candidate(method: str, rounding: str, alpha: float) -> Candidate:
     """Return a method of 2017 with a rounding and a noise level."""
-    parameters = {**options, "rounding": rounding, "alpha": alpha}
+    parameters = {**NOISE_METHODS[method], "rounding": rounding, "alpha": alpha}
     return Candidate(SemanticNoise.name, method, f"{rounding}, α = {alpha:g}", parameters)
 
 
@@ -100,8 +99,7 @@ def candidates(mechanisms: Sequence[str], alphas: Sequence[float] = NOISE_LEVELS
     """Yield the candidates of each mechanism by name. ``alphas``: the noise levels of mechanisms that have one."""
     for name in mechanisms:
         if name == SemanticNoise.name:
-            for (method, options), rounding, alpha in product(NOISE_METHODS.items(), ROUNDINGS_COMPARED, alphas):
-                yield noise_candidate(method, options, rounding, alpha)
+            yield from starmap(noise_candidate, product(NOISE_METHODS, ROUNDINGS_COMPARED, alphas))
         elif name == SemanticTransport.name:
             for alpha in alphas:
                 yield Candidate(name, "Semantic transport", f"α = {alpha:g}", {"target": {"alpha": alpha}})

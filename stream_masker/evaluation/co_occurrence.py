@@ -1,11 +1,25 @@
-"""The tables and figures of 2012 on any data: similarity by co-occurrence, entropies and associations."""
+"""The tables and figures of 2012 on any data: similarity by co-occurrence, entropies and associations.
+
+The entropies are the uncertainty of an intruder about a record and about its confidential value (section 3.2). The
+intruder knows the transition probabilities of the mechanism and the masked file. The intruder also knows the original
+values of some attributes of one record, and wants its confidential value.
+
+* Record: the probability px that masked record x belongs to that record is proportional to Πk P(the known value of
+  attribute k is the original of x's masked value). The record entropy is Σ px·log2(1 / px), in bits.
+* Confidential value: Di = Σx P(ci is the original of x's masked value)·px (algorithm 2). Its entropy is
+  Σ Di·log2(1 / Di), in bits.
+* The probability of an original value follows by Bayes' theorem from the transition probabilities and a prior. The
+  paper states no prior, and an intruder without the original file has none: all values are equally likely.
+
+Equal records are one term, weighted by their number. This gives the sums of the algorithm without a loop over records.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,14 +27,12 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.dtypes import Float64Array, Int64Array
 from stream_masker.core.mechanisms.transition.base import MarkovMechanism
 from stream_masker.core.mechanisms.transition.vicus.mechanism import RandomTransitions, Vicus
-from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.similarity import ValueGraph, most_frequent
 from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.errors import ParameterError, StatisticsError
+from stream_masker.errors import ParameterError
 from stream_masker.evaluation.candidates import TRANSITION_RATIOS
 from stream_masker.evaluation.dataset import DataSet, keys_of
-from stream_masker.evaluation.entropy import average_security
 
 
 def contingency(pair: SparseCounts, size: int) -> Int64Array:
@@ -49,7 +61,7 @@ def chi_square(observed: Int64Array) -> float:
     return float(((observed - expected) ** 2 / expected).sum())
 
 
-CHOSEN_RATIO = (5.0, 20.0)
+RATIO_OF_FIGURES = (5.0, 20.0)
 """k1 and k2 of figures 5 to 7."""
 
 KNOWN_COUNTS = (1, 2, 3)
@@ -95,7 +107,6 @@ class CoOccurrence:
     """The measures of 2012: entropies by parameters, then by known attributes; similarities; χ² of a pair.
 
     ``pair``: the attributes of the χ². ``original``: their χ². ``files``: that of each masked file, by method.
-    ``reason``: why there are no measures; empty if there are.
     """
 
     confidential: str
@@ -105,7 +116,6 @@ class CoOccurrence:
     pair: tuple[str, str] = ("", "")
     original: float = 0.0
     files: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    reason: str = ""
 
 
 def co_occurrence(
@@ -124,13 +134,9 @@ def co_occurrence(
     records that are measured at most, the first ones. ``options``: further parameters of both methods.
 
     Of arrays, the first elements are measured; records that lack a value are left out. Attributes with a single value
-    carry no information and do not count as known.
+    carry no information and do not count as known. Raises ParameterError and StatisticsError like the mechanisms.
     """
-    batch = scalar_records(data, records)
-    try:
-        return _Measures(data, batch, confidential, options).all(files, pair)
-    except (ParameterError, StatisticsError) as error:
-        return CoOccurrence(confidential, reason=str(error))
+    return _Measures(data, scalar_records(data, records), confidential, options).all(files, pair)
 
 
 def scalar_records(data: DataSet, limit: int) -> Batch:
@@ -155,7 +161,7 @@ class _Measures:
         return CoOccurrence(
             confidential=self.confidential,
             entropies=tuple(self._entropies(TRANSITION_RATIOS, [1])),
-            by_knowledge=tuple(self._entropies([CHOSEN_RATIO], self._known_counts)),
+            by_knowledge=tuple(self._entropies([RATIO_OF_FIGURES], self._known_counts)),
             similarities=self._similarities(),
             pair=(attributes[pair[0]], attributes[pair[1]]),
             original=self._pearson(self.batch.columns, pair),
@@ -173,16 +179,12 @@ class _Measures:
         return sorted({self._informative, *(count for count in KNOWN_COUNTS if count < self._informative)})
 
     @property
-    def _taxonomies(self) -> dict[str, Taxonomy]:
-        return dict(self.data.taxonomies)
-
-    @property
     def _sizes(self) -> list[int]:
-        return [len(tau) for tau in self._taxonomies.values()]
+        return [len(tau) for tau in self.data.taxonomies.values()]
 
     def _mechanism(self, method: str, k1: float, k2: float) -> MarkovMechanism:
         kind = KINDS_OF_2012[method]
-        made = kind(self._taxonomies, k1=k1, k2=k2, window=self.batch.size, seed=self.data.secret, **self.options)
+        made = kind(self.data.taxonomies, k1=k1, k2=k2, window=self.batch.size, seed=self.data.secret, **self.options)
         made.restore(made.snapshot_of(made.compute(count_batch(self.batch, self._sizes), version=1)))
         return made
 
@@ -205,7 +207,7 @@ class _Measures:
         shown = np.searchsorted(graph.values[0], most_frequent(counts.values[0], SHOWN_VALUES))
         first, second = (matrices[0][np.ix_(shown, shown)] for matrices in (direct, transitive))
         name = self.data.attributes[0]
-        values = tuple(self._taxonomies[name].decode(graph.values[0][shown]))
+        values = tuple(self.data.taxonomies[name].decode(graph.values[0][shown]))
         return Similarities(name, values, first, second, 0.6 * first + 0.4 * second)
 
     def _strongest_pair(self) -> tuple[int, int]:
@@ -218,6 +220,129 @@ class _Measures:
         return chi_squares(counts, sizes)[0, 1]
 
     def _of_files(self, method: str, pair: tuple[int, int], files: int) -> Iterator[float]:
-        mechanism = self._mechanism(method, *CHOSEN_RATIO)
+        mechanism = self._mechanism(method, *RATIO_OF_FIGURES)
         for number in range(files):
             yield self._pearson(self._masked(mechanism, number).columns, pair)
+
+
+CELLS = 1 << 22
+"""The most pairs of a known and a masked combination of values that are processed at once."""
+
+
+class Security(NamedTuple):
+    """Average entropies over all records, in bits. record: up to log2(records). confidential: up to log2(values)."""
+
+    record: float
+    confidential: float
+
+
+def entropy(probabilities: Float64Array) -> Float64Array:
+    """Return Σ p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
+    logs = np.log2(probabilities, where=probabilities > 0.0, out=np.zeros_like(probabilities))
+    return np.asarray(-(probabilities * logs).sum(axis=-1))
+
+
+def posterior(matrix: Float64Array) -> Float64Array:
+    """Return (v, v): in row i and column j, the probability that i is the original of masked value j. Columns sum to 1.
+
+    matrix: (v, v), row-stochastic transition probabilities. All originals are equally likely, also those of a value
+    that never results from masking.
+    """
+    total = matrix.sum(axis=0)
+    result: Float64Array = np.where(total > 0.0, matrix / np.where(total > 0.0, total, 1.0), 1.0 / len(matrix))
+    return result
+
+
+def security(
+    original: Int64Array,
+    masked: Int64Array,
+    matrices: Sequence[Float64Array],
+    *,
+    known: Sequence[int],
+    confidential: int,
+) -> Security:
+    """Return the average entropies over all records as targets of the intruder.
+
+    original, masked: (n, p) int64, the values of each attribute as indices into its matrix. matrices: (v, v) for each
+    attribute, row-stochastic. known: the attributes whose original values the intruder knows. confidential: the
+    attribute that the intruder wants.
+
+    Raises ParameterError if no attribute is known, or if the confidential one is.
+    """
+    if not known or confidential in known:
+        raise ParameterError(f"known={list(known)!r} is not allowed: use attributes other than the confidential one")
+    targets, weights = np.unique(original[:, list(known)], axis=0, return_counts=True)
+    observed, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
+    origins = [posterior(matrices[k])[:, observed[:, column]] for column, k in enumerate([*known, confidential])]
+    record, confidential_value = np.empty(len(targets)), np.empty(len(targets))
+    for block in _blocks(len(targets), len(observed)):
+        likely = _likelihood(targets[block], origins[:-1])
+        each = likely / (likely @ counts)[:, None]
+        logs = np.log2(each, where=each > 0.0, out=np.zeros_like(each))
+        record[block] = -(each * logs) @ counts
+        confidential_value[block] = entropy((each * counts) @ origins[-1].T)
+    return Security(float(record @ weights / len(original)), float(confidential_value @ weights / len(original)))
+
+
+def _blocks(targets: int, observed: int) -> Iterator[slice]:
+    step = max(1, CELLS // max(observed, 1))
+    return (slice(start, start + step) for start in range(0, targets, step))
+
+
+def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64Array:
+    """Return (targets, observed): Πk P(value k of the target is the original of observed value k)."""
+    result = origins[0][targets[:, 0]]
+    for k in range(1, len(origins)):
+        result *= origins[k][targets[:, k]]
+    return result
+
+
+def average_security(
+    mechanism: MarkovMechanism, original: Batch, masked: MaskedBatch, *, confidential: str, known: int = 1
+) -> Security:
+    """Return the average over all records, and over intruders who each know the original values of ``known``
+    attributes.
+
+    Table 3 of 2012 has ``known`` = 1: each attribute except the ``confidential`` one is known in turn. For more, each
+    run of attributes in their order is known in turn, where the first attribute follows the last. Attributes with a
+    single value carry no information and are left out.
+
+    Raises ParameterError for array attributes, and for values that are absent or not in the window.
+    """
+    matrices = [mechanism.transition_matrix(name)[1] for name in mechanism.attributes]
+    before = value_indices(mechanism, original.columns)
+    after = value_indices(mechanism, masked.columns)
+    target = mechanism.attributes.index(confidential)
+    others = [j for j, matrix in enumerate(matrices) if j != target and len(matrix) > 1]
+    choices = _choices(others, known)
+    of_choices = [security(before, after, matrices, known=choice, confidential=target) for choice in choices]
+    return Security(*np.mean(of_choices, axis=0).tolist())
+
+
+def _choices(others: Sequence[int], known: int) -> list[list[int]]:
+    """Return all cyclic runs of ``known`` attributes, so that each attribute is known equally often."""
+    if not 1 <= known <= len(others):
+        raise ParameterError(f"known={known} is not allowed: use 1 to {len(others)} attributes")
+    starts = range(len(others)) if known < len(others) else range(1)
+    return [[others[(start + k) % len(others)] for k in range(known)] for start in starts]
+
+
+def value_indices(mechanism: MarkovMechanism, columns: Sequence[Column]) -> Int64Array:
+    """Return (n, p) int64: the values of scalar columns as indices into the transition matrices of their attributes.
+
+    Raises ParameterError for arrays, and for values that are absent or not in the window.
+    """
+    if any(column.is_array for column in columns):
+        raise ParameterError("entropies are defined for scalar attributes only, not for arrays")
+    indices = [_indices(mechanism, j, column) for j, column in enumerate(columns)]
+    if any((column < 0).any() for column in indices):
+        raise ParameterError("entropies need every value to be present and in the window")
+    return np.stack(indices, axis=1)
+
+
+def _indices(mechanism: MarkovMechanism, j: int, column: Column) -> Int64Array:
+    tau = mechanism.distances[j].taxonomy
+    values = tau.encode(mechanism.transition_matrix(mechanism.attributes[j])[0])
+    index = np.full(len(tau) + 1, -1, np.int64)
+    index[values] = np.arange(len(values))
+    return index[column.codes]

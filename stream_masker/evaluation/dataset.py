@@ -1,4 +1,4 @@
-"""Data sets to evaluate mechanisms on, and their masking with their own statistics."""
+"""Data sets to evaluate mechanisms on, their masking with their own statistics, and what masking loses of them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,16 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distance_on
+from stream_masker.core.dtypes import Int32Array
+from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import Counts, Statistics, compute_statistics, count_batch, merge
+from stream_masker.core.utility import Utility, utility
 from stream_masker.core.window import joined
+from stream_masker.errors import ParameterError
 
 EVALUATION_SEED = 2017
 """The seed of samples: it is not secret, because a sample masks nothing."""
@@ -105,7 +109,7 @@ class DataSet:
             keys_of(self.secret if secret is None else secret, start, batch.size)
             for batch, start in zip(batches, starts, strict=False)
         ]
-        done = [mechanism.mask_batch(batch, own) for batch, own in zip(batches, keys, strict=True)]
+        done = [mechanism.mask_batch(batch, of_batch) for batch, of_batch in zip(batches, keys, strict=True)]
         after = joined([Batch(b.size, m.columns, numeric=m.numeric) for b, m in zip(batches, done, strict=True)])
         distortions = [sum(column, Distortion()) for column in zip(*(m.distortions for m in done), strict=True)]
         return MaskedBatch(after.columns, tuple(distortions), after.numeric)
@@ -136,8 +140,40 @@ def keys_of(secret: bytes, start: int, size: int) -> PositionKeys:
     return PositionKeys(secret, DATASET_NAME, 0, np.arange(start, start + size, dtype=np.int64))
 
 
-def mask_whole(mechanism: WindowedMechanism[Any], batch: Batch, secret: bytes) -> MaskedBatch:
-    """Mask a data set as one batch, with its own statistics. Raises like ``compute`` and ``mask_batch``."""
-    counts = count_batch(batch, [len(d.taxonomy) for d in mechanism.distances])
-    mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))
-    return mechanism.mask_batch(batch, keys_of(secret, 0, batch.size))
+def utility_of(
+    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, after: Statistics | None = None
+) -> Utility:
+    """Return the utility of masked records by the metrics of 2017. ``after``: their statistics, if they are known."""
+    if after is None:
+        after = data.statistics_of(Batch(data.whole.size, masked.columns, numeric=masked.numeric))
+    original = data.statistics if masked.numeric is not None else data.nominal_statistics
+    alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
+    return utility(original, after, _distortions(data, masked), alpha, data.distances)
+
+
+def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:
+    """Return the distortions by the distance of the data set, with the noise of the mechanism."""
+    columns = zip(data.whole.columns, masked.columns, data.distances, strict=True)
+    semantic = [distortion_of(before.codes, after.codes, d).squared_distance for before, after, d in columns]
+    return [replace(column, squared_distance=s) for column, s in zip(masked.distortions, semantic, strict=True)]
+
+
+def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
+    """SSE(X) = Σ dist(x, x')² for each nominal attribute, then for each numeric attribute (2013: section 3.3).
+
+    ``distances``: those of the nominal attributes; the paper uses ``LogTaxonomic``. The distance of numbers is their
+    difference. All elements of arrays are included; absent values have no error. Raises ParameterError if the batches
+    have different records.
+    """
+    if [c.codes.shape for c in original.columns] != [c.codes.shape for c in masked.columns]:
+        raise ParameterError("the masked batch does not have the records of the original one")
+    columns = zip(original.columns, masked.columns, distances, strict=True)
+    errors = [_squared_error(before.codes, after.codes, d) for before, after, d in columns]
+    if original.numeric is None or masked.numeric is None:
+        return errors
+    return [*errors, *np.nansum((original.numeric - masked.numeric) ** 2, axis=0).tolist()]
+
+
+def _squared_error(before: Int32Array, after: Int32Array, d: Distance) -> float:
+    present = before >= 0
+    return float((d.pairs(before[present], after[present]) ** 2).sum())

@@ -76,7 +76,7 @@ class NaiveBayes:
 
     def scores(self, features: Sequence[Int64Array]) -> Float64Array:
         """Return (n, c): the logarithm of the probability of each class, up to a constant of the record."""
-        return np.asarray(self.prior + sum(own.of(f) for own, f in zip(self.chances, features, strict=True)))
+        return np.asarray(self.prior + sum(c.of(f) for c, f in zip(self.chances, features, strict=True)))
 
 
 @dataclass(frozen=True, slots=True)

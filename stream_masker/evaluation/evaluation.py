@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from multiprocessing import get_context, parent_process
 from typing import TypeAlias
 
+from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION_VARIANTS
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.evaluation.attack import REPEATS
 from stream_masker.evaluation.candidates import (
-    NOISE_METHODS,
     SWAPPING_INTERVALS,
     Candidate,
     candidates,
@@ -22,12 +22,21 @@ from stream_masker.evaluation.candidates import (
 )
 from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
 from stream_masker.evaluation.dataset import DataSet
-from stream_masker.evaluation.measurement import Measurement, measure
-from stream_masker.evaluation.sse import SSE_KS, SseRow, sse_rows
-from stream_masker.evaluation.swapping import BASELINES, METHODS, NO_INTERVAL, SwappingRow, swapping_rows
+from stream_masker.evaluation.grouped import (
+    METHODS,
+    NO_INTERVAL,
+    SSE_KS,
+    WITHOUT_INTERVAL,
+    SseRow,
+    SwappingRow,
+    sse_row,
+    swapping_row,
+)
+from stream_masker.evaluation.measurement import REPEATS, Measurement, measure
 
 ALPHAS_2016 = (0.2, 0.4)
-"""The noise levels of 2016's Table 1."""
+METHODS_2016 = ("Uncorrelated-Algorithm1", "Correlated-Algorithm2")
+"""The noise levels and methods of 2016's Table 1."""
 
 TaskDone: TypeAlias = Callable[[], None]
 """Called when a task is done."""
@@ -62,9 +71,10 @@ class Evaluation:
                 self.rejected.append(result)
             case CoOccurrence():
                 self.co_occurrence = result
-            case [*rows]:
-                self.swapping += [row for row in rows if isinstance(row, SwappingRow)]
-                self.errors += [row for row in rows if isinstance(row, SseRow)]
+            case SwappingRow():
+                self.swapping.append(result)
+            case SseRow():
+                self.errors.append(result)
 
     def of(self, mechanism: str) -> list[Measurement]:
         """Return the measurements of a mechanism by name."""
@@ -92,42 +102,49 @@ def evaluation_tasks(
     compared = [*configured, *candidates(mechanisms, alphas)]
     if "semantic_noise" in mechanisms:
         known = {candidate.label for candidate in compared}
-        compared += [candidate for candidate in _candidates_of_2016() if candidate.label not in known]
+        of_2016 = (noise_candidate(method, "ceil", alpha) for alpha, method in product(ALPHAS_2016, METHODS_2016))
+        compared += [candidate for candidate in of_2016 if candidate.label not in known]
     tasks = candidate_tasks(compared, repeats)
     ks = [k for k in SWAPPING_INTERVALS if k < data.whole.size]
     if "rank_swapping" in mechanisms:
-        tasks += [partial(_swapped, method=method, k=k) for method in METHODS for k in ks]
-        tasks += [partial(_swapped, method=method, k=NO_INTERVAL) for method in BASELINES]
+        cases = [(method, k) for method in METHODS for k in ([NO_INTERVAL] if method in WITHOUT_INTERVAL else ks)]
+        tasks += [_task(f"2019: {method}, k = {k}", partial(swapping_row, method=method, k=k)) for method, k in cases]
     if "microaggregation" in mechanisms:
-        tasks += [partial(_aggregated, k=k) for k in SSE_KS if k <= data.whole.size]
+        tasks += [
+            _task(f"2013: {variant}, k = {k}", partial(sse_row, k=k, variant=variant))
+            for k, variant in product(SSE_KS, AGGREGATION_VARIANTS[::-1])
+            if k <= data.whole.size
+        ]
     if "vicus" in mechanisms:
-        tasks.append(partial(co_occurrence, confidential=confidential))
+        tasks.append(_task("2012: VICUS", partial(co_occurrence, confidential=confidential)))
     return tasks
-
-
-def _candidates_of_2016() -> Iterator[Candidate]:
-    for alpha in ALPHAS_2016:
-        for method in ("Uncorrelated-Algorithm1", "Correlated-Algorithm2"):
-            yield noise_candidate(method, NOISE_METHODS[method], "ceil", alpha)
 
 
 def candidate_tasks(compared: Sequence[Candidate], repeats: int) -> list[Task]:
     """Return the tasks that measure candidates."""
-    return [partial(_measured, candidate=candidate, repeats=repeats) for candidate in compared]
+    return [_task(candidate.label, partial(measure, candidate, repeats=repeats)) for candidate in compared]
+
+
+def _task(label: str, part: Callable[[DataSet], object]) -> Task:
+    return partial(_attempt, label=label, part=part)
+
+
+def _attempt(data: DataSet, label: str, part: Callable[[DataSet], object]) -> object:
+    """Return a part of an evaluation, or why the data do not allow it."""
+    try:
+        return part(data)
+    except (ParameterError, StatisticsError) as error:
+        return Rejection(label, str(error))
 
 
 def run_tasks(data: DataSet, tasks: Sequence[Task], *, processes: int, done: TaskDone = lambda: None) -> Evaluation:
     """Run tasks, in this process or also in others; ``done`` is called when a task is done, or begins here."""
     evaluation = Evaluation(data)
-    for result in _in_process(data, tasks, done) if processes == 1 else _in_pool(data, tasks, processes, done):
+    for result in _in_pool(data, tasks, processes, done) if processes > 1 else (task(data) for task in tasks):
         evaluation.add(result)
+        if processes == 1:
+            done()
     return evaluation
-
-
-def _in_process(data: DataSet, tasks: Sequence[Task], done: TaskDone) -> Iterator[object]:
-    for task in tasks:
-        yield task(data)
-        done()
 
 
 def _in_pool(data: DataSet, tasks: Sequence[Task], processes: int, done: TaskDone) -> list[object]:
@@ -164,26 +181,3 @@ def _end_with_parent() -> None:
 
 def _run_task(task: Task) -> object:
     return task(_WORKER[0])
-
-
-def _measured(data: DataSet, candidate: Candidate, repeats: int) -> Measurement | Rejection:
-    try:
-        return measure(candidate, data, repeats=repeats)
-    except (ParameterError, StatisticsError) as error:
-        return Rejection(candidate.label, str(error))
-
-
-def _swapped(data: DataSet, method: str, k: int) -> list[SwappingRow] | Rejection:
-    methods, baselines = ({method: METHODS[method]}, {}) if k else ({}, BASELINES)
-    secrets = [data.secret]
-    try:
-        return list(swapping_rows(data.nominal, secrets=secrets, ks=(k,), methods=methods, baselines=baselines))
-    except (ParameterError, StatisticsError) as error:
-        return Rejection(f"2019: {method}, k = {k}", str(error))
-
-
-def _aggregated(data: DataSet, k: int) -> list[SseRow] | Rejection:
-    try:
-        return list(sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=(k,)))
-    except (ParameterError, StatisticsError) as error:
-        return Rejection(f"2013: k = {k}", str(error))

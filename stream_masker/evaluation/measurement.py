@@ -1,27 +1,191 @@
-"""All measures of one candidate on a data set: utility and disclosure risk."""
+"""All measures of one candidate on a data set: utility and disclosure risk.
+
+The risk of mechanisms that mask groups, whose masks depend on other records, is measured by an attack. The attacker
+knows the mechanism, its parameters and the original records as a whole, and every masked record, but not the secret. So
+the attacker masks the original records repeatedly under secrets of their own, counts which original became which masked
+value, and guesses for each masked value its most frequent original. The rates are those of the guesses about the masked
+records, which no count includes. They are lower bounds of the exact figures, and approach them with more repeats.
+"""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+
 from stream_masker.core.anonymity import least_class, unique_share
-from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
+from stream_masker.core.arrays import located
+from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.linkage import record_linkage
 from stream_masker.core.mechanisms import WindowedMechanism
-from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
 from stream_masker.core.risk.groups import SAMPLED_RECORDS
-from stream_masker.core.risk.risk import Risk
-from stream_masker.core.statistics import Statistics
-from stream_masker.core.utility import Utility, utility
-from stream_masker.evaluation.attack import REPEATS, MeasuredRisk, measured_risk
+from stream_masker.core.risk.risk import CERTAIN, Risk
+from stream_masker.core.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
-from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.dataset import DataSet, sum_of_squared_errors, utility_of
 from stream_masker.evaluation.downstream import Prediction, predictions
-from stream_masker.evaluation.sse import sum_of_squared_errors
+
+REPEATS = 20
+"""The number of times that the attacker masks the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredRisk:
+    """What an attacker learns of each attribute of a masked record.
+
+    * ``vulnerability``: the share of values that the attacker guesses right, from the masked value of the attribute; at
+      least the share of the most frequent value, which needs no masked record.
+    * ``vulnerability_of_record``: the share of records whose values the attacker guesses all right, from all masked
+      values.
+    * ``certain``: the share of values that the attacker guesses with a probability above 0.9.
+    * ``unchanged``: the share of values that masking left as they are.
+    * ``epsilon``: ε of the channel; None, because no attack measures it.
+    * ``rmse``: √(Σ sd(a, a*)² / n).
+    """
+
+    vulnerability: Mapping[str, float]
+    vulnerability_of_record: float
+    certain: Mapping[str, float]
+    unchanged: Mapping[str, float]
+    epsilon: Mapping[str, float | None]
+    rmse: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON-serialisable form."""
+        return asdict(self)
+
+
+def measured_risk(
+    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, *, repeats: int = REPEATS
+) -> MeasuredRisk:
+    """Attack masked records. ``mechanism``: as it masked them."""
+    trials = [data.mask(mechanism, _secret(data.secret, number)).columns for number in range(repeats)]
+    guesses = [
+        _Guesses.of([trial[j].codes for trial in trials], data.whole.columns[j].codes, masked.columns[j].codes)
+        for j in range(len(data.attributes))
+    ]
+    return MeasuredRisk(
+        vulnerability={
+            name: max(_share(guess.right[guess.present]), _prior(column))
+            for name, guess, column in zip(data.attributes, guesses, data.whole.columns, strict=True)
+        },
+        vulnerability_of_record=_of_records(data.whole, trials, masked.columns, guesses),
+        certain=_by_name(data, [guess.certain[guess.present] for guess in guesses]),
+        unchanged=_by_name(data, [guess.unchanged[guess.present] for guess in guesses]),
+        epsilon=dict.fromkeys(data.attributes),
+        rmse=rmse_of(data, masked),
+    )
+
+
+def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
+    """√(Σ sd(a, a*)² / n) of each nominal attribute; 0 without values."""
+    errors = {}
+    for name, d, before, after in zip(data.attributes, data.distances, data.whole.columns, masked.columns, strict=True):
+        present = (before.codes >= 0) & (after.codes >= 0)
+        squares = d.pairs(before.codes[present], after.codes[present]) ** 2
+        errors[name] = float(np.sqrt(squares.mean())) if squares.size else 0.0
+    return errors
+
+
+def _secret(secret: bytes, number: int) -> bytes:
+    """Return a secret of the attacker, which is not the one of the masks."""
+    return hashlib.blake2b(b"attack %d" % number, key=secret[:64]).digest()
+
+
+def _by_name(data: DataSet, shares: Sequence[BoolArray]) -> dict[str, float]:
+    return {name: _share(share) for name, share in zip(data.attributes, shares, strict=True)}
+
+
+def _prior(column: Column) -> float:
+    """Return the share of the most frequent value, which an attacker guesses without any masked record."""
+    counts = np.bincount(column.codes[column.codes >= 0], minlength=1)
+    return float(counts.max() / max(1, counts.sum()))
+
+
+def _share(right: BoolArray) -> float:
+    return float(right.mean()) if right.size else 0.0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Guesses:
+    """The attacker's guesses of the originals of n masked values: right, certain, unchanged, and not absent."""
+
+    right: BoolArray
+    certain: BoolArray
+    unchanged: BoolArray
+    present: BoolArray
+
+    @classmethod
+    def of(cls, trials: Sequence[Any], original: Any, masked: Any) -> _Guesses:
+        observed = np.concatenate([trial.astype(np.int64) for trial in trials])
+        truth = np.tile(original.astype(np.int64), len(trials))
+        guess, chance, _ = _best_guesses(observed, truth, masked.astype(np.int64))
+        return cls(guess == original, chance > CERTAIN, masked == original, original >= 0)
+
+
+def _best_guesses(
+    observed: Int64Array, truth: Int64Array, asked: Int64Array
+) -> tuple[Int64Array, Float64Array, BoolArray]:
+    """Return for each value asked: the most frequent truth of an equal observation, its probability, whether there is
+    any.
+
+    Without an equal observation, the guess is the most frequent truth of all. The probability is count / (total + 1),
+    so that few observations make no guess certain.
+    """
+    values, which = np.unique(observed, return_inverse=True)
+    truths, code = np.unique(truth, return_inverse=True)
+    pairs, counts = np.unique(which * truths.size + code, return_counts=True)
+    owner = pairs // truths.size
+    order = np.lexsort((pairs, -counts, owner))
+    first = order[np.flatnonzero(np.diff(owner[order], prepend=-1))]
+    totals = np.bincount(which, minlength=values.size)
+    place, known = located(values, asked)
+    common = truths[np.bincount(code).argmax()]
+    guess = np.where(known, truths[pairs[first] % truths.size][place], common)
+    return guess, np.where(known, (counts[first] / (totals + 1.0))[place], 0.0), known
+
+
+def _of_records(
+    original: Batch, trials: Sequence[Sequence[Column]], masked: Sequence[Column], guesses: Sequence[_Guesses]
+) -> float:
+    """Return the share of records whose values are all guessed right.
+
+    It is computed by value if no trial shows the masked record.
+    """
+    observed = np.concatenate([record_hashes(trial, original.size) for trial in trials]).view(np.int64)
+    truth = record_hashes(original.columns, original.size).view(np.int64)
+    asked = record_hashes(masked, original.size).view(np.int64)
+    guess, _, known = _best_guesses(observed, np.tile(truth, len(trials)), asked)
+    by_value = np.ones(original.size, np.bool_)
+    for column, values in zip(original.columns, guesses, strict=True):
+        np.logical_and.at(by_value, column.owners, values.right)
+    return _share(np.where(known, guess == truth, by_value))
+
+
+def record_hashes(columns: Sequence[Column], size: int) -> UInt64Array:
+    """Return (n,) uint64: a hash of all values of each record; the order of the elements of an array counts."""
+    result = np.zeros(size, np.uint64)
+    for number, column in enumerate(columns, start=1):
+        owners = column.owners
+        position = np.arange(owners.size) - (owners if column.offsets is None else column.offsets[owners])
+        salt = _mixed((position + (number << 32)).astype(np.uint64))
+        np.add.at(result, owners, _mixed(column.codes.astype(np.uint64) + salt))
+    return result
+
+
+def _mixed(words: UInt64Array) -> UInt64Array:
+    """Return the hash of 64-bit words by splitmix64, in which every bit depends on every other."""
+    words = words * np.uint64(0x9E3779B97F4A7C15)
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))
+
 
 EXACT_CELLS = 12_000_000
 """The most transition probabilities of a channel whose risk is computed exactly."""
@@ -34,6 +198,10 @@ MASKS_LEARNED = 2 * REPEATS
 
 The attacker learns from one half, as from ``REPEATS`` maskings of all records, and sees masks of the other half.
 """
+
+
+PLAIN_MEASURES = ("linked", "anonymity", "unique", "repeated", "sse", "unchanged_records", "unmasked", "promise")
+"""The measures of ``Measurement`` that are numbers, or numbers by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +266,8 @@ class Measurement:
             "risk": self.risk.to_dict(),
             "utility": self.utility.to_dict(),
             "mean": dict(self.means),
-            "linked": self.linked,
-            "anonymity": self.anonymity,
-            "unique": dict(self.unique),
-            "repeated": None if self.repeated is None else dict(self.repeated),
-            "sse": dict(self.sse),
-            "unchanged_records": self.unchanged_records,
+            **{name: getattr(self, name) for name in PLAIN_MEASURES},
             "predictions": [asdict(prediction) for prediction in self.predictions],
-            "unmasked": dict(self.unmasked),
-            "promise": self.promise,
         }
 
 
@@ -151,26 +312,6 @@ def _repeated(mechanism: WindowedMechanism[Any], data: DataSet) -> Mapping[str, 
     return mechanism.risk(repeats=SEEN_REPEATS).given_record
 
 
-def utility_of(
-    mechanism: WindowedMechanism[Any], data: DataSet, masked: MaskedBatch, after: Statistics | None = None
-) -> Utility:
-    """Return the utility of masked records by the metrics of 2017. ``after``: their statistics, if they are known."""
-    if after is None:
-        after = data.statistics_of(Batch(data.whole.size, masked.columns, numeric=masked.numeric))
-    original = data.statistics if masked.numeric is not None else data.nominal_statistics
-    alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
-    return utility(original, after, _distortions(data, masked), alpha, data.distances)
-
-
-def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:
-    """Return the distortions by the distance of the data set, with the noise of the mechanism."""
-    columns = zip(data.whole.columns, masked.columns, data.distances, masked.distortions, strict=True)
-    return [
-        Distortion(own.values, distortion_of(before.codes, after.codes, d).squared_distance, own.squared_noise)
-        for before, after, d, own in columns
-    ]
-
-
 def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
     distances = [LogTaxonomic(tau) for tau in data.taxonomies.values()]
     names = [*data.attributes, *(data.numeric if masked.numeric is not None else ())]
@@ -178,4 +319,4 @@ def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
 
 
 def _unmasked(names: Sequence[str], distortions: Sequence[Distortion]) -> dict[str, float]:
-    return {name: own.truncated / max(1, own.values) for name, own in zip(names, distortions, strict=True)}
+    return {name: column.truncated / max(1, column.values) for name, column in zip(names, distortions, strict=True)}

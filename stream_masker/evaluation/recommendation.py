@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.candidates import Candidate, candidates
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.measurement import Measurement
 from stream_masker.evaluation.report.overview import risk_figure
@@ -64,11 +63,6 @@ def kept_correlation(one: Measurement, data: DataSet) -> float:
     return min(shares)
 
 
-def searched_candidates(mechanisms: Sequence[str]) -> list[Candidate]:
-    """Return the candidates of a search over mechanism, reference, rounding and α."""
-    return list(candidates(mechanisms, SEARCHED_ALPHAS))
-
-
 @dataclass(frozen=True, slots=True)
 class Recommendation:
     """A measurement that meets the limits, or the nearest one.
@@ -98,9 +92,8 @@ class Recommendation:
         return (
             f"{one.candidate.label} is recommended: {figures}. {self.meeting} of {len(self.ranked)} settings measured "
             f"meet the limits ({self.limits}); it has {aim} of them. Vulnerability is the chance that an "
-            "attacker guesses a value right who knows the method and the distribution of the original records, but "
-            "not the "
-            "secret; RMSE is the root mean square distance of masked values. Both are those of the worst attribute."
+            "attacker guesses a value right who knows the method and the distribution of the original records, but not "
+            "the secret; RMSE is the root mean square distance of masked values. Both are those of the worst attribute."
         )
 
 

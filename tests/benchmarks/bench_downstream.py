@@ -19,9 +19,9 @@ from support.real_codes import as_batch
 from stream_masker.core.batch import Column
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.errors import ParameterError, StatisticsError
-from stream_masker.evaluation.attack import rmse_of
 from stream_masker.evaluation.candidates import candidates
 from stream_masker.evaluation.dataset import DataSet
+from stream_masker.evaluation.measurement import rmse_of
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 GROUP = 1_000

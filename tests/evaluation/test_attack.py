@@ -7,8 +7,8 @@ import pytest
 from support.evaluating import dataset
 
 from stream_masker.core.batch import Column
-from stream_masker.evaluation.attack import measured_risk, record_hashes
 from stream_masker.evaluation.candidates import Candidate
+from stream_masker.evaluation.measurement import measured_risk, record_hashes
 
 
 def risk(name, data, **options):

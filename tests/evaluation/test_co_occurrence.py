@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 
+from stream_masker.errors import ParameterError
 from stream_masker.evaluation.co_occurrence import co_occurrence
 from stream_masker.evaluation.papers.samples import flat_dataset
 
@@ -19,7 +20,6 @@ def measured(**options):
 
 def test_an_attribute_with_a_single_value_does_not_count_as_known():
     found = measured()
-    assert found.reason == ""
     assert sorted({row.known for row in found.by_knowledge}) == [1, 2, 3]
     assert {row.known for row in found.entropies} == {1}
 
@@ -44,5 +44,5 @@ def test_records_limits_the_records_that_are_measured():
 
 def test_nothing_is_measured_without_another_attribute_of_two_values():
     columns = {name: COLUMNS[name] for name in ("constant", "secret")}
-    found = co_occurrence(flat_dataset(columns), confidential="secret")
-    assert found.reason == "the measures of 2012 need an attribute with two values beside secret"
+    with pytest.raises(ParameterError, match=r"^the measures of 2012 need an attribute with two values beside secret$"):
+        co_occurrence(flat_dataset(columns), confidential="secret")

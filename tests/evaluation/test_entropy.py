@@ -10,7 +10,7 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms import ProbabilisticDistortion, Vicus
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.entropy import average_security, entropy, posterior, security, value_indices
+from stream_masker.evaluation.co_occurrence import average_security, entropy, posterior, security, value_indices
 
 
 def random_file(seed, sizes=(4, 3, 5), n=60):

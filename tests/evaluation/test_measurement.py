@@ -19,7 +19,7 @@ from stream_masker.core.statistics.units import NO_SLOT
 from stream_masker.core.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.candidates import NOISE_METHODS, Candidate, candidates, noise_candidate
+from stream_masker.evaluation.candidates import Candidate, candidates, noise_candidate
 from stream_masker.evaluation.dataset import sampled
 from stream_masker.evaluation.downstream import NaiveBayes, ancestors_at, predictions
 from stream_masker.evaluation.measurement import MASKS_LEARNED, measure
@@ -27,7 +27,7 @@ from stream_masker.evaluation.measurement import MASKS_LEARNED, measure
 
 def test_the_measures_equal_those_of_the_mechanism_itself():
     data = dataset(groups=1)
-    found = measure(noise_candidate("Correlated-Algorithm2", NOISE_METHODS["Correlated-Algorithm2"], "ceil", 0.3), data)
+    found = measure(noise_candidate("Correlated-Algorithm2", "ceil", 0.3), data)
     noise = SemanticNoise(
         data.taxonomies,
         numeric=data.numeric,

@@ -20,8 +20,7 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import RandomTransitions, Vicus
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import count_batch
-from stream_masker.evaluation.co_occurrence import chi_squares, contingency
-from stream_masker.evaluation.entropy import average_security
+from stream_masker.evaluation.co_occurrence import average_security, chi_squares, contingency
 from stream_masker.evaluation.papers.reproduction import reproduction
 from stream_masker.evaluation.report.page import Figure, ReportTable
 

@@ -15,12 +15,11 @@ from support.evaluating import dataset
 
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.risk.risk import Risk
-from stream_masker.evaluation.attack import MeasuredRisk
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
-from stream_masker.evaluation.report.charts import Axis, Point, bar_chart, line_chart, scatter_chart
+from stream_masker.evaluation.grouped import sse_row, swapping_row
+from stream_masker.evaluation.measurement import MeasuredRisk
+from stream_masker.evaluation.report.charts import Axis, Point, line_chart, scatter_chart
 from stream_masker.evaluation.report.document import report_csv, report_html, report_json
-from stream_masker.evaluation.sse import sse_rows
-from stream_masker.evaluation.swapping import METHODS, swapping_rows
 
 pytestmark = pytest.mark.scheduled
 
@@ -97,10 +96,9 @@ def test_the_tables_of_2017_hold_the_measures(evaluation, page):
 
 def test_the_tables_of_2019_and_2013_hold_the_measures(evaluation, page):
     data = evaluation.data
-    methods = {"Algorithm 3": METHODS["Algorithm 3"]}
-    (row,) = swapping_rows(data.nominal, secrets=[data.secret], ks=(5,), methods=methods, baselines={})
+    row = swapping_row(data, "Algorithm 3", 5)
     assert cell(page, "Algorithm 3 (2019", "RMSE(a, a*)", "k = 5") == f"{row.rmse['a']:.4f}"
-    classic, semantic = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=(4,))
+    classic, semantic = sse_row(data, 4, "classic"), sse_row(data, 4, "semantic")
     assert float(cell(page, "Sum of squared errors", "4", "SSE(a), classic")) == pytest.approx(
         classic.sse["a"], rel=0.01
     )
@@ -236,7 +234,6 @@ def test_charts_escape_their_texts():
         scatter_chart(
             "<&>", "x", "y", [Point(0.1, 0.2, 0.3, "<g>", "<tip>")], scale=("<s>", 0.0, 1.0), limits=(0.1, 0.1)
         ),
-        bar_chart("<&>", "x", [("<bar>", 2.0)], mark=("<m>", 1.0)),
     ]
     for chart in charts:
         assert ET.fromstring(chart).find(f"{SVG}title").text == "<&>"

@@ -9,12 +9,14 @@ from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.sse import sse_rows, sum_of_squared_errors
+from stream_masker.evaluation.dataset import DataSet, sum_of_squared_errors
+from stream_masker.evaluation.grouped import sse_row
 
 pytestmark = pytest.mark.scheduled
 
 TAU = Ontology.from_edges([("a", "r"), ("b", "r"), ("a0", "a"), ("a1", "a"), ("b0", "b")]).taxonomy()
 D = LogTaxonomic(TAU)
+SECRET = b"sixteen bytes or more"
 
 
 def column(*codes):
@@ -30,11 +32,13 @@ def test_sse_is_the_sum_of_squared_distances():
         sum_of_squared_errors(before, MaskedBatch((column(1),), ()), [D])
 
 
-def test_there_is_a_row_for_each_k():
+def test_a_row_names_its_k_and_variant():
     rng = np.random.default_rng(2)
     batch = Batch(40, (column(*rng.integers(1, 6, 40)),), numeric=rng.random((40, 1)) * 9e6)
-    rows = list(sse_rows(batch, {"x": TAU}, {"charge": Numeric()}, secret=b"sixteen bytes or more", ks=(2, 8)))
+    data = DataSet((batch,), {"x": TAU}, SECRET, {"charge": Numeric()})
+    rows = [sse_row(data, k, variant) for k in (2, 8) for variant in ("classic", "semantic")]
     assert [(row.k, row.variant) for row in rows] == [(2, "classic"), (2, "semantic"), (8, "classic"), (8, "semantic")]
+    assert all(list(row.sse) == ["x", "charge"] for row in rows)
     assert all(row.anonymity >= row.k for row in rows)
 
 
@@ -60,19 +64,21 @@ def chapter(request):
     return tau, tau.encode([code for code, _ in chosen]), np.array(numbers, float)
 
 
-def by_k(rows, name):
-    rows = list(rows)
-    return [[row.sse[name] for row in rows if row.variant == variant] for variant in ("classic", "semantic")]
+def by_variant(data, ks):
+    return [[sse_row(data, k, variant) for k in ks] for variant in ("classic", "semantic")]
+
+
+def sse_of(rows, name):
+    return [row.sse[name] for row in rows]
 
 
 def test_marginality_has_a_smaller_error_for_a_single_diagnosis(chapter):
     """2013, tables 4 and 5: less than 3/4 of the classic error for k ≥ 4 (printed: 67% to 24%)."""
     tau, codes, _ = chapter
-    rows = list(
-        sse_rows(Batch(len(codes), (Column(codes),)), {"code": tau}, secret=b"sixteen bytes or more", ks=(2, 4, 12, 20))
-    )
-    classic, semantic = by_k(rows, "code")
-    assert all(row.anonymity >= row.k for row in rows)
+    data = DataSet((Batch(len(codes), (Column(codes),)),), {"code": tau}, SECRET)
+    rows = by_variant(data, (2, 4, 12, 20))
+    classic, semantic = (sse_of(variant, "code") for variant in rows)
+    assert all(row.anonymity >= row.k for variant in rows for row in variant)
     assert semantic[0] <= classic[0]
     assert all(s < 0.75 * c for s, c in zip(semantic[1:], classic[1:], strict=True))
     assert classic == sorted(classic)
@@ -82,30 +88,16 @@ def test_with_numbers_it_has_a_smaller_error_for_the_diagnosis_and_the_same_for_
     """2013, tables 2 and 3, with equation 7 as printed: numeric errors are almost equal, others smaller."""
     tau, codes, numbers = chapter
     batch = Batch(len(codes), (Column(codes),), numeric=numbers)
-    rows = list(sse_rows(batch, {"code": tau}, KINDS, secret=b"sixteen bytes or more", ks=(4, 12)))
-    classic, semantic = by_k(rows, "code")
+    rows = by_variant(DataSet((batch,), {"code": tau}, SECRET, KINDS), (4, 12))
+    classic, semantic = (sse_of(variant, "code") for variant in rows)
     assert all(s < c for s, c in zip(semantic, classic, strict=True))
     for name in KINDS:
-        np.testing.assert_allclose(*by_k(rows, name), rtol=0.05)
+        np.testing.assert_allclose(*(sse_of(variant, name) for variant in rows), rtol=0.05)
 
 
 def test_balanced_weights_reduce_the_error_of_the_diagnosis(chapter):
     tau, codes, numbers = chapter
     batch = Batch(len(codes), (Column(codes),), numeric=numbers)
-    paper, balanced = (
-        next(
-            iter(
-                sse_rows(
-                    batch,
-                    {"code": tau},
-                    KINDS,
-                    secret=b"sixteen bytes or more",
-                    ks=(5,),
-                    variants=("semantic",),
-                    scaling=scaling,
-                )
-            )
-        )
-        for scaling in ("paper", "balanced")
-    )
+    data = DataSet((batch,), {"code": tau}, SECRET, KINDS)
+    paper, balanced = (sse_row(data, 5, "semantic", scaling=scaling) for scaling in ("paper", "balanced"))
     assert balanced.sse["code"] < paper.sse["code"] / 5

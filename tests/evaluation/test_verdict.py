@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from support.evaluating import dataset
 
-from stream_masker.evaluation.attack import MeasuredRisk
 from stream_masker.evaluation.candidates import Candidate
 from stream_masker.evaluation.evaluation import evaluation_tasks, run_tasks
+from stream_masker.evaluation.measurement import MeasuredRisk
 from stream_masker.evaluation.report.document import report_html
 from stream_masker.evaluation.report.overview import verdict_section
 from stream_masker.summary import ATTACKER

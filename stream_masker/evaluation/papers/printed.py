@@ -1,7 +1,7 @@
 """The figures that the papers print, by paper and table, and tables that compare ours with them.
 
 ``printed.txt`` has for each table a line ``# paper, table, of, of`` and a line for each metric with its figures, one
-for each column.
+for each column. ``reasons.txt`` says for each paper what is compared, and where and why the figures differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from stream_masker.evaluation.report.page import ReportTable
+from stream_masker.evaluation.report.page import ReportTable, paragraphs, text_parts
 
 
 class PrintedTable(NamedTuple):
@@ -35,9 +35,15 @@ class PrintedTable(NamedTuple):
 @cache
 def printed_tables(paper: str) -> tuple[PrintedTable, ...]:
     """Return the tables of a paper, such as ``2017``."""
-    parts = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("# ")[1:]
-    heads = [(part.partition("\n")[0].split(", "), part.splitlines()[1:]) for part in parts]
+    heads = [
+        (head.split(", "), text.splitlines()) for head, text in text_parts(Path(__file__).with_suffix(".txt")).items()
+    ]
     return tuple(PrintedTable(name, tuple(of), _figures(lines)) for (year, name, *of), lines in heads if year == paper)
+
+
+def reasons(name: str) -> tuple[str, ...]:
+    """Return the paragraphs of ``reasons.txt`` with a name, such as ``2017``."""
+    return paragraphs(name, Path(__file__).with_name("reasons.txt"))
 
 
 def _figures(lines: Sequence[str]) -> dict[str, tuple[float, ...]]:

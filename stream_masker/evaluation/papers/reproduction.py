@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import csv
+import gzip
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 from stream_masker.core.batch import MaskedBatch
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.marginality import marginality
+from stream_masker.core.mechanisms.microaggregation.mechanism import AGGREGATION_VARIANTS
 from stream_masker.core.ontology import Ontology
-from stream_masker.errors import ParameterError
-from stream_masker.evaluation.candidates import NOISE_METHODS, SWAPPING_INTERVALS, Candidate, noise_candidate
-from stream_masker.evaluation.dataset import DataSet
+from stream_masker.core.similarity import ValueGraph
+from stream_masker.core.statistics import count_batch
+from stream_masker.errors import ParameterError, ServiceError, StatisticsError
+from stream_masker.evaluation.candidates import SWAPPING_INTERVALS, Candidate, noise_candidate
+from stream_masker.evaluation.co_occurrence import CoOccurrence, co_occurrence
+from stream_masker.evaluation.dataset import DataSet, utility_of
 from stream_masker.evaluation.evaluation import ALPHAS_2016
-from stream_masker.evaluation.measurement import utility_of
+from stream_masker.evaluation.grouped import SSE_KS, sse_row, swapping_row
 from stream_masker.evaluation.papers import samples
-from stream_masker.evaluation.papers.paper_2012 import paper_2012
 from stream_masker.evaluation.papers.printed import (
+    ASSOCIATIONS,
     NOISE_ALPHAS,
     PRINTED_MARGINALITIES,
     UNREACHABLE_DISTANCE,
@@ -25,10 +32,16 @@ from stream_masker.evaluation.papers.printed import (
     PrintedTable,
     compared,
     printed_tables,
+    reasons,
 )
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
-from stream_masker.evaluation.sse import SSE_KS, sse_rows
-from stream_masker.evaluation.swapping import METHODS, swapping_rows
+from stream_masker.evaluation.report.papers import (
+    ENTROPY_HEADER,
+    association_figure,
+    entropy_figures,
+    entropy_rows,
+    knowledge_figure,
+)
 
 AT_ALPHA_1 = ("Table 2", "Table 3", "Table 4")
 """The tables of 2017 that mask Dataset1, by method."""
@@ -59,7 +72,7 @@ def _masked(data: DataSet, candidate: Candidate) -> tuple[dict[str, float], Mask
 
 
 def _with_noise(data: DataSet, method: str, alpha: float) -> tuple[dict[str, float], MaskedBatch]:
-    return _masked(data, noise_candidate(method, NOISE_METHODS[method], "ceil", alpha))
+    return _masked(data, noise_candidate(method, "ceil", alpha))
 
 
 def _noise_table(table: PrintedTable, data: DataSet, alphas: Sequence[float], title: str) -> ReportTable:
@@ -88,30 +101,7 @@ def paper_2017(_: Path | None) -> list[ReportSection]:
         if len(table.of) > 1:
             tables.append(_noise_table(table, sets[table.of[0]], NOISE_ALPHAS, f"{table.name}, {table.of[0]}"))
     tables += [_means_table(printed["Table 5"], sets["Dataset1"]), _distance_table(printed)]
-    return [ReportSection("2017: semantic noise", _reasons_2017(), tuple(tables))]
-
-
-def _reasons_2017() -> tuple[str, ...]:
-    return (
-        "The paper masks hospital records of California that are mapped to SNOMED CT, which are not public in that "
-        "form. These are generated records of the same number, with about as many values and as strong a correlation: "
-        "diagnoses of ICD-10-CM, and procedures of a made-up taxonomy.",
-        "Where and why they differ: the targets agree, because sVar and sdVar do. At small α the RMSE exceeds its "
-        "target, since the noise is rounded up to the next admissible concept, and by more than in the paper: "
-        "ICD-10-CM is a shallower tree than SNOMED CT, so that distances take fewer values. At α = 1 it falls below "
-        "the target in some tables, since no concept is far enough. Uncorrelated noise loses more correlation than "
-        "correlated noise, as in the paper, but less than printed, because most values stay near their class. Means "
-        "and sVar depend on the shape of the taxonomy. Ties are broken at random; the paper does not say how it breaks "
-        "them.",
-        "Table 4 at α = 1: the last table computes what the sdCor of Algorithm 2 depends on. In these data, both "
-        "diagnoses of a record are near each other. Concepts that are nearer to b than a is are then near a, too, so "
-        "no concept is as far away as a large negative noise. The value moves less, and stays in its class: the RMSE "
-        "is below its target, and sdCor stays high. In the paper, the means of a and b are a furuncle of the chest "
-        "wall and a viral hepatitis, and the RMSE meets its target. With diagnoses of different chapters it does so "
-        "here, too, and Algorithm 2 keeps no more of the correlation than Algorithm 1, as printed. With a class for "
-        "each value, uncorrelated noise loses as much as printed. The rest of the difference is the same for both "
-        "correlated methods, so that it does not depend on the reference.",
-    )
+    return [ReportSection("2017: semantic noise", reasons("2017"), tuple(tables))]
 
 
 def _means_table(table: PrintedTable, data: DataSet) -> ReportTable:
@@ -157,14 +147,7 @@ def paper_2016(_: Path | None) -> list[ReportSection]:
     """Reproduce Table 1 (correlated noise)."""
     data = samples.dataset_1_of_2017()
     tables = [_noise_table(table, data, ALPHAS_2016, table.name) for table in printed_tables("2016")]
-    reasons = (
-        "The data set is that of 2017, generated as `stream-masker reproduce 2017` describes. The method of 2016 is "
-        "Correlated-Algorithm2.",
-        "Where and why they differ: the targets agree. The target of the correlated method follows sdVar, that of the "
-        "uncorrelated one sVar, and sdVar exceeds sVar here as in the paper. The errors of variance and covariance "
-        "depend on the taxonomy, which is ICD-10-CM here and SNOMED CT in the paper.",
-    )
-    return [ReportSection("2016: correlated noise", reasons, tuple(tables))]
+    return [ReportSection("2016: correlated noise", reasons("2016"), tuple(tables))]
 
 
 def paper_2019(_: Path | None) -> list[ReportSection]:
@@ -172,32 +155,12 @@ def paper_2019(_: Path | None) -> list[ReportSection]:
     sets = samples.datasets_of("2019")
     first, *others = printed_tables("2019")
     tables = [_features(first, sets["Dataset1"], 4), *(_swapping_table(table, sets[table.of[0]]) for table in others)]
-    reasons = (
-        "The paper swaps hospital records of California that are mapped to SNOMED CT. These are generated records of "
-        "the same number, with as many values: diagnoses of ICD-10-CM, and procedures of a made-up taxonomy.",
-        "Where and why they differ: the order of the methods is that of the paper. Algorithm 1 loses the most "
-        "correlation, and Algorithm 3 the least at every k. Algorithm 2 has the least RMSE, except that Algorithm 3 "
-        "has about the same for b from k = 50 on. With algorithms 2 and 3 the RMSE grows with k. Its size depends on "
-        "how near the next values are in the taxonomy, which is a different one here.",
-        "Algorithm 3 keeps more than Algorithm 2 because these records have near records: each has a class, whose "
-        "values of one attribute belong to those of the other, and a class has as many records as an interval of k = "
-        "2 to 100. Algorithm 2 then leaves the class of a record in one attribute, but not in the other. The paper "
-        "assumes this dependence: “if a value of the first attribute is closely related to another value of the second "
-        "attribute, values semantically similar to the former one (resulting from the swap) will also be related to "
-        "values semantically similar to the latter”. Where classes are far larger than k, Algorithm 2 keeps all "
-        "correlation at any k. Where a third of the values are independent, the nearest records of such a record are "
-        "of other classes, and Algorithm 3 loses more: “records in the swapping intervals tend to be more "
-        "heterogeneous on attribute basis”.",
-        "In Dataset2 and Dataset3 the RMSE for k = 2 is 0 in the paper, because more than two records have each pair "
-        "of values. Here most pairs, but not all, are so frequent.",
-    )
-    return [ReportSection("2019: rank swapping", reasons, tuple(tables))]
+    return [ReportSection("2019: rank swapping", reasons("2019"), tuple(tables))]
 
 
 def _swapping_table(table: PrintedTable, data: DataSet) -> ReportTable:
     sample, method = table.of
-    methods = {method: METHODS[method]}
-    rows = list(swapping_rows(data, secrets=[data.secret], methods=methods, baselines={}))
+    rows = [swapping_row(data, method, k) for k in SWAPPING_INTERVALS]
     ours: dict[str, list[float]] = {f"RMSE {a}": [row.rmse[a] for row in rows] for a in data.attributes}
     ours |= {f"sdCor {a} {b}": [row.correlation[a, b] for row in rows] for a, b in rows[0].correlation}
     header = ("metric", *(f"k = {k}" for k in SWAPPING_INTERVALS))
@@ -219,19 +182,7 @@ Each has a chapter of ICD-10-CM, its number of distinct values and of records, a
 def paper_2013(_: Path | None) -> list[ReportSection]:
     """Reproduce Table 1 (marginality) and tables 2 to 5 (microaggregation)."""
     tables = [_marginality_table(), *map(_sse_table, printed_tables("2013"))]
-    reasons = (
-        "Table 1 is computed from a taxonomy that gives the printed distances, except those of Alzheimer to "
-        "meningitis and sclerosis: with 2 of 7 ancestors in common they are log2(12/7) = 0.78, and the paper prints "
-        "0.65, which no taxonomy with the other distances gives. None of the nine exact marginalities is the printed "
-        "one, for two reasons that the columns separate. The paper adds distances that it has rounded to two digits: "
-        "with such a sum, x1 to x4 are as printed. With the two printed distances, too, all nine are.",
-        "In the paper, the other tables mask hospital records of California, which are not public in that form. Here "
-        "they mask 3,000 generated records of the same chapter of ICD-10-CM, with as many categories. SSE grows with "
-        "the number of records, so the ratio of the semantic to the classic variant is compared. It is at most 1, and "
-        "much lower for a diagnosis alone, as in the paper. With numbers it is nearer to 1 than printed: the numbers "
-        "of generated records depend little on the diagnosis, so groups of similar numbers hold dissimilar diagnoses.",
-    )
-    return [ReportSection("2013: marginality and microaggregation", reasons, tuple(tables))]
+    return [ReportSection("2013: marginality and microaggregation", reasons("2013"), tuple(tables))]
 
 
 def _marginality_table() -> ReportTable:
@@ -253,7 +204,7 @@ def _marginality_table() -> ReportTable:
 def _sse_table(table: PrintedTable) -> ReportTable:
     root, categories, records, numeric = DISCHARGES_2013[table.name]
     data = samples.discharges_of_2013(root, categories, records, numeric=numeric)
-    measured = sse_rows(data.whole, data.taxonomies, data.numeric, secret=data.secret, ks=SSE_KS)
+    measured = (sse_row(data, k, variant) for k in SSE_KS for variant in AGGREGATION_VARIANTS)
     ours = {(row.k, row.variant): row.sse["diagnosis"] for row in measured}
     theirs = table.figures
     rows = tuple(
@@ -270,6 +221,104 @@ def _sse_table(table: PrintedTable) -> ReportTable:
 
 def _ratio(part: float, whole: float) -> float:
     return part / whole if whole else 1.0
+
+
+CONFIDENTIAL = "spore-print-color"
+"""The confidential attribute of the mushroom data set, which the paper does not state."""
+
+ASSOCIATED = ("cap-color", "stalk-surface-below-ring")
+"""The attributes of Figure 7: their χ² is the printed one."""
+
+PRINTED_FILES = 30
+PARTITION: Mapping[str, Any] = {"parts": 4, "part_size": 2}
+BANK_THRESHOLD = 0.4
+MUSHROOM_ATTRIBUTES = (
+    *("class", "cap-shape", "cap-surface", "cap-color", "bruises?", "odor", "gill-attachment", "gill-spacing"),
+    *("gill-size", "gill-color", "stalk-shape", "stalk-root", "stalk-surface-above-ring", "stalk-surface-below-ring"),
+    *("stalk-color-above-ring", "stalk-color-below-ring", "veil-type", "veil-color", "ring-number", "ring-type"),
+    *("spore-print-color", "population", "habitat"),
+)
+"""The columns of the mushroom data set, by the names of the UCI repository."""
+
+
+def paper_2012(mushroom: Path | None) -> list[ReportSection]:
+    """Reproduce tables 2 and 3 and figures 5 and 7 (VICUS). ``mushroom``: the file of the mushroom data set.
+
+    Raises ServiceError if the file is not that data set.
+    """
+    measured = _measured(mushroom)
+    tables: list[ReportTable] = [*_similarity_tables(), _entropy_comparison(measured), _knowledge_table(measured)]
+    if mushroom is not None:
+        tables.append(_association_table(measured))
+    figures = [knowledge_figure(measured), association_figure(measured)]
+    paragraphs = (*reasons("2012"), *reasons("2012 generated" if mushroom is None else "2012 mushroom"))
+    return [ReportSection("2012: VICUS", paragraphs, (*tables, *figures))]
+
+
+def _measured(mushroom: Path | None) -> CoOccurrence:
+    if mushroom is None:
+        data = samples.mushrooms(2_000)
+        return co_occurrence(data, confidential=data.attributes[-1], files=PRINTED_FILES, **PARTITION)
+    data = read_mushrooms(mushroom)
+    settings = {**PARTITION, "files": PRINTED_FILES, "pair": ASSOCIATED, "records": data.whole.size}
+    try:
+        return co_occurrence(data, confidential=CONFIDENTIAL, **settings)
+    except (ParameterError, StatisticsError) as error:
+        raise ServiceError(f"{mushroom} is not the mushroom data set: {error}") from None
+
+
+def read_mushrooms(path: Path) -> DataSet:
+    """Read the complete records of the mushroom data set: 23 columns, ``?`` for a missing value or a shorter row.
+
+    Raises ServiceError if the file is not that data set.
+    """
+    try:
+        with gzip.open(path, "rt", newline="") if path.suffix == ".gz" else path.open(newline="") as lines:
+            rows = [row for row in csv.reader(lines) if "?" not in row]
+    except (OSError, UnicodeDecodeError) as error:
+        raise ServiceError(f"{path} cannot be read ({type(error).__name__})") from None
+    width = max(map(len, rows), default=0)
+    if width != len(MUSHROOM_ATTRIBUTES):
+        raise ServiceError(f"{path} is not the mushroom data set: it has {width} columns, which should be 23")
+    columns = zip(*(row for row in rows if len(row) == width), strict=True)
+    return samples.flat_dataset(dict(zip(MUSHROOM_ATTRIBUTES, columns, strict=True)))
+
+
+def _similarity_tables() -> Iterator[ReportTable]:
+    data = samples.flat_dataset(samples.BANK)
+    sizes = [len(tau) for tau in data.taxonomies.values()]
+    counts = count_batch(data.whole, sizes)
+    graph = ValueGraph.of(counts, tuple(sizes), multigraph=False, most_values=100)
+    direct = graph.direct()
+    transitive = graph.transitive(direct, BANK_THRESHOLD)
+    matrices = {"S′": direct[0], "S″": transitive[0], "S": 0.6 * direct[0] + 0.4 * transitive[0]}
+    for table in printed_tables("2012")[:-1]:
+        ours = {str(i): row.tolist() for i, row in enumerate(matrices[table.of[0]], 1)}
+        yield table.beside(f"{table.name}: {table.of[0]}", ("client", *"123456"), ours, 3)
+
+
+def _entropy_comparison(measured: CoOccurrence) -> ReportTable:
+    *_, table = printed_tables("2012")
+    header = ("parameters", *ENTROPY_HEADER)
+    return table.beside("Table 3: average entropy", header, entropy_rows(measured.entropies), 4)
+
+
+def _knowledge_table(measured: CoOccurrence) -> ReportTable:
+    rows = []
+    for known in dict.fromkeys(row.known for row in measured.by_knowledge):
+        figures = entropy_figures([row for row in measured.by_knowledge if row.known == known])
+        rows.append((str(known), *(f"{figure:.4f}" for figure in figures)))
+    note = "k1 = 5, k2 = 20. The paper prints these entropies as a picture only."
+    title = "Figure 5: average entropy by the number of known attributes"
+    return ReportTable(title, ("known attributes", *ENTROPY_HEADER), tuple(rows), note)
+
+
+def _association_table(measured: CoOccurrence) -> ReportTable:
+    rows = [("original", f"{measured.original:.1f} ({ASSOCIATIONS['original']})")]
+    for method, values in measured.files:
+        rows.append((method, f"{min(values):.0f} to {max(values):.0f} ({ASSOCIATIONS[method]})"))
+    title = f"Figure 7: χ² of {' and '.join(measured.pair)} in {PRINTED_FILES} masked files"
+    return ReportTable(title, ("file", "ours (printed)"), tuple(rows), "k1 = 5, k2 = 20.")
 
 
 PAPERS: Mapping[str, Callable[[Path | None], list[ReportSection]]] = {

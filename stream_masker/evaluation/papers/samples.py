@@ -26,7 +26,7 @@ BANK: Mapping[str, tuple[str, ...]] = {
     "product": ("10", "11", "12", "13", "13", "12", "11"),
     "advisor": ("14", "14", "15", "16", "16", "16", "17"),
 }
-"""The bank example of 2012 (Table 1). Values are given by their numbers."""
+"""The bank example of 2012 (Table 1), whose values have no ontology. They are given by their numbers."""
 
 DIAGNOSES = (
     *(("neoplasm", "disease"), ("mental disorder", "disease"), ("nervous disease", "disease")),
@@ -100,9 +100,9 @@ def _column(
 
     ``used[i]`` belongs to class i modulo ``classes``.
     """
-    own = np.arange(used.size) % classes
-    order = np.argsort(own, kind="stable")
-    starts, sizes = np.searchsorted(own[order], np.arange(classes)), np.bincount(own, minlength=classes)
+    class_of = np.arange(used.size) % classes
+    order = np.argsort(class_of, kind="stable")
+    starts, sizes = np.searchsorted(class_of[order], np.arange(classes)), np.bincount(class_of, minlength=classes)
     within = (rng.random(hidden.size) ** (1.0 + skew) * sizes[hidden]).astype(np.int64)
     dependent = used[order[starts[hidden] + within]]
     free = used[rng.choice(used.size, hidden.size, p=_shares(used.size, skew))]
@@ -193,11 +193,6 @@ def discharges_of_2013(root: str, categories: int, records: int, *, numeric: boo
         SAMPLE_SECRET,
         kinds if numeric else {},
     )
-
-
-def bank() -> DataSet:
-    """Return the bank example of 2012, whose values have no ontology."""
-    return flat_dataset(BANK)
 
 
 def flat_dataset(columns: Mapping[str, Sequence[str]]) -> DataSet:

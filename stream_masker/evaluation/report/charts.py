@@ -1,4 +1,4 @@
-"""Charts as SVG: lines, scattered points with a colour scale, and bars."""
+"""Charts as SVG: lines, and scattered points with a colour scale."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 
 from stream_masker.svg import SHAPES, element, line, marker, number, picture, polyline, text
 
@@ -182,9 +183,8 @@ def scatter_chart(
     )
     names = list(dict.fromkeys(point.group for point in points))
     marks = [_mark(names.index(p.group), *frame.at(p.x, p.y), 5.5, shade(p.shade), p.tip) for p in points]
-    legend = []
-    for i, name in enumerate(names):
-        legend += _legend_row(i, name, partial(_mark, i, size=5, colour="#777777"))
+    rows = (_legend_row(i, name, partial(_mark, i, size=5, colour="#777777")) for i, name in enumerate(names))
+    legend = chain.from_iterable(rows)
     description = "; ".join(point.tip for point in points)
     lines = _limit_lines(frame, *limits)
     return picture(WIDTH, HEIGHT, title, description, *frame.draw(), *lines, *marks, *legend, *_colour_bar(*scale))
@@ -208,9 +208,11 @@ def _limit_lines(frame: Frame, x: float | None, y: float | None) -> list[str]:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     lines = []
     if x is not None and frame.x.low <= x <= frame.x.high:
-        lines.append(line(frame.at(x, frame.y.low)[0], TOP, frame.at(x, frame.y.low)[0], bottom, **style))
+        place, _ = frame.at(x, 0.0)
+        lines.append(line(place, TOP, place, bottom, **style))
     if y is not None and frame.y.low <= y <= frame.y.high:
-        lines.append(line(LEFT, frame.at(frame.x.low, y)[1], right, frame.at(frame.x.low, y)[1], **style))
+        _, place = frame.at(0.0, y)
+        lines.append(line(LEFT, place, right, place, **style))
     return lines
 
 
@@ -231,27 +233,3 @@ def _colour_bar(name: str, low: float, high: float) -> list[str]:
         text(f"{low:.2g}", x, y + 26, fill=INK, font_size=11),
         text(f"{high:.2g}", end, y + 26, text_anchor="end", fill=INK, font_size=11),
     ]
-
-
-def bar_chart(
-    title: str, x_label: str, bars: Sequence[tuple[str, float]], *, mark: tuple[str, float] | None = None
-) -> str:
-    """Return a chart with a horizontal bar for each label. ``mark``: the label and the value of a vertical line."""
-    axis = Axis.over(x_label, [value for _, value in bars] + ([mark[1]] if mark else []), floor=0.0)
-    left, row, top = 250.0, 22.0, 30.0
-    bottom = top + row * len(bars)
-    ticks = [(axis.place(tick, left, WIDTH - 60), tick_text(tick)) for tick in axis.ticks]
-    parts = [line(x, top, x, bottom, stroke=GREY) for x, _ in ticks]
-    parts += [text(name, x, bottom + 16, text_anchor="middle", fill=INK, font_size=11) for x, name in ticks]
-    for i, (label, value) in enumerate(bars):
-        x, y = axis.place(value, left, WIDTH - 60), top + row * i
-        parts.append(text(_shortened(label), left - 8, y + 15, text_anchor="end", fill=INK, font_size=11))
-        parts.append(element("rect", x=left, y=y + 4, width=x - left, height=row - 8, fill=PALETTE[0]))
-        parts.append(text(f"{value:.3g}", x + 5, y + 15, fill=INK, font_size=11))
-    if mark:
-        x = axis.place(mark[1], left, WIDTH - 60)
-        parts.append(line(x, top, x, bottom, stroke=PALETTE[1], stroke_width=2))
-        parts.append(text(f"{mark[0]}: {mark[1]:.3g}", x, top - 8, text_anchor="middle", fill=PALETTE[1], font_size=11))
-    parts.append(text(x_label, (left + WIDTH - 60) / 2, bottom + 36, text_anchor="middle", fill=INK))
-    description = "; ".join(f"{label}: {value:.4g}" for label, value in bars)
-    return picture(WIDTH, bottom + 46, title, description, *parts)

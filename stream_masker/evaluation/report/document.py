@@ -10,10 +10,11 @@ from dataclasses import asdict
 from math import isfinite, isnan
 from typing import Any
 
+import numpy as np
+
 from stream_masker.evaluation.co_occurrence import CoOccurrence
 from stream_masker.evaluation.evaluation import Evaluation
-from stream_masker.evaluation.report.groups import aggregation_section, swapping_section, transition_section
-from stream_masker.evaluation.report.noise import noise_section
+from stream_masker.evaluation.measurement import PLAIN_MEASURES
 from stream_masker.evaluation.report.overview import (
     data_section,
     downstream_section,
@@ -22,12 +23,17 @@ from stream_masker.evaluation.report.overview import (
     risk_section,
     verdict_section,
 )
-from stream_masker.evaluation.report.page import html_page
+from stream_masker.evaluation.report.page import html_page, paragraphs
+from stream_masker.evaluation.report.papers import (
+    aggregation_section,
+    noise_section,
+    swapping_section,
+    transition_section,
+)
 
 SWAPPING_MECHANISMS = {"distributional": "distributional_rank_swapping", "data swapping": "data_swapping"}
 """The mechanisms of the methods of 2019 that are not rank swapping."""
 
-SIMILARITY_MATRICES = ("direct", "transitive", "total")
 ROW_PARAMETERS = frozenset({"method", "variant", "k", "k1", "k2", "known"})
 """The parameters in the rows of the papers' tables; the other entries are measures."""
 
@@ -47,14 +53,13 @@ SECTIONS = (
 
 def report_html(evaluation: Evaluation) -> str:
     """Return the report as an HTML page without links to other files."""
-    introduction = (
-        "The utility of the masked records and the risk of disclosure, for every method and parameter measured. The "
-        "tables and figures are those of five papers: Giggins and Brankovic 2012 (VICUS), Domingo-Ferrer, Sánchez and "
-        "Rufian-Torrell 2013 (marginality), Rodriguez-Garcia, Batet and Sánchez 2016, 2017 (semantic noise) and 2019 "
-        "(rank swapping). sd is the semantic distance of two concepts: 0 for equal ones, at most 1.",
-    )
     sections = [make(evaluation) for make in SECTIONS]
-    return html_page("Utility and risk of masking", introduction, sections, opening=[verdict_section(evaluation)])
+    return html_page(
+        "Utility and risk of masking",
+        paragraphs("Utility and risk of masking"),
+        sections,
+        opening=[verdict_section(evaluation)],
+    )
 
 
 def report_data(evaluation: Evaluation) -> dict[str, Any]:
@@ -68,7 +73,7 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
         "numeric": list(evaluation.data.numeric),
         "statistics": {name: statistics.to_dict()[name] for name in ("mean", "variance", "covariance", "correlation")},
         "measurements": [one.to_dict() for one in evaluation.measurements],
-        "swapping": [_with_pairs(asdict(row)) for row in evaluation.swapping],
+        "swapping": [asdict(row) for row in evaluation.swapping],
         "microaggregation": [asdict(row) for row in evaluation.errors],
         **_data_of_2012(related or CoOccurrence("")),
         "rejected": [asdict(one) for one in evaluation.rejected],
@@ -119,12 +124,10 @@ def _row_lines(
 
 def _data_of_2012(measured: CoOccurrence) -> dict[str, Any]:
     """Return the entropies, the similarities, and χ² of the original and of the masked files; null if not measured."""
-    similar = measured.similarities
-    matrices = {} if similar is None else {name: getattr(similar, name).tolist() for name in SIMILARITY_MATRICES}
     associations = {"attributes": measured.pair, "original": measured.original, "files": dict(measured.files)}
     return {
         "vicus": [asdict(row) for row in (*measured.entropies, *measured.by_knowledge)] or None,
-        "similarities": similar and {"attribute": similar.attribute, "values": similar.values, **matrices},
+        "similarities": measured.similarities and asdict(measured.similarities),
         "associations": associations if measured.files else None,
     }
 
@@ -132,7 +135,7 @@ def _data_of_2012(measured: CoOccurrence) -> dict[str, Any]:
 def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
     for name, value in one["risk"].items():
         yield from _values(name, value)
-    for name in ("linked", "anonymity", "unique", "repeated", "sse", "unchanged_records", "unmasked"):
+    for name in PLAIN_MEASURES[:-1]:
         yield from _values(name, one[name])
     for name, measures in (*one["utility"]["attributes"].items(), *one["utility"].get("numeric", {}).items()):
         yield from ((measure, name, value) for measure, value in measures.items())
@@ -150,20 +153,15 @@ def _values(name: str, value: Any) -> Iterator[tuple[str, str, Any]]:
         yield name, "", value
 
 
-def _with_pairs(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row in which pairs of attributes are texts."""
-    return {
-        name: {" ".join(key) if isinstance(key, tuple) else key: v for key, v in value.items()}
-        if isinstance(value, Mapping)
-        else value
-        for name, value in row.items()
-    }
-
-
 def _plain(value: Any) -> Any:
-    """Round all numbers and replace infinite ones, so that the value does not depend on the last bits of sums."""
+    """Return a value for JSON, with pairs as names joined by a space, and matrices as lists.
+
+    Numbers are rounded and infinite ones replaced, so that the value does not depend on the last bits of sums.
+    """
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {" ".join(key) if isinstance(key, tuple) else key: _plain(each) for key, each in value.items()}
+    if isinstance(value, np.ndarray):
+        return _plain(value.tolist())
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_plain(each) for each in value]
     if isinstance(value, float) and not isfinite(value):

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import isinf
+from typing import TypeAlias
 
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.evaluation.dataset import DataSet
 from stream_masker.evaluation.evaluation import Evaluation
 from stream_masker.evaluation.measurement import Measurement
-from stream_masker.evaluation.report.charts import Point, bar_chart, scatter_chart
-from stream_masker.evaluation.report.noise import features_table
-from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable
+from stream_masker.evaluation.report.charts import Point, scatter_chart
+from stream_masker.evaluation.report.page import Figure, ReportSection, ReportTable, explanations, section
+from stream_masker.evaluation.report.papers import features_table
 from stream_masker.summary import three_sentences
 
 RANKED_RECORDS = 1_000
@@ -100,21 +100,7 @@ def _origin(data: DataSet) -> Iterator[str]:
 def risk_section(evaluation: Evaluation) -> ReportSection:
     """Return the section on utility against risk: a chart and a table."""
     measured = evaluation.measurements
-    if not measured:
-        return ReportSection("Utility against risk")
-    return ReportSection(
-        "Utility against risk",
-        (
-            "Each point is a method with its parameters. Far to the left, masked values are close to the originals. "
-            "Far down, the best guess of an attacker is seldom right. Dark points keep the correlation of the "
-            "attributes. A point is worth considering if no other one is further left, further down and darker.",
-            "The attacker knows the method, its parameters and the distribution of the original records, but not the "
-            "secret, and guesses the original of each masked value. Vulnerability is the chance that the guess is "
-            "right, for the worst attribute. It is exact where the table says so. Otherwise it is the success rate of "
-            "an attack that masks the same records under other secrets, which is a lower bound.",
-        ),
-        (risk_figure(measured), *_risk_tables(measured)),
-    )
+    return section("Utility against risk", [risk_figure(measured)] if measured else [], _risk_tables(measured))
 
 
 def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, float | None] = (None, None)) -> Figure:
@@ -122,15 +108,19 @@ def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, flo
 
     ``limits``: an RMSE and a vulnerability to mark with lines.
     """
-    worst = max(max((one.correlation_error for one in measured), default=0.0), 0.05)
-    points = [
-        Point(one.rmse, one.vulnerability, one.correlation_error / worst, family(one), _tip(one)) for one in measured
-    ]
     title = "Utility against risk"
-    svg = scatter_chart(
-        title, "RMSE (distance of masked values)", "vulnerability", points, scale=("ΔsdCor", 0.0, worst), limits=limits
-    )
+    svg = _scatter(title, "vulnerability", [(one, one.vulnerability) for one in measured], limits)
     return Figure(title, svg, "Greatest RMSE, vulnerability and ΔsdCor of the attributes and pairs.")
+
+
+def _scatter(
+    title: str, label: str, values: Sequence[tuple[Measurement, float]], limits: tuple[float | None, float | None]
+) -> str:
+    """Return a chart of a value of each measurement against its RMSE, coloured by ΔsdCor."""
+    worst = max([0.05, *(one.correlation_error for one, _ in values)])
+    points = [Point(one.rmse, y, one.correlation_error / worst, family(one), _tip(one)) for one, y in values]
+    x_label, scale = "RMSE (distance of masked values)", ("ΔsdCor", 0.0, worst)
+    return scatter_chart(title, x_label, label, points, scale=scale, limits=limits)
 
 
 def family(one: Measurement) -> str:
@@ -147,98 +137,39 @@ def _risk_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     """Yield the tables of all methods: utility against risk, and more about the risk."""
     note = "Figures are those of the worst attribute or pair."
     for title, columns in (("All methods", MAIN_COLUMNS), ("All methods: more about the risk", RISK_COLUMNS)):
-        rows = tuple((one.candidate.label, *(column.text(one) for column in columns)) for one in measured)
-        header = ("method", *(column.name for column in columns))
-        yield ReportTable(title, header, rows, note, {column.name: column.meaning for column in columns})
-
-
-@dataclass(frozen=True, slots=True)
-class FigureColumn:
-    """A column of figures of methods, and what they mean. ``text``: returns the cell of a measurement."""
-
-    name: str
-    meaning: str
-    text: Callable[[Measurement], str]
+        rows = tuple((one.candidate.label, *(text(one) for text in columns.values())) for one in measured)
+        if rows:
+            yield ReportTable(title, ("method", *columns), rows, note, explanations(columns))
 
 
 def _share(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}"
 
 
-MAIN_COLUMNS = (
-    FigureColumn(
-        "distance (RMSE)",
-        "How far masked codes are from the originals: the root mean square of the semantic distance, 0 for equal "
-        "codes, at most 1.",
-        lambda one: _share(one.rmse),
+MethodColumns: TypeAlias = Mapping[str, Callable[[Measurement], str]]
+"""The columns of a table of methods; ``page.txt`` says what each means."""
+
+MAIN_COLUMNS: MethodColumns = {
+    "distance (RMSE)": lambda one: _share(one.rmse),
+    "right guesses (vulnerability)": lambda one: _share(one.vulnerability),
+    "right guesses of records": lambda one: _share(one.risk.vulnerability_of_record),
+    "right guesses after repeats": lambda one: _share(None if one.repeated is None else _worst(one.repeated)),
+    "unchanged codes": lambda one: _share(_worst(one.risk.unchanged)),
+    "unchanged records": lambda one: _share(one.unchanged_records),
+    "change of correlation (ΔsdCor)": lambda one: _share(one.correlation_error),
+    "move of the mean": lambda one: (
+        f"{max((u.mean_distance for u in one.utility.attributes.values()), default=0.0):.2f}"
     ),
-    FigureColumn(
-        "right guesses (vulnerability)",
-        "The chance that an attacker's best guess of a code is right.",
-        lambda one: _share(one.vulnerability),
-    ),
-    FigureColumn(
-        "right guesses of records",
-        "The chance that the best guess of all codes of a record is right.",
-        lambda one: _share(one.risk.vulnerability_of_record),
-    ),
-    FigureColumn(
-        "right guesses after repeats",
-        "The chance for a code, from all masks of five records with equal values and independent noise; – if unknown.",
-        lambda one: _share(None if one.repeated is None else _worst(one.repeated)),
-    ),
-    FigureColumn(
-        "unchanged codes",
-        "The share of codes that masking leaves as they are.",
-        lambda one: _share(_worst(one.risk.unchanged)),
-    ),
-    FigureColumn(
-        "unchanged records",
-        "The share of records of which masking changes no code.",
-        lambda one: _share(one.unchanged_records),
-    ),
-    FigureColumn(
-        "change of correlation (ΔsdCor)",
-        "The difference between the correlation of two attributes before and after masking.",
-        lambda one: _share(one.correlation_error),
-    ),
-    FigureColumn(
-        "move of the mean",
-        "The semantic distance between the means before and after masking.",
-        lambda one: f"{max((u.mean_distance for u in one.utility.attributes.values()), default=0.0):.2f}",
-    ),
-    FigureColumn(
-        "risk",
-        "Exact: computed from the transition probabilities. Attack: the success of an attack, which is a lower bound.",
-        lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
-    ),
-)
-RISK_COLUMNS = (
-    FigureColumn(
-        "sure guesses",
-        "The share of codes that the attacker guesses with a probability above 0.9.",
-        lambda one: _share(_worst(one.risk.certain)),
-    ),
-    FigureColumn(
-        "linked records",
-        "The expected share of records that an intruder who knows all originals links to their masked records.",
-        lambda one: _share(one.linked),
-    ),
-    FigureColumn(
-        "equal records (anonymity)",
-        "The number of records in the smallest set of equal masked records.",
-        lambda one: str(one.anonymity),
-    ),
-    FigureColumn(
-        "unique before", "The share of records that no other record equals.", lambda one: _share(one.unique["original"])
-    ),
-    FigureColumn("unique after", "The same of the masked records.", lambda one: _share(one.unique["masked"])),
-    FigureColumn(
-        "ε",
-        "The ε of differential privacy between two codes of an attribute; – if unknown.",
-        lambda one: epsilon_text(one.risk.epsilon),
-    ),
-)
+    "risk": lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
+}
+RISK_COLUMNS: MethodColumns = {
+    "sure guesses": lambda one: _share(_worst(one.risk.certain)),
+    "linked records": lambda one: _share(one.linked),
+    "equal records (anonymity)": lambda one: str(one.anonymity),
+    "unique before": lambda one: _share(one.unique["original"]),
+    "unique after": lambda one: _share(one.unique["masked"]),
+    "ε": lambda one: epsilon_text(one.risk.epsilon),
+}
 
 
 def epsilon_text(epsilon: Mapping[str, float | None]) -> str:
@@ -259,17 +190,11 @@ def numeric_section(evaluation: Evaluation) -> ReportSection:
     if not with_numbers:
         return ReportSection("Numeric attributes")
     names, pairs = list(with_numbers[0].utility.numeric), list(with_numbers[0].utility.numeric_pairs)
-    header = ("method", *(text for a in names for text in (f"{a}: mean", f"{a}: variance")), *map(_pair_name, pairs))
+    of_names = (text for a in names for text in (f"{a}: mean", f"{a}: variance"))
+    header = ("method", *of_names, *(f"Δρ({a}, {b})" for a, b in pairs))
     rows = tuple((one.candidate.label, *_numeric_cells(one, names, pairs)) for one in with_numbers)
-    text = (
-        "Mean: the difference of the means in standard deviations. Variance: the ratio of masked to original "
-        "variance, which is 1 + α for noise. The other columns are the differences of Pearson's correlation."
-    )
-    return ReportSection("Numeric attributes", (text,), (ReportTable("Numbers (2017: section 3)", header, rows),))
-
-
-def _pair_name(pair: tuple[str, str]) -> str:
-    return f"Δρ({pair[0]}, {pair[1]})"
+    table = ReportTable("Numbers (2017: section 3)", header, rows)
+    return section("Numeric attributes", [table])
 
 
 def _numeric_cells(one: Measurement, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -291,39 +216,20 @@ def downstream_section(evaluation: Evaluation) -> ReportSection:
         (one.candidate.label, f"{one.rmse:.3f}", *(f"{p.masked:.3f}" for p in one.predictions)) for one in predicted
     ]
     rows.append(("most frequent chapter", "", *(f"{p.majority:.3f}" for p in first)))
-    text = (
-        "Naive Bayes learns from half of the records, masked, and predicts the chapter of one attribute (a child of "
-        "the root) from the codes of another in the other half, unmasked. The figures are shares of correct "
-        "predictions. Compare methods of similar RMSE.",
-    )
-    return ReportSection(
-        "Models that learn from masked records",
-        text,
-        (_accuracy_figure(predicted), ReportTable("Accuracy", header, tuple(rows))),
-    )
+    table = ReportTable("Accuracy", header, tuple(rows))
+    return section("Models that learn from masked records", [_accuracy_figure(predicted), table])
 
 
 def _accuracy_figure(predicted: Sequence[Measurement]) -> Figure:
-    """Return the accuracy of each method at the greatest RMSE that is at most that of the median candidate."""
-    middle = sorted(one.rmse for one in predicted)[len(predicted) // 2]
-    best: dict[str, Measurement] = {}
-    for one in predicted:
-        if one.rmse <= middle and (one.candidate.method not in best or one.rmse > best[one.candidate.method].rmse):
-            best[one.candidate.method] = one
-    bars = [(f"{method} ({one.rmse:.2f})", one.predictions[0].masked) for method, one in best.items()]
+    """Return a chart of RMSE against the accuracy for the first pair of attributes."""
     first = predicted[0].predictions[0]
     title = f"Accuracy of {first.source} → chapter of {first.target}"
-    svg = bar_chart(title, "accuracy", bars, mark=("original", first.original))
-    return Figure(
-        title, svg, f"The strongest setting of each method with an RMSE of at most {middle:.3f} (in brackets)."
-    )
+    svg = _scatter(title, "accuracy", [(one, one.predictions[0].masked) for one in predicted], (None, first.original))
+    return Figure(title, svg, "The line is the accuracy of a model that learns from the original records.")
 
 
 def rejected_section(evaluation: Evaluation) -> ReportSection:
     """Return the methods that cannot be applied to these data."""
-    if not evaluation.rejected:
-        return ReportSection("Not applicable")
     rows = tuple((one.label, one.reason) for one in evaluation.rejected)
-    return ReportSection(
-        "Not applicable", (), (ReportTable("Methods that cannot be applied to these data", ("method", "reason"), rows),)
-    )
+    table = ReportTable("Methods that cannot be applied to these data", ("method", "reason"), rows)
+    return ReportSection("Not applicable", (), (table,) if rows else ())

@@ -1,32 +1,19 @@
-"""Sections of text, tables and figures, and their self-contained HTML page."""
+"""Sections of text, tables and figures, and their self-contained HTML page.
+
+``page.txt`` has the paragraphs of each section of the report below a line with its title, ``# title``, and what columns
+and rows of its tables mean below a line with their names. ``page.css`` is the style sheet.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from itertools import chain
+from pathlib import Path
 
-STYLE_SHEET = """
-:root { color-scheme: light; --ink: #222; --line: #d8d8d8; --head: #f3f5f7; --accent: #0b5c8a; }
-body { font: 15px/1.55 system-ui, -apple-system, "Segoe UI", Roboto, sans-serif; color: var(--ink); margin: 0; }
-main { max-width: 1180px; margin: 0 auto; padding: 24px 20px 80px; }
-h1 { font-size: 1.9rem; margin: 0.4em 0; } h2 { margin-top: 2.2em; border-bottom: 2px solid var(--accent); }
-h3 { margin: 1.6em 0 0.4em; font-size: 1.02rem; } p { max-width: 46em; }
-nav ol { columns: 2; padding-left: 1.4em; max-width: 46em; } a { color: var(--accent); }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; font-size: 0.86rem; font-variant-numeric: tabular-nums; }
-th, td { border: 1px solid var(--line); padding: 3px 9px; text-align: right; }
-th:first-child, td:first-child { min-width: 8em; width: 19em; }
-th { background: var(--head); } th:first-child, td:first-child { text-align: left; }
-figure { margin: 1em 0; overflow-x: auto; }
-figure svg { width: 100%; min-width: 600px; max-width: 860px; height: auto; display: block; }
-dl { font-size: 0.88rem; max-width: 56em; display: grid; grid-template-columns: 12em 1fr; gap: 2px 1em; }
-dt { font-weight: 600; } dd { margin: 0; }
-@media (max-width: 600px) { dl { display: block; } nav ol { columns: 1; } }
-figcaption, .note { color: #555; font-size: 0.88rem; max-width: 52em; }
-@media print { main { max-width: none; } h2 { break-after: avoid; } figure, table { break-inside: avoid; } }
-"""
+TEXTS, STYLE_SHEET = (Path(__file__).with_suffix(suffix) for suffix in (".txt", ".css"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +75,29 @@ class ReportSection:
         return f'<section id="{self.anchor}">\n<h2>{escape(self.title)}</h2>\n{text}{blocks}</section>\n'
 
 
+def text_parts(file: Path) -> dict[str, str]:
+    """Return the parts of a text file by their heads, lines ``# head``."""
+    parts = (part.partition("\n") for part in file.read_text(encoding="utf-8").split("# ")[1:])
+    return {head: text for head, _, text in parts}
+
+
+def paragraphs(head: str, file: Path = TEXTS, **names: str) -> tuple[str, ...]:
+    """Return the paragraphs of a part of a text file; ``names``: what stands for names in braces."""
+    texts = text_parts(file)[head].split("\n\n")
+    return tuple(" ".join(text.split()).format(**names) for text in texts)
+
+
+def section(title: str, *blocks: Iterable[ReportTable | Figure], **names: str) -> ReportSection:
+    """Return a section with its paragraphs of ``page.txt``; empty without any table or figure."""
+    shown = tuple(chain.from_iterable(blocks))
+    return ReportSection(title, paragraphs(title, TEXTS, **names) if shown else (), shown)
+
+
+def explanations(names: Iterable[str]) -> dict[str, str]:
+    """Return what columns or rows mean, by their names."""
+    return {name: paragraphs(name)[0] for name in names}
+
+
 def html_page(
     title: str,
     introduction: Sequence[str],
@@ -105,7 +115,8 @@ def _page(
 ) -> Iterator[str]:
     yield f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{escape(title)}</title>\n'
     yield '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-    yield f"<style>{STYLE_SHEET}</style>\n</head>\n<body>\n<main>\n<h1>{escape(title)}</h1>\n"
+    yield f"<style>\n{STYLE_SHEET.read_text(encoding='utf-8')}</style>\n</head>\n"
+    yield f"<body>\n<main>\n<h1>{escape(title)}</h1>\n"
     yield from (section.html() for section in opening)
     yield from (f"<p>{escape(paragraph)}</p>\n" for paragraph in introduction)
     entries = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>\n' for s in sections)

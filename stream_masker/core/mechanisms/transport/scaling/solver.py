@@ -37,10 +37,10 @@ ROUGH_ERROR = 5e-3
 MAX_ROUNDS = 300
 ANDERSON_MEMORY = 5
 """The number of rounds before the current one that Anderson's method combines."""
-MAX_SETBACK = 10.0
-"""When an error exceeds the least one by this factor, the previous rounds are discarded."""
+MAX_SETBACK, MAX_STALL = 2.0, 10
+"""The previous rounds are discarded when an error exceeds the least one by this factor, or so many did not lower it."""
 MAX_LOG_STEP = 1.0
-"""The greatest change of ln ψ in a round."""
+"""The greatest change of ln φ in a round."""
 LEAST = 1e-300
 
 NO_SUMS = np.empty((0, 0), np.float32)
@@ -179,31 +179,33 @@ class Scaling:
 
 
 def balance(problem: Problem, exponents: Float64Array, tolerance: float, start: Start | None = None) -> Scaling:
-    """Find φ, ψ and r for given exponents; ``start``: ψ and the factors of a similar problem, or None."""
+    """Find φ, ψ and r for given exponents; ``start``: ψ and the factors of a similar problem, or None.
+
+    A round computes ψ and r from φ, by which the masks have their law, and φ from these. It is a function of φ, which
+    Anderson's method accelerates. What the rows lack bounds the error of the law of masks after the round.
+    """
     kernels, none = Kernels(problem, exponents), Binding.none(problem.law.size)
     psi, binding = (problem.target, (none, none)) if start is None else start
-    active = np.flatnonzero(problem.written)
-    wanted = problem.target[active]
-    x = logarithms(np.maximum(psi[active], LEAST))
-    accelerator = Anderson(wanted)
-    best, least = None, np.inf
+    x = logarithms(Scaling(kernels, psi, binding).phi)
+    accelerator = Anderson(problem.law)
+    best, least, since = None, np.inf, 0
     for _ in range(MAX_ROUNDS):
-        psi = np.zeros(problem.law.size)
-        psi[active] = exponentials(x)
+        totals, binding = _bound(kernels, exponentials(x), binding)
+        psi = np.where(problem.written, problem.target / np.maximum(totals, LEAST), 0.0)
         new = Scaling(kernels, psi, binding, met=False)
-        totals, binding = _bound(new)
-        reached = psi[active] * totals[active]
-        error = float(np.abs(reached - wanted).sum())
+        residual = logarithms(new.phi) - x
+        error = float((problem.law * np.abs(exponentials(-residual) - 1.0)).sum())
         if not np.isfinite(error):
             break
+        since += 1
         if error < least:
-            best, least = new, error
+            best, least, since = new, error, 0
         if error <= tolerance:
             new.met = True
             break
-        if error > MAX_SETBACK * least:
+        if error > MAX_SETBACK * least or since == MAX_STALL:
             accelerator.clear()
-        residual = logarithms(wanted / np.maximum(reached, LEAST))
+            since = 0
         proposed = accelerator.next(x, residual)
         x = np.clip(proposed, x - MAX_LOG_STEP, x + MAX_LOG_STEP)
     return best or new
@@ -233,14 +235,14 @@ def seen_from(kernels: Kernels, phi: Float64Array, *, first: bool, sums: bool = 
     return Side(*columns, *rows, masks[1], given, masks[0], phi)
 
 
-def _bound(scaling: Scaling) -> tuple[Float64Array, tuple[Binding, Binding]]:
-    """Return (m,) U(t) with the limits of both attributes, and their factors."""
-    problem, (first, second) = scaling.problem, scaling.binding
-    side = seen_from(scaling.kernels, scaling.phi, first=True)
-    totals, first = bound(side, second, problem.written, problem.fitting[0])
+def _bound(
+    kernels: Kernels, phi: Float64Array, binding: tuple[Binding, Binding]
+) -> tuple[Float64Array, tuple[Binding, Binding]]:
+    """Return (m,) U(t) with the limits of both attributes, and their factors; ``binding``: those of a similar φ."""
+    problem, (first, second) = kernels.problem, binding
+    totals, first = bound(seen_from(kernels, phi, first=True), second, problem.written, problem.fitting[0])
     if problem.fitting[1].any and not problem.lone:
-        side = seen_from(scaling.kernels, scaling.phi, first=False)
-        totals, second = bound(side, first, problem.written, problem.fitting[1])
+        totals, second = bound(seen_from(kernels, phi, first=False), first, problem.written, problem.fitting[1])
     return totals, (first, second)
 
 

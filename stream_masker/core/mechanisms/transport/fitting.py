@@ -28,6 +28,7 @@ from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.scaling.search import (
     COMMON_PRECISION,
     EXPONENT_LOGS,
+    TARGET_ERROR,
     meet_means,
     move_at_least,
 )
@@ -45,9 +46,9 @@ from stream_masker.errors import StatisticsError
 
 MAX_POLISHES = 5
 """How often rounds to a third of the error follow where a posterior exceeds its limit."""
-MAX_TRIMS = 3
-TRIM, LEAST_EXCESS = 16.0, 1e-3
-"""How much the factors of a tuple are lowered, in units of what exceeds a limit, which counts as that much more."""
+MAX_TRIMS = 6
+TRIM, LEAST_EXCESS = 64.0, 1e-3
+"""How much more often a tuple is written, in units of what exceeds a limit, which counts as that much more."""
 
 FACTOR_ERROR = 1e-3
 """The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
@@ -97,13 +98,17 @@ def checked(goal: Goal, solved: Scaling) -> Scaling:
 
 
 def _trimmed(solved: Scaling) -> Scaling:
-    """Return a solution whose factors are lower where a posterior exceeds its limit."""
-    binding = list(solved.binding)
+    """Return a solution that writes a tuple more often where a posterior exceeds its limit, but not for the limited
+    values: their factors are lower by as much. Rows that have no other mask near them would not follow lower factors.
+    """
+    binding, psi = list(solved.binding), solved.psi.copy()
     for j, columns in enumerate(solved.columns):
         excess = np.where(columns.excess > 0.0, columns.excess + LEAST_EXCESS, 0.0)
-        shares = np.repeat(np.maximum(1.0 - TRIM * excess, 0.5), np.diff(binding[j].offsets))
-        binding[j] = binding[j]._replace(factors=(binding[j].factors * shares).astype(np.float32))
-    return replace(solved, binding=(binding[0], binding[1]))
+        shares = np.maximum(1.0 - TRIM * excess, 0.5)
+        psi /= shares
+        factors = binding[j].factors * np.repeat(shares, np.diff(binding[j].offsets))
+        binding[j] = binding[j]._replace(factors=factors.astype(np.float32))
+    return Scaling(solved.kernels, psi, (binding[0], binding[1]), solved.met)
 
 
 def published(solved: Scaling) -> Scaling:
@@ -167,33 +172,30 @@ def check_written(name: str, written: BoolArray) -> None:
 
 
 def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
-    problem, of_alpha = goal.problem, goal.target.kind == "alpha"
-    solved, met = meet_means(problem, goal.wanted, start)
-    if not met and start is not None and not problem.lone:
-        solved, met = meet_means(problem, goal.wanted, None)
-    if met:
-        return solved
-    at_least = _at_least(goal, solved) if of_alpha or problem.lone else None
-    if at_least is None or (goal.target.limited and not of_alpha):
-        raise StatisticsError(_unreachable(goal, at_least or solved))
-    return at_least
-
-
-def _at_least(goal: Goal, near: Scaling) -> Scaling | None:
-    """Return the transport with the least noise that moves each attribute by ``wanted`` or more; None if none does.
+    """Return a solution that moves each attribute by ``wanted``, or, for an α, by this or more.
 
     Values move farther than a given α asks for where the limits force them to, where one attribute of a pair nearly
-    determines the other, and where most tuples are too rare to be written: then it is ``near``, the nearest solution.
+    determines the other, and where most tuples are too rare to be written.
     """
-    solved = move_at_least(goal.problem, goal.wanted, near)
-    if solved is not None:
-        return solved
-    if near.met and (near.moved >= goal.wanted).all():
+    problem, wanted, of_alpha = goal.problem, goal.wanted, goal.target.kind == "alpha"
+    near: Scaling | None = None
+    if not problem.lone:
+        near, met = meet_means(problem, wanted, start)
+        if not met and start is not None:
+            near, met = meet_means(problem, wanted, None)
+        if met:
+            return near
+        start = near.exponents, near.start
+    solved = move_at_least(problem, wanted, start) if of_alpha or problem.lone else None
+    if solved is None:
+        if near is None or (of_alpha and not (near.met and (near.moved >= wanted).all())):
+            near = balance(problem, np.full(2, math.exp(EXPONENT_LOGS[0])), MARGINAL_ERROR)
+        if not of_alpha or not near.met:
+            raise StatisticsError(_unreachable(goal, near))
         return near
-    if goal.target.kind != "alpha":
-        return None
-    farthest = balance(goal.problem, np.full(2, math.exp(EXPONENT_LOGS[0])), MARGINAL_ERROR)
-    return farthest if farthest.met else None
+    if goal.target.limited and not of_alpha and (solved.moved > wanted * (1.0 + TARGET_ERROR)).any():
+        raise StatisticsError(_unreachable(goal, solved))
+    return solved
 
 
 def _unreachable(goal: Goal, solved: Scaling) -> str:

@@ -20,13 +20,13 @@ from stream_masker.core.mechanisms.transition.serialization import pack_array, r
 KAPPA = 8.0
 """κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""
 LEVEL_ROUNDS = 40
-LEVEL_ERROR = 2e-3
-"""The steps end when the sum of absolute differences between the rows and their law is at most this."""
+LEVEL_ERROR = 2e-2
+"""The rounds end when the sum of absolute differences between the rows and their law is at most this."""
 DISTANCE_ERROR = 0.02
 """The greatest |ln E − ln target| of the mean squared distance of a kernel's own coupling."""
 MAX_KERNEL_SEARCHES = 24
-FIRST_SHARPNESS = 4.0
-"""λ times the mean squared distance, at the start of the search."""
+FIRST_SHARPNESS, MAX_SHARPNESS_STEP = 3.0, 1.5
+"""λ times the mean squared distance, at the start of the search, and the greatest step of ln λ."""
 NEWTON_STEPS = 30
 LEVEL_PRECISION = 1e-9
 MAX_EXPONENT = 36.0
@@ -92,20 +92,21 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
 
     * ``law``: (k,) p, positive. ``squares``: (k, k) d², symmetric. ``start``: the levels of a similar law, or None.
     """
-    rows = logarithms(law) if start is None else start.rows.copy()
+    rows, levels = logarithms(law) if start is None else start.rows.copy(), np.full(law.size, np.inf)
     point = math.log(FIRST_SHARPNESS / wanted if start is None else start.sharpness)
-    low, high, levels = -np.inf, np.inf, np.full(law.size, np.inf)
+    low, high = (-np.inf, np.inf), (np.inf, -np.inf)
     for _ in range(MAX_KERNEL_SEARCHES):
         sharpness = math.exp(point)
-        found = level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
-        miss = math.log(max(found, 1e-12) / wanted)
-        if abs(miss) <= DISTANCE_ERROR:
+        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
+        miss = math.log(max(moved, 1e-12) / wanted)
+        if abs(miss) <= DISTANCE_ERROR or high[0] - low[0] < DISTANCE_ERROR / 4.0:
             break
-        low, high = (point, high) if miss > 0.0 else (low, point)
-        proposal = point + float(np.clip(1.5 * miss, -1.5, 1.5))
-        point = proposal if low < proposal < high else (low + high) / 2.0
-        if high - low < DISTANCE_ERROR / 4.0:
-            break
+        low, high = ((point, miss), high) if miss > 0.0 else (low, (point, miss))
+        step = float(np.clip(miss, -MAX_SHARPNESS_STEP, MAX_SHARPNESS_STEP))
+        if -np.inf < low[0] and high[0] < np.inf:
+            share = float(np.clip(low[1] / (low[1] - high[1]), 0.1, 0.9))
+            step = low[0] + share * (high[0] - low[0]) - point
+        point += step
     return Levels(sharpness, rows, levels).rounded()
 
 

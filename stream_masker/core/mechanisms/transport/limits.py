@@ -15,19 +15,17 @@ import numpy as np
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int64, part
-from stream_masker.core.kernels.simd import sum_of
+from stream_masker.core.kernels.simd import sum_of, sum_of_products
 
 NO_LIMIT = 2.0
 """A limit that no probability exceeds."""
 PRIOR_ROOM = 0.01
 FITTING_SLACK = 0.01
 """By which share limits are lowered while a transport is fitted, so that the result meets them."""
-LIMIT_ROUNDS = 8
+LIMIT_ROUNDS = 1000
 """How often the values and the groups of a column are limited in turn."""
-LAW_ROUNDS = 1000
-"""How often the laws of an attacker are; few columns exceed limits of both, and these may have few other values."""
 LIMIT_ERROR = 1e-9
-"""The rounds end when the sum of a column changes by at most this share."""
+"""The rounds end when the sum of a column changes by at most this share; less than this relative excess is none."""
 
 
 Groups: TypeAlias = Mapping[str, tuple[BoolArray, float]]
@@ -110,45 +108,127 @@ def excess_of(column: Float64Array, limits: Caps, law: int, total: float) -> flo
 
 
 @part
-def cut_values(column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array) -> float:
-    """Cut the values of a column that exceed their limits, and return what its sum is then.
+def cut_values(
+    column: Float64Array, limits: Caps, total: float, factors: Float64Array, laws: Int64Array, scratch: Float64Matrix
+) -> float:
+    """Cut the values of a column that exceed their limits, in any law, and return what its sum is then.
 
-    ``factors``: (k,) are multiplied by what is cut. The greatest excess is cut first; the others' shares then grow.
+    ``factors``: (k,) are multiplied by what is cut. ``laws``: (k,), overwritten with the law that cuts each value, or
+    −1. ``scratch``: (4, 2), overwritten. The greatest excess is cut first; the others' shares then grow.
     """
-    rest, shares = total, 0.0
+    laws[:] = -1
+    rest, sums, shares = scratch[0], scratch[1], scratch[2:]
+    rest[:], sums[:], shares[:] = 0.0, 0.0, 0.0
+    for law in range(limits.least.size):
+        rest[law] = total if law == 0 else sum_of_products(column, limits.weights[law])
+        sums[law] = rest[law]
     while True:
-        found, excess = int64(-1), 1.0
-        whole = rest / (1.0 - shares)
-        for x in range(column.size):
-            if factors[x] >= 0.0 and column[x] > limits.least[law] * whole:
-                ratio = column[x] / (limits.values[law, x] * whole)
-                if ratio > excess:
-                    found, excess = int64(x), ratio
-        if found < 0 or shares + limits.values[law, found] >= 1.0:
+        found, into, excess = int64(-1), int64(0), 1.0 + LIMIT_ERROR
+        for law in range(limits.least.size):
+            bound, weights = limits.least[law] * sums[law], limits.weights[law]
+            for x in range(column.size):
+                mass = column[x] * weights[x]
+                if mass > bound:
+                    if laws[x] >= 0:
+                        mass = cut_share(limits, x, laws[x], law) * sums[laws[x]]
+                    ratio = mass / (limits.values[law, x] * sums[law])
+                    if ratio > excess:
+                        found, into, excess = int64(x), int64(law), ratio
+        if found < 0:
             break
-        rest = max(rest - column[found], 0.0)
-        shares += limits.values[law, found]
-        factors[found] = -factors[found]
-    whole = rest / (1.0 - shares)
+        before = laws[found]
+        move(column, limits, found, before, into, rest, shares)
+        if not fill_sums(rest, shares, sums):
+            move(column, limits, found, into, before, rest, shares)
+            fill_sums(rest, shares, sums)
+            break
+        laws[found] = into
     for x in range(column.size):
-        if factors[x] < 0.0:
-            wanted = limits.values[law, x] * whole
-            factors[x] = -factors[x] * min(wanted / column[x], 1.0)
+        if laws[x] >= 0:
+            wanted = cut_share(limits, x, laws[x], 0) * sums[laws[x]]
+            factors[x] *= min(wanted / column[x], 1.0)
             column[x] = min(wanted, column[x])
+    whole: float = sums[0]
     return whole
 
 
 @part
-def cut_groups(column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array) -> float:
-    """Cut the groups of a column that exceed their limits, and return what its sum is then."""
+def cut_share(limits: Caps, x: int, by: int, law: int) -> float:
+    """Return what a value that a law cuts has in another one, divided by the sum of the column in the first of both."""
+    share: float = limits.values[by, x] * limits.weights[law, x] / limits.weights[by, x]
+    return share
+
+
+@part
+def move(
+    column: Float64Array, limits: Caps, x: int, before: int, into: int, rest: Float64Array, shares: Float64Matrix
+) -> None:
+    """Count a value with those that the law ``into`` cuts, or, if it is −1, with the rest; see ``fill_sums``."""
+    for law in range(limits.least.size):
+        for which, sign in ((before, -1.0), (into, 1.0)):
+            if which >= 0:
+                shares[law, which] += sign * cut_share(limits, x, which, law)
+            else:
+                rest[law] += sign * column[x] * limits.weights[law, x]
+
+
+@part
+def fill_sums(rest: Float64Array, shares: Float64Matrix, sums: Float64Array) -> bool:
+    """Set ``sums``, (2,), to T = rest + shares·T, the sums of a column in two laws; return whether there are such.
+
+    ``rest``: (2,) what is not cut. ``shares``: (2, 2) for each law (row) what each law cuts, divided by its sum.
+    """
+    first, second = 1.0 - shares[0, 0], 1.0 - shares[1, 1]
+    scale = first * second - shares[0, 1] * shares[1, 0]
+    if min(first, second, scale) <= 0.0:
+        return False
+    sums[0] = max(second * rest[0] + shares[0, 1] * rest[1], 0.0) / scale
+    sums[1] = max(first * rest[1] + shares[1, 0] * rest[0], 0.0) / scale
+    return True
+
+
+@part
+def cut_groups(column: Float64Array, limits: Caps, law: int, factors: Float64Array) -> float:
+    """Cut the groups of a column that exceed their limits in a law, and return its sum in the first one then."""
+    weights = limits.weights[law]
+    total = sum_of_products(column, weights)
     for group in range(limits.groups.shape[1]):
-        inside, limit = inside_of(column, limits, group), limits.groups[law, group]
+        members, limit, inside = (
+            limits.members[limits.starts[group] : limits.starts[group + 1]],
+            limits.groups[law, group],
+            0.0,
+        )
+        for x in members:
+            inside += column[x] * weights[x]
         if inside > limit * total and limit < 1.0:
             wanted = limit / (1.0 - limit) * max(total - inside, 0.0)
-            for x in limits.members[limits.starts[group] : limits.starts[group + 1]]:
+            for x in members:
                 column[x] *= wanted / inside
                 factors[x] *= wanted / inside
             total += wanted - inside
+    whole: float = sum_of(column)
+    return whole
+
+
+@part
+def cut_column(
+    column: Float64Array, limits: Caps, total: float, factors: Float64Array, laws: Int64Array, scratch: Float64Matrix
+) -> float:
+    """Set ``factors``, (k,), such that no limit is exceeded, cut the column by them, and return its sum.
+
+    ``laws``: (k,), ``scratch``: (4, 2), overwritten.
+    """
+    factors[:] = 1.0
+    before = -1.0
+    for _ in range(LIMIT_ROUNDS):
+        total = cut_values(column, limits, total, factors, laws, scratch)
+        if limits.groups.size == 0:
+            break
+        for law in range(limits.least.size):
+            total = cut_groups(column, limits, law, factors)
+        if abs(total - before) <= LIMIT_ERROR * total:
+            break
+        before = total
     return total
 
 
@@ -159,47 +239,6 @@ def fill_weighted(column: Float64Array, limits: Caps, law: int, weighted: Float6
     for x in range(column.size):
         weighted[x] = column[x] * weights[x]
     total: float = sum_of(weighted)
-    return total
-
-
-@part
-def cut_in_law(
-    column: Float64Array, limits: Caps, law: int, total: float, factors: Float64Array, scratch: Float64Matrix
-) -> float:
-    """Cut a column to the limits of a law other than the first one, and return its sum; ``scratch``: (2, k)."""
-    weighted, cut = scratch[0], scratch[1]
-    whole = fill_weighted(column, limits, law, weighted)
-    if not exceeds(weighted, limits, law, whole):
-        return total
-    cut[:] = 1.0
-    cut_groups(weighted, limits, law, cut_values(weighted, limits, law, whole, cut), cut)
-    for x in range(column.size):
-        column[x] *= cut[x]
-        factors[x] *= cut[x]
-    total = sum_of(column)
-    return total
-
-
-@part
-def cut_column(
-    column: Float64Array, limits: Caps, total: float, factors: Float64Array, scratch: Float64Matrix
-) -> float:
-    """Set ``factors``, (k,), such that no limit is exceeded, cut the column by them, and return its sum.
-
-    ``scratch``: (2, k), overwritten.
-    """
-    factors[:] = 1.0
-    before = -1.0
-    for _ in range(LIMIT_ROUNDS if limits.least.size == 1 else LAW_ROUNDS):
-        total = cut_values(column, limits, 0, total, factors)
-        if limits.groups.size == 0 and limits.least.size == 1:
-            break
-        total = cut_groups(column, limits, 0, total, factors)
-        for law in range(1, limits.least.size):
-            total = cut_in_law(column, limits, law, total, factors, scratch)
-        if abs(total - before) <= LIMIT_ERROR * total:
-            break
-        before = total
     return total
 
 

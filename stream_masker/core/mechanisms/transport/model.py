@@ -106,7 +106,7 @@ class ModelBuilder:
         self._squares = [square_distances(v.distance, v.positions) for v in self._values]
         self._laws = [v.counts / v.counts.sum() for v in self._values]
         self._given = wanted_squares(settings.target, statistics)
-        written = [np.where(v.units >= settings.least, v.counts, 0) for v in self._values]
+        written = [np.where(v.units >= settings.least, v.counts, 0.0) for v in self._values]
         self._most = [greatest_noise(*each) for each in zip(self._laws, written, self._squares, strict=True)]
         self._wanted = np.minimum(self._given, self._most) if settings.target.kind == "alpha" else self._given
 

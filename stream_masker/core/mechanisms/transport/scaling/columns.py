@@ -130,14 +130,14 @@ def keep_factors(
 def bound(side: Side, others: Binding, written: BoolArray, limits: Caps) -> tuple[Float64Array, Binding]:
     """Return (m,) the sums of all columns, cut to my limits, and my factors; tuples that are not written have none."""
     size, count = side.kernel.shape[1], int64(0)
-    column, mine, scratch = np.empty(size), np.empty(size), np.empty((2, size))
+    column, mine, laws, scratch = np.empty(size), np.empty(size), np.empty(size, np.int64), np.empty((4, 2))
     totals, offsets = np.ones(written.size), np.zeros(written.size + 1, np.int64)
     values, factors = np.empty(ROOM, np.int32), np.empty(ROOM, np.float32)
     for t in range(totals.size):
         if written[t]:
             totals[t] = fill_column(side, others, t, column)
             if not within_limits(column, limits, totals[t], mine):
-                totals[t] = cut_column(column, limits, totals[t], mine, scratch)
+                totals[t] = cut_column(column, limits, totals[t], mine, laws, scratch)
                 if count + size > values.size:
                     values, factors = np.concatenate((values, values)), np.concatenate((factors, factors))
                 count = keep_factors(column, mine, NEGLIGIBLE * totals[t], values, factors, count)
@@ -171,15 +171,15 @@ def sum_again(
     side: Side, mine: Binding, others: Binding, psi: Float64Array, whole: Float64Array, result: Float64Array
 ) -> None:
     """Compute the sums Σ_t ψ·K·r again of which factors leave little; ``whole``: (m,) those without factors."""
+    written = np.flatnonzero(psi)
     for s in range(result.size):
         if result[s] >= CANCELLED * whole[s]:
             continue
         total = 0.0
         x, other = int64(side.mine[s]), int64(side.theirs[s])
-        for t in range(psi.size):
+        for t in written:
             weight = np.float64(side.kernel[side.mine[t], x]) * np.float64(side.their_kernel[side.theirs[t], other])
-            if psi[t] > 0.0:
-                total += psi[t] * weight * factor_of(mine, t, x) * factor_of(others, t, other)
+            total += psi[t] * weight * factor_of(mine, t, x) * factor_of(others, t, other)
         result[s] = total
 
 

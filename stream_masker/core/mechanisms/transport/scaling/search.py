@@ -8,7 +8,6 @@ the means cannot be met, that value is found by sections.
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,8 +38,8 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps double until the measure is bracketed."""
-MAX_VISITS = 3
-"""The search for means ends when it comes to a point this often: limits keep it away, and its steps go in a circle."""
+POINT_DIGITS = 6
+"""Points that are equal to so many digits are the same one: steps differ in their last digits between processors."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
 PEAK_SECTIONS = 3
@@ -53,17 +52,22 @@ def meet_means(
     """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
 
     ``start``: the exponents, and the solution, of a similar problem. The nearest solution that has the law is returned
-    if none meets the means.
+    if none meets the means. A search that comes to a point again goes in a circle: it ends if limits keep all means too
+    large, and begins again with exact solutions otherwise.
     """
     given, before = (np.ones(2), None) if start is None else start
     point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
     nearest: tuple[float, Scaling] | None = None
     known: tuple[Float64Array, Float64Array] | None = None
-    visits = Counter[bytes]()
+    misses, visited = np.zeros(wanted.size), set[tuple[float, ...]]()
     for _ in range(MAX_SEARCHES):
-        visits[point.tobytes()] += 1
-        if visits[point.tobytes()] == MAX_VISITS:
-            break
+        near = tuple(np.round(point, POINT_DIGITS).tolist())
+        if near in visited:
+            if tolerance == MARGINAL_ERROR or (misses > 0.0).all():
+                break
+            tolerance, known, inverse = MARGINAL_ERROR, None, -np.eye(wanted.size)
+            visited.clear()
+        visited.add(near)
         new = balance(problem, _exponents(point), tolerance, before)
         nearest = (np.inf, new) if nearest is None else nearest
         if not new.met:
@@ -115,10 +119,10 @@ class Peak(NamedTuple):
     solved: Scaling
 
 
-def move_at_least(problem: Problem, wanted: Float64Array, near: Scaling) -> Scaling | None:
+def move_at_least(problem: Problem, wanted: Float64Array, start: tuple[Float64Array, Start] | None) -> Scaling | None:
     """Return the solution of least noise that moves each attribute by ``wanted``, (n,), or more; None if none does.
 
-    All exponents are one number, which begins at that of ``near``.
+    All exponents are one number. ``start``: the exponents, and the solution, of a similar problem.
     """
 
     def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
@@ -126,8 +130,9 @@ def move_at_least(problem: Problem, wanted: Float64Array, near: Scaling) -> Scal
         moved = np.maximum(solved.moved, LEAST_SQUARE)
         return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
 
-    first = float(np.clip(logarithms(near.exponents[: wanted.size]).mean(), *EXPONENT_LOGS))
-    low, high = _climb(measure, measure(first, near.start if near.met else None))
+    given, before = (np.ones(2), None) if start is None else start
+    first = float(np.clip(logarithms(given[: wanted.size]).mean(), *EXPONENT_LOGS))
+    low, high = _climb(measure, measure(first, before))
     if low is None:
         return None
     exact = measure(low.point, low.solved.start, MARGINAL_ERROR)

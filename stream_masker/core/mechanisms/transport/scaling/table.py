@@ -18,6 +18,9 @@ from stream_masker.core.kernels.jit import kernel, part
 from stream_masker.core.kernels.simd import sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array
 
+LINE = 16
+"""Rows are computed so many at a time, and written as columns: a line of the cache holds 16 numbers."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Entries:
@@ -32,9 +35,9 @@ class Entries:
     def sums(self, weights: Float64Array, right: Float32Matrix) -> Float32Matrix:
         """Return (v, rows) float32: Φ·R transposed, where Φ holds the weights, (m,), at the entries, for (columns, v)
         R."""
-        result = np.empty((self.offsets.size - 1, right.shape[1]), np.float32)
+        result = np.empty((right.shape[1], self.offsets.size - 1), np.float32)
         fill_sums(self.offsets, self.columns, weights, right, result)
-        return np.ascontiguousarray(result.T)
+        return result
 
     def product(self, weights: Float64Array, left: Float32Matrix, right: Float32Matrix) -> Float64Array:
         """Return (m,) the entries of L·Φ·R, in single precision; weights that are too large for it become infinite."""
@@ -45,16 +48,22 @@ class Entries:
 def fill_sums(
     offsets: Int64Array, columns: Int64Array, weights: Float64Array, right: Float32Matrix, result: Float32Matrix
 ) -> None:
-    """Set ``result``, (rows, v), to Φ·R."""
-    result[:] = 0.0
-    for a in range(offsets.size - 1):
-        row = result[a]
-        for k in range(offsets[a], offsets[a + 1]):
-            weight = np.float32(weights[k])
-            if weight > 0.0:
-                other = right[columns[k]]
-                for j in range(row.size):
-                    row[j] += weight * other[j]
+    """Set ``result``, (v, rows), to Φ·R transposed."""
+    block = np.empty((LINE, right.shape[1]), np.float32)
+    for start in range(0, offsets.size - 1, LINE):
+        stop = min(start + LINE, offsets.size - 1)
+        block[:] = 0.0
+        for a in range(start, stop):
+            row = block[a - start]
+            for k in range(offsets[a], offsets[a + 1]):
+                weight = np.float32(weights[k])
+                if weight > 0.0:
+                    other = right[columns[k]]
+                    for j in range(row.size):
+                        row[j] += weight * other[j]
+        for j in range(right.shape[1]):
+            for i in range(stop - start):
+                result[j, start + i] = block[i, j]
 
 
 @kernel

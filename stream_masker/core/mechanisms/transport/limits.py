@@ -138,9 +138,9 @@ def cut_values(
             break
         before = laws[found]
         move(column, limits, found, before, into, rest, shares)
-        if not fill_sums(rest, shares, sums):
+        if not solve_sums(rest, shares, sums):
             move(column, limits, found, into, before, rest, shares)
-            fill_sums(rest, shares, sums)
+            solve_sums(rest, shares, sums)
             break
         laws[found] = into
     for x in range(column.size):
@@ -163,7 +163,7 @@ def cut_share(limits: Caps, x: int, by: int, law: int) -> float:
 def move(
     column: Float64Array, limits: Caps, x: int, before: int, into: int, rest: Float64Array, shares: Float64Matrix
 ) -> None:
-    """Count a value with those that the law ``into`` cuts, or, if it is −1, with the rest; see ``fill_sums``."""
+    """Count a value with those that the law ``into`` cuts, or, if it is −1, with the rest; see ``solve_sums``."""
     for law in range(limits.least.size):
         for which, sign in ((before, -1.0), (into, 1.0)):
             if which >= 0:
@@ -173,7 +173,7 @@ def move(
 
 
 @part
-def fill_sums(rest: Float64Array, shares: Float64Matrix, sums: Float64Array) -> bool:
+def solve_sums(rest: Float64Array, shares: Float64Matrix, sums: Float64Array) -> bool:
     """Set ``sums``, (2,), to T = rest + shares·T, the sums of a column in two laws; return whether there are such.
 
     ``rest``: (2,) what is not cut. ``shares``: (2, 2) for each law (row) what each law cuts, divided by its sum.

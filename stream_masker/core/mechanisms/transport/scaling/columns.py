@@ -177,7 +177,8 @@ def sum_again(
             continue
         total = 0.0
         x, other = int64(side.mine[s]), int64(side.theirs[s])
-        for t in written:
+        for k in range(written.size):
+            t = int64(written[k])
             weight = np.float64(side.kernel[side.mine[t], x]) * np.float64(side.their_kernel[side.theirs[t], other])
             total += psi[t] * weight * factor_of(mine, t, x) * factor_of(others, t, other)
         result[s] = total

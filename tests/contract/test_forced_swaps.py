@@ -83,7 +83,7 @@ def parents(kinds, times):
 GROUPS = {
     "pairs, k = 2": (siblings, 24, 1, 2, 0.8),
     "pairs, k = 10": (siblings, 60, 9, 10, 0.7),
-    "parents, k = 10": (parents, 10, 40, 10, 0.45),
+    "parents, k = 10": (parents, 10, 15, 10, 0.45),
 }
 
 
@@ -91,7 +91,7 @@ GROUPS = {
 @pytest.mark.parametrize(("of", "kinds", "times", "k", "share"), GROUPS.values(), ids=GROUPS)
 def test_forced_swaps_could_be_undone(of, kinds, times, k, share, name, always_swapped):
     tau, group = of(kinds, times)
-    assert undone_share(in_force(METHODS[name](tau, k)), [group] * 3) > share
+    assert undone_share(in_force(METHODS[name](tau, k)), [group]) > share
 
 
 @pytest.mark.parametrize("size", [2, 8])
@@ -101,7 +101,7 @@ def test_all_swaps_within_one_value_could_be_undone(name, size, monkeypatch, alw
     monkeypatch.setattr(interval, "MIN_LENGTH", 1)
     chain = Ontology.from_edges([(f"n{i + 1}", f"n{i}") for i in range(200)]).taxonomy()
     made, rng = in_force(METHODS[name](chain, 1)), np.random.default_rng(size)
-    assert undone_share(made, [rng.integers(0, len(chain), size).astype(np.int32) for _ in range(30)]) > 0.9
+    assert undone_share(made, [rng.integers(0, len(chain), size).astype(np.int32) for _ in range(10)]) > 0.9
 
 
 @pytest.mark.parametrize("name", ["distributional", "dynamic", "fixed", "multivariate"])
@@ -109,8 +109,8 @@ def test_all_swaps_within_one_value_could_be_undone(name, size, monkeypatch, alw
 def test_no_swap_is_forced(of, kinds, times, k, share, name):
     tau, group = of(kinds, times)
     made = in_force(METHODS[name](tau, k))
-    again = [np.random.default_rng(i).choice(group, group.size) for i in range(3)]
-    assert undone_share(made, [group, group, *again]) == 0.0
+    again = np.random.default_rng(1).choice(group, group.size)
+    assert undone_share(made, [group, again]) == 0.0
 
 
 @pytest.mark.exhaustive

@@ -91,7 +91,7 @@ def calibrated_swapping(name, k):
     return made
 
 
-def random_groups(made, size, number=30):
+def random_groups(made, size, number=12):
     rng = np.random.default_rng(size)
     return [rng.integers(0, len(CHAIN), max(size, made.group_minimum)).astype(np.int32) for _ in range(number)]
 

@@ -33,11 +33,20 @@ def split(text):
     return [f"MSH{part}" for part in text.split("MSH")[1:]]
 
 
+@pytest.fixture(scope="module")
+def proposal(tmp_path_factory):
+    """The text of a proposal for the messages."""
+    folder = tmp_path_factory.mktemp("proposal")
+    (folder / "in.hl7").write_text("".join(MESSAGES), newline="")
+    run("config", "init", "--events", folder / "in.hl7", "-o", folder / "proposed.yaml")
+    return (folder / "proposed.yaml").read_text()
+
+
 @pytest.fixture
-def proposed(tmp_path):
-    """A proposal for messages in a file, with the secret that it names."""
+def proposed(tmp_path, proposal):
+    """A file with the proposal, beside the messages and the secret that it names."""
     (tmp_path / "in.hl7").write_text("".join(MESSAGES), newline="")
-    run("config", "init", "--events", tmp_path / "in.hl7", "-o", tmp_path / "proposed.yaml")
+    (tmp_path / "proposed.yaml").write_text(proposal)
     write_secret(tmp_path)
     return tmp_path / "proposed.yaml"
 

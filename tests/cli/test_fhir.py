@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import re
-from itertools import chain
 
 import orjson
 import pytest
@@ -68,11 +67,13 @@ def test_codes_are_masked_and_equal_codes_of_a_bundle_equally(original, masked):
 
 
 def test_no_raw_id_name_date_or_text_is_left(original, masked):
-    written = b"\n".join(orjson.dumps(one) for one in masked).decode()
     telling = ("id", "reference", "family", "value", "fullUrl", "text", "birthDate", "city", "postalCode", "given")
-    raw = {value for name, value in chain.from_iterable(map(named_scalars, original)) if name in telling}
-    assert {text for text in raw if isinstance(text, str) and text not in TYPES and text in written} == set()
-    assert [text for text in ("Ada Doe", "Dr. Example", "snomed", "(disorder)") if text in written] == []
+    for before, after in zip(original, masked, strict=True):
+        written = orjson.dumps(after).decode()
+        raw = {value for name, value in named_scalars(before) if name in telling and isinstance(value, str)}
+        assert {
+            text for text in {*raw, "Ada Doe", "Dr. Example", "snomed", "(disorder)"} - TYPES if text in written
+        } == set()
 
 
 TYPES = frozenset({"Patient", "Encounter", "Condition", "Claim", "ExplanationOfBenefit", "male", "female"})

@@ -44,6 +44,9 @@ RESULTS = {
 }
 """The arguments of each command, and keys of its result. The tests of the others need Kafka."""
 
+SLOW = {"config init", "reproduce"}
+"""Commands that one test runs without a path, and the others in ``.ci/run``."""
+
 REQUIRED = {
     "recommend": ("--max-rmse", "0.9"),
     "produce": ("events.jsonl",),
@@ -119,7 +122,9 @@ def test_json_is_a_document_a_line_on_standard_output(here, path):
     assert lines[0].keys() >= RESULTS[path][1]
 
 
-@pytest.mark.parametrize("path", RESULTS)
+@pytest.mark.parametrize(
+    "path", [pytest.param(path, marks=pytest.mark.exhaustive) if path in SLOW else path for path in RESULTS]
+)
 def test_quiet_writes_results_and_warnings_only(here, path):
     done = run(*arguments(path), "--quiet")
     assert "progress" not in done.output

@@ -87,6 +87,7 @@ def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_pat
         assert "are the same file" in run(*command, code=1).stderr
 
 
+@pytest.mark.exhaustive
 def test_a_configuration_with_properties_of_kafka_is_for_its_owner_only(tmp_path: Path) -> None:
     """A property may be a password."""
     with_password, without = tmp_path / "a.yaml", tmp_path / "b.yaml"

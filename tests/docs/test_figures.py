@@ -115,7 +115,9 @@ def test_how_far_the_rule_of_the_papers_exceeds_its_target():
 def test_the_chart_has_the_memory_that_was_measured():
     text = (DOCS / "kafka" / "sizing.md").read_text().partition("## Memory")[2]
     rows = re.findall(r"^\| ([^|]+) \| ([\d,]+) \| ([\d,]+) \|$", text, re.M)
-    measured = {name: (int(worker), int(calibrator.replace(",", ""))) for name, worker, calibrator in rows}
+    measured = {
+        name: (int(worker.replace(",", "")), int(calibrator.replace(",", ""))) for name, worker, calibrator in rows
+    }
     requests, limits = measured.pop("the chart requests"), measured.pop("the chart's limit")
     values, units = yaml.safe_load((ROOT / "deploy" / "chart" / "values.yaml").read_text()), {"Mi": 1, "Gi": 1024}
 
@@ -126,5 +128,5 @@ def test_the_chart_has_the_memory_that_was_measured():
     for place, component in enumerate(("worker", "calibrator")):
         assert (requests[place], limits[place]) == (resource(component, "requests"), resource(component, "limits"))
         peaks = [pair[place] for pair in measured.values()]
-        assert requests[place] >= max(peaks[:2])
+        assert requests[place] >= max(peaks[:3])
         assert 3 * limits[place] >= 4 * max(peaks)

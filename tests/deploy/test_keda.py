@@ -20,7 +20,8 @@ from confluent_kafka import Consumer, TopicPartition
 from kafka_broker import LOOPBACK, Cluster, free_ports
 from kafka_broker import running as running_cluster
 from kafka_records import QUIET, Topics, write
-from kubernetes_cluster import EXAMPLE, WORKER, Installation, restricted_namespace
+from kubernetes_api import api, leased
+from kubernetes_cluster import EXAMPLE, WORKER, Installation, kwok_nodes, restricted_namespace
 from kubernetes_stream import keda_replicas
 from operators import DEFINITIONS, created, defined, published_definitions, running_program, waited
 from rendered_chart import NEEDS_HELM
@@ -111,12 +112,22 @@ class Scaled:
         group.close()
         self.lags = [0] * PARTITIONS
 
+    @property
+    def replicas(self) -> int:
+        return int(self.installed.get("deployment", WORKER)["spec"]["replicas"])
+
+    def conditions(self) -> dict[str, str]:
+        return {one["type"]: one["status"] for one in self.object["status"]["conditions"]}
+
+    def change(self, **scaling: object) -> None:
+        """Upgrade the release with other values of ``autoscaling``."""
+        self.installed.install(autoscaling={"mode": "keda", **SCALING, **scaling})
+
     def annotate(self, annotation: str) -> None:
         self.installed.kubectl("annotate", "scaledobject", WORKER, annotation)
 
     def wait_for(self, replicas: int, why: str) -> None:
-        deployment = lambda: self.installed.get("deployment", WORKER)["spec"]["replicas"]  # noqa: E731
-        waited(lambda: deployment() == replicas, f"{replicas} workers {why}")
+        waited(lambda: self.replicas == replicas, f"{replicas} workers {why}")
 
 
 @pytest.fixture
@@ -126,6 +137,7 @@ def scaled(tmp_path: Path) -> Iterator[Scaled]:
     (port,) = free_ports(1)
     with ExitStack() as stack:
         namespace = stack.enter_context(restricted_namespace(b"0123456789abcdef"))
+        stack.enter_context(leased(stack.enter_context(api()), kwok_nodes()))
         cluster: Cluster = stack.enter_context(running_cluster(tmp_path / "kafka"))
         stack.enter_context(defined(published_definitions(lambda spec: spec["group"].endswith("keda.sh"))))
         stack.enter_context(created(metrics_api(namespace.namespace, port)))
@@ -158,11 +170,22 @@ def test_keda_scales_the_workers_by_the_lag(scaled: Scaled) -> None:
     for counts in ({2: 15}, {0: 100, 1: 1}):
         scaled.write(counts)
         scaled.wait_for(keda_replicas(scaled.lags, scaled.object["spec"]), f"with the lags {scaled.lags}")
-    conditions = {one["type"]: one["status"] for one in scaled.object["status"]["conditions"]}
-    assert (conditions["Ready"], conditions["Active"]) == ("True", "True")
+    assert {"Ready": "True", "Active": "True"}.items() <= scaled.conditions().items()
     scaled.annotate(f"{PAUSED}=0")
     scaled.wait_for(0, "while KEDA is paused")
     scaled.annotate(f"{PAUSED}-")
     scaled.wait_for(PARTITIONS, "after the pause")
     scaled.commit()
     scaled.wait_for(0, "without a lag")
+
+
+def test_latest_starts_a_worker_which_stays_for_the_cool_down(scaled: Scaled) -> None:
+    """Without a committed offset, ``latest`` counts one record for each partition."""
+    scaled.wait_for(0, "of an empty topic")
+    scaled.change(offsetResetPolicy="latest", cooldownPeriod=3600)
+    scaled.wait_for(1, "without a committed offset")
+    scaled.commit()
+    waited(lambda: scaled.conditions()["Active"] == "False", "end of the lag")
+    assert scaled.replicas == 1
+    scaled.change(offsetResetPolicy="latest")
+    scaled.wait_for(0, "after the cool-down")

@@ -20,7 +20,7 @@ from stream_masker.core.dtypes import (
     UInt64Cube,
     UInt64Matrix,
 )
-from stream_masker.core.kernels.jit import kernel, part
+from stream_masker.core.kernels.jit import kernel
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.swapping.base import (
     MIN_SWAP_RECORDS,
@@ -286,26 +286,20 @@ def swap_in_turns(
         for j in range(codes.shape[0]):
             if unswapped[j, reference]:
                 unswapped[j, reference] = False
-                open_units = unswapped[j] & (owners != owners[reference])
-                nearest = _add_units(candidates, 0, open_units & (distances < last))
-                tied = _add_units(candidates, nearest, open_units & (distances == last))
-                partner = draw_partner(reference, codes[j], words[j], candidates, nearest, tied, places)
+                nearest = size = 0
+                for at_end in (False, True):
+                    nearest = size
+                    for i in range(owners.size):
+                        is_open = unswapped[j, i] and owners[i] != owners[reference]
+                        if is_open and (distances[i] == last if at_end else distances[i] < last):
+                            candidates[size] = i
+                            size += 1
+                partner = draw_partner(reference, codes[j], words[j], candidates, nearest, size - nearest, places)
                 unswapped[j, partner] = False
                 partners[j, reference], partners[j, partner] = partner, reference
             left |= unswapped[j]
         reference = draw_greatest(distances, left, own_words[reference, REFERENCE_WORD])
     return partners, references[:turns]
-
-
-@part
-def _add_units(candidates: Int64Array, start: int, chosen: BoolArray) -> int:
-    """Write the chosen units to ``candidates`` from ``start`` on, and return their number."""
-    size = 0
-    for i in range(chosen.size):
-        if chosen[i]:
-            candidates[start + size] = i
-            size += 1
-    return size
 
 
 @kernel

@@ -21,7 +21,7 @@ PACKAGE = str(Path(stream_masker.__file__).parent)
 OTHER_THREADS = {"brokers"}
 """Threads that run beside the batches."""
 
-MOST_FILES = 58
+MOST_FILES = 56
 
 
 @contextmanager

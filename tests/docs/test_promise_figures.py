@@ -14,7 +14,7 @@ import bench_promise
 from support.data import discharges
 from support.documented import Configuration
 from support.kept_fields import FIELDS
-from support.real_codes import real_rows
+from support.real_codes import as_batch, real_codes, real_rows
 
 PAGE = (DOCS / "promise.md").read_text()
 CLOSE = 0.012
@@ -86,3 +86,14 @@ def test_a_masking_that_does_not_read_readmission_cannot_keep_its_relation_to_co
     assert left < original - (original * (1.0 - original) / readmitted.sum()) ** 0.5
     half, _ = bench_context.most_learned(rows, (0.71,) * 3)
     assert f"Chances of 0.71 would leave {half:.3f}" in text
+
+
+@pytest.mark.scheduled
+def test_the_least_chance_of_any_method():
+    codes = real_codes(bench_promise.PAIR)
+    made = bench_promise.calibrated(as_batch(codes))
+    told, own = made.disclosure(), made.risk(draws=1).vulnerability["diag_1"]
+    text = " ".join((DOCS / "mathematics.md").read_text().split())
+    assert f"{codes.shape[1]:,} real discharges" in text
+    assert f"right in {own:.3f} by its own mask and in {told.given_record['diag_1']:.3f} by both masks" in text
+    assert f"leaves less than {told.least['diag_1']:.3f}" in text

@@ -29,6 +29,8 @@ class Disclosure:
     independent given the root, and those of children are upper bounds.
 
     * ``given_record``: the chance that the best guess of a value is right, given all masks of the record.
+    * ``least``: a lower bound of ``given_record`` of all methods that keep the law of the attribute's values and move
+      them by ``rmse`` (``transport.kernel.least_vulnerability``).
     * ``certainty``: the greatest posterior of a value given all masks, over all records that can be written.
     * ``rmse``: √E[sd²].
     * ``epsilon_of_record``: max of ln M(t | s) − ln M(t | s′) over tuples of the window; in a star an upper bound for
@@ -37,6 +39,7 @@ class Disclosure:
     """
 
     given_record: Mapping[str, float]
+    least: Mapping[str, float]
     certainty: Mapping[str, float]
     rmse: Mapping[str, float]
     epsilon_of_record: float
@@ -49,6 +52,7 @@ class Disclosure:
         names = parts[0].rmse
         return cls(
             {name: float(np.dot(weights, [part.given_record[name] for part in parts])) for name in names},
+            {name: float(np.dot(weights, [part.least[name] for part in parts])) for name in names},
             {name: max(part.certainty[name] for part in parts) for name in names},
             {name: float(np.dot(weights, [part.rmse[name] ** 2 for part in parts]) ** 0.5) for name in names},
             max(part.epsilon_of_record for part in parts),

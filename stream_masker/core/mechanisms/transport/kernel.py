@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from stream_masker.core.dtypes import Float32Matrix, Float64Array, Float64Matrix
-from stream_masker.core.kernels.elementary import exponentials, logarithms
+from stream_masker.core.kernels.elementary import exponentials, inner_product, logarithms
 from stream_masker.core.kernels.jit import int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_array, read_float
 
 KAPPA = 8.0
 """κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""
+DUAL_KAPPA, DUAL_STEP, DUAL_SEARCHES = 64.0, 0.4, 6
+"""κ, the first step of ln λ, and the number of steps of the bound of all vulnerabilities."""
 LEVEL_ROUNDS = 40
 LEVEL_ERROR = 2e-2
 """The rounds end when the sum of absolute differences between the rows and their law is at most this."""
@@ -83,7 +85,7 @@ class Levels:
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:
     """Return the levels of the kernel of a given λ. For the other arguments see ``design``."""
     rows, levels = logarithms(law), np.full(law.size, np.inf)
-    level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
+    level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, rows, levels)
     return Levels(sharpness, rows, levels).rounded()
 
 
@@ -97,7 +99,7 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
     low, high = (-np.inf, np.inf), (np.inf, -np.inf)
     for _ in range(MAX_KERNEL_SEARCHES):
         sharpness = math.exp(point)
-        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, rows, levels)
+        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, rows, levels)
         miss = math.log(max(moved, 1e-12) / wanted)
         if abs(miss) <= DISTANCE_ERROR or high[0] - low[0] < DISTANCE_ERROR / 4.0:
             break
@@ -110,16 +112,43 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
     return Levels(sharpness, rows, levels).rounded()
 
 
+def least_vulnerability(law: Float64Array, squares: Float64Matrix, square: float, levels: Levels) -> float:
+    """Return a lower bound of the vulnerability of all channels that keep a law at a mean squared distance.
+
+    The vulnerability's linear programme (docs/derivations.md: Transport) has the dual Σ p·α + Σ p·β − λ·E, for all α, β
+    and λ ≥ 0 with Σ_x max(0, α(x) + β(y) − λ·d²) ≤ 1. Rows and levels of any κ, divided by it, are such α and −β; a
+    great κ is near the best ones. The best λ is found by steps, as the dual is concave.
+
+    * ``law``: (k,) p, positive. ``squares``: (k, k) d². ``square``: E. ``levels``: those of a kernel at about this E.
+    """
+    rows, cuts, scratch = levels.rows * (DUAL_KAPPA / KAPPA), np.full(law.size, np.inf), np.empty(law.size)
+
+    def dual(point: float) -> float:
+        sharpness = math.exp(point)
+        level(law, squares, exponentials(-sharpness * squares), sharpness, DUAL_KAPPA, rows, cuts)
+        terms = zip(rows - sharpness * squares, cuts.tolist(), strict=True)
+        betas = np.array([cut_level(each, before, DUAL_KAPPA, scratch) for each, before in terms])
+        return (inner_product(law, rows - betas) - sharpness * square) / DUAL_KAPPA
+
+    point, step = math.log(levels.sharpness * DUAL_KAPPA / KAPPA), -DUAL_STEP
+    best = dual(point)
+    for _ in range(DUAL_SEARCHES):
+        value = dual(point + step)
+        point, best, step = (point + step, value, step) if value > best else (point, best, -step / 2.0)
+    return max(best, float(law.max()))
+
+
 @kernel
 def level(
     law: Float64Array,
     squares: Float64Matrix,
     gibbs: Float64Matrix,
     sharpness: float,
+    kappa: float,
     rows: Float64Array,
     levels: Float64Array,
 ) -> float:
-    """Set ln φ and ln u of a given λ, from the start ``rows``, and return the mean squared distance.
+    """Set ln φ and ln u of a given λ and κ, from the start ``rows``, and return the mean squared distance.
 
     ``gibbs``: (k, k) exp(−λ·d²).
     """
@@ -134,7 +163,7 @@ def level(
         for y in range(size):
             for x in range(size):
                 terms[x] = rows[x] - sharpness * squares[y, x]
-            levels[y] = cut_level(terms, levels[y], scratch)
+            levels[y] = cut_level(terms, levels[y], kappa, scratch)
             moved += add_column(law[y], squares[y], gibbs[y], phi, np.exp(levels[y]), sums, scratch)
         error = 0.0
         for x in range(size):
@@ -146,7 +175,7 @@ def level(
 
 
 @kernel
-def cut_level(terms: Float64Array, before: float, scratch: Float64Array) -> float:
+def cut_level(terms: Float64Array, before: float, kappa: float, scratch: Float64Array) -> float:
     """Return ln u of a column, by Newton's method, which converges from below as what exceeds u is convex in u.
 
     ``terms``: (k,) ln φ − λ·d². ``before``: ln u of similar terms, or infinity. ``scratch``: (k,), overwritten.
@@ -158,9 +187,9 @@ def cut_level(terms: Float64Array, before: float, scratch: Float64Array) -> floa
             scratch[x] = max(terms[x] - found, 0.0)
             above += scratch[x] > 0.0
         if above == 0:
-            found = terms.max() - KAPPA
+            found = terms.max() - kappa
             continue
-        step = (sum_of(scratch) - KAPPA) / above
+        step = (sum_of(scratch) - kappa) / above
         found += step
         if 0.0 <= step < LEVEL_PRECISION:
             break

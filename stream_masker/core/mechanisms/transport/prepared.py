@@ -27,6 +27,7 @@ from stream_masker.core.mechanisms.transport.disclosure import (
     stays_of_record,
     vulnerability_of_record,
 )
+from stream_masker.core.mechanisms.transport.kernel import least_vulnerability
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
@@ -225,10 +226,14 @@ class PreparedTransport:
         own = [epsilon_of_record(fit) for fit in self.fits]
         for edge in self.edges:
             own[edge.child] = max(own[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
+        moved = [float((c.joint * d).sum()) for c, d in zip(self.columns, self.squares, strict=True)]
+        problems = [fit.problem for fit in self.fits]
+        least = [least_vulnerability(p.law, p.squares[0], e, p.levels[0]) for p, e in zip(problems, moved, strict=True)]
         return Disclosure(
             {name: each.vulnerability for name, each in zip(names, self.columns, strict=True)},
+            dict(zip(names, least, strict=True)),
             {name: self.certainty(j) for j, name in enumerate(names)},
-            {n: float((c.joint * d).sum() ** 0.5) for n, c, d in zip(names, self.columns, self.squares, strict=True)},
+            {name: square**0.5 for name, square in zip(names, moved, strict=True)},
             sum(own) if self.pair is None else epsilon_of_record(self.pair),
             dict(zip(names, own, strict=True)),
         )

@@ -46,6 +46,8 @@ from stream_masker.errors import StatisticsError
 
 MAX_POLISHES = 5
 """How often rounds to a third of the error follow where a posterior exceeds its limit."""
+PUBLISHED_ERROR = 2.0 * MARGINAL_ERROR
+"""The greatest sum of absolute differences between the law of masks of a model and its law."""
 MAX_TRIMS = 6
 TRIM, LEAST_EXCESS = 64.0, 1e-3
 """How much more often a tuple is written, in units of what exceeds a limit, which counts as that much more."""
@@ -82,15 +84,17 @@ def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
 def checked(goal: Goal, solved: Scaling) -> Scaling:
     """Return a solution as published, in which no posterior exceeds its limit for any masked record.
 
-    Where one does, its factors are lowered; where that does not suffice, more rounds follow. Raises StatisticsError if
-    one still does.
+    Where one does, its mask is written more often; where that does not suffice, or changes the law, more rounds follow.
+    Raises StatisticsError if one still does.
     """
     tolerance = MARGINAL_ERROR
     for _ in range(MAX_POLISHES):
         for _ in range(MAX_TRIMS):
             result = published(solved)
             if max(float(each.excess.max()) for each in result.columns) <= 0.0:
-                return result
+                if float(np.abs(result.columns[0].shares - result.problem.target).sum()) <= PUBLISHED_ERROR:
+                    return result
+                break
             solved = _trimmed(result)
         tolerance /= 3.0
         solved = balance(solved.problem, solved.exponents, tolerance, solved.start)

@@ -17,10 +17,10 @@ from stream_masker.service.demo.run import ChildProcesses, EmbeddedBroker
 from stream_masker.service.demo.watch import TopicWatcher
 from stream_masker.service.runtime.warmup import warm_up_once
 
-EVENTS = 100_000
+EVENTS = 1_000_000
 """Far more events than a test processes before it ends."""
 
-START_SECONDS = 120
+START_SECONDS = 600
 
 
 @dataclass(frozen=True)

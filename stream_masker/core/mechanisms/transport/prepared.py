@@ -186,10 +186,14 @@ class PreparedTransport:
             draws.after[j][rows] = self._conditionals[j].draw(a[rows], new_a[rows], b[rows], draws.words[j][rows])
 
     def _make_distinct(self, j: int, law: Rows, rows: Int64Array, draws: Draws) -> None:
-        """Draw the masks of column j's lists again that occur in their list before (``star.couplings``)."""
+        """Draw the masks of column j's lists again that occur in their list before (``star.couplings``).
+
+        The kernel is called for the other lists too, which it leaves as they are, so that a warm-up compiles it.
+        """
         offsets = draws.offsets[j]
-        if j in self._made_distinct and offsets is not None:
-            make_distinct(law, rows, offsets, draws.words[j], self._salts[j], draws.after[j])
+        if offsets is not None:
+            chosen = rows if j in self._made_distinct else np.full_like(rows, -1)
+            make_distinct(law, chosen, offsets, draws.words[j], self._salts[j], draws.after[j])
 
     @cached_property
     def _made_distinct(self) -> frozenset[int]:

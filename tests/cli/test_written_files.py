@@ -73,6 +73,12 @@ def test_no_command_writes_to_a_file_of_a_folder_that_its_configuration_names(co
         outputs.refuse_same_file({"ontologies.sct.source": str(release)}, {"OUT": str(member)})
 
 
+def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path: Path) -> None:
+    for given in ({"--output": str(tmp_path)}, {"OUT": str(tmp_path), "--rejected": ""}):
+        with pytest.raises(ServiceError, match="is a folder: name a file in it"):
+            outputs.refuse_same_file({"FILE": str(tmp_path / "missing")}, given)
+
+
 def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_path: Path) -> None:
     (tmp_path / "tree.csv").write_text("concept,parent,label\nroot,,all\nA,root,a\nB,root,b\n")
     compiled = tmp_path / "tree.ontology"

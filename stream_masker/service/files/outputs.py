@@ -203,12 +203,14 @@ def write_text(name: str, text: str, *, private: bool = True) -> None:
 
 
 def check_folders(outputs: Mapping[str, str]) -> None:
-    """Raise ServiceError if the folder of an output does not exist or cannot be written, before anything is done.
+    """Raise ServiceError if an output is a folder, or its folder does not exist or cannot be written.
 
     ``outputs``: what a file is, such as ``OUT``, to its name, as for ``refuse_same_file``.
     """
     for what, name in outputs.items():
         folder = Path(name).resolve().parent
+        if name and Path(name).is_dir():
+            raise ServiceError(f"{what} {name} is a folder: name a file in it")
         if name in ("", STANDARD_STREAM) or Path(name).exists():
             continue
         if not folder.is_dir():

@@ -10,7 +10,7 @@ from itertools import islice
 from typing import Any
 
 import orjson
-from confluent_kafka import OFFSET_BEGINNING, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
 from stream_masker.pipeline.codec.formatted import RecordFormat
@@ -142,12 +142,12 @@ def topic_sample(
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:
         topics = consumer.list_topics(timeout=SILENT_SECONDS).topics
-        if topic not in topics:
+        metadata = topics.get(topic) or consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
+        if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
             there = [name for name in sorted(topics) if not name.startswith("__")]
             raise ServiceError(
                 f"the broker shows no topic {topic!r}{did_you_mean(topic, there)}; it has {', '.join(there) or 'none'}"
             )
-        metadata = topics[topic]
         check_topics({topic: metadata.error}, str(properties.get("sasl.username", "")))
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in metadata.partitions])
         values = _consumed(consumer, topic, size)

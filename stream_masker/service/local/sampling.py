@@ -141,10 +141,10 @@ def topic_sample(
     require_broker(properties)
     consumer = connect_consumer({**properties, "enable.partition.eof": False})
     try:
-        topics = consumer.list_topics(timeout=SILENT_SECONDS).topics
-        metadata = topics.get(topic) or consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
+        metadata = consumer.list_topics(topic, timeout=SILENT_SECONDS).topics[topic]
         if metadata.error is not None and metadata.error.code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-            there = [name for name in sorted(topics) if not name.startswith("__")]
+            topics = consumer.list_topics(timeout=SILENT_SECONDS).topics
+            there = [name for name in sorted(topics) if name != topic and not name.startswith("__")]
             raise ServiceError(
                 f"the broker shows no topic {topic!r}{did_you_mean(topic, there)}; it has {', '.join(there) or 'none'}"
             )

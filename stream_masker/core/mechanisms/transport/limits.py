@@ -193,11 +193,8 @@ def cut_groups(column: Float64Array, limits: Caps, law: int, factors: Float64Arr
     weights = limits.weights[law]
     total = sum_of_products(column, weights)
     for group in range(limits.groups.shape[1]):
-        members, limit, inside = (
-            limits.members[limits.starts[group] : limits.starts[group + 1]],
-            limits.groups[law, group],
-            0.0,
-        )
+        members, limit = limits.members[limits.starts[group] : limits.starts[group + 1]], limits.groups[law, group]
+        inside = 0.0
         for x in members:
             inside += column[x] * weights[x]
         if inside > limit * total and limit < 1.0:

@@ -230,17 +230,25 @@ class PreparedTransport:
         own = [epsilon_of_record(fit) for fit in self.fits]
         for edge in self.edges:
             own[edge.child] = max(own[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
-        moved = [float((c.joint * d).sum()) for c, d in zip(self.columns, self.squares, strict=True)]
-        problems = [fit.problem for fit in self.fits]
-        least = [least_vulnerability(p.law, p.squares[0], e, p.levels[0]) for p, e in zip(problems, moved, strict=True)]
         return Disclosure(
             {name: each.vulnerability for name, each in zip(names, self.columns, strict=True)},
-            dict(zip(names, least, strict=True)),
+            dict(zip(names, self._least, strict=True)),
             {name: self.certainty(j) for j, name in enumerate(names)},
-            {name: square**0.5 for name, square in zip(names, moved, strict=True)},
+            {name: square**0.5 for name, square in zip(names, self._moved, strict=True)},
             sum(own) if self.pair is None else epsilon_of_record(self.pair),
             dict(zip(names, own, strict=True)),
         )
+
+    @cached_property
+    def _moved(self) -> tuple[float, ...]:
+        """E[sd²] of each attribute."""
+        return tuple(float((c.joint * d).sum()) for c, d in zip(self.columns, self.squares, strict=True))
+
+    @cached_property
+    def _least(self) -> tuple[float, ...]:
+        """The bounds of ``transport.kernel.least_vulnerability``, of each attribute."""
+        pairs = zip((fit.problem for fit in self.fits), self._moved, strict=True)
+        return tuple(least_vulnerability(each.law, each.squares[0], e, each.levels[0]) for each, e in pairs)
 
     @cached_property
     def columns(self) -> tuple[Columns, ...]:

@@ -1,8 +1,9 @@
 """The search for the exponents that meet a target.
 
-Mean squared distances fall as the exponents grow. For given means, the exponents are found by Broyden's method on their
-logarithms and those of the means. Where limits bind, mean squared distances fall to a least value and rise again; if
-the means cannot be met, that value is found by sections.
+Mean squared distances fall as the exponents grow. For given means of a pair, the exponents are found by Broyden's
+method on their logarithms and those of the means; the exponent of a lone attribute is bracketed by steps. Where
+limits bind, mean squared distances fall to a least value and rise again; if the means cannot be met, that value is
+found by sections.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ LEAST_SQUARE = 1e-30
 COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
-"""The first step in ln of a common exponent; steps double until the measure is bracketed."""
+"""The first step in ln of a common exponent; steps grow until the measure is bracketed."""
 POINT_DIGITS = 6
 """Points that are equal to so many digits are the same one: steps differ in their last digits between processors."""
 STEP_GROWTH = 1.4

@@ -52,7 +52,7 @@ def masking_report(mechanism: WindowedMechanism[Any], original: Records, masked:
     return MaskingReport(
         mechanism.name,
         mechanism.risk(),
-        {a: d.unchanged / max(1, d.values) for a, d in zip(mechanism.attributes, distortions, strict=True)},
+        {a: d.share(d.unchanged) for a, d in zip(mechanism.attributes, distortions, strict=True)},
         float(same.mean()),
         _statistics(mechanism, before),
         _statistics(mechanism, after),

@@ -159,6 +159,10 @@ class Distortion:
     unsigned: int = 0
     unchanged: int = 0
 
+    def share(self, count: int) -> float:
+        """Return a count as a share of the values; 0 without values."""
+        return count / max(1, self.values)
+
     def __add__(self, other: Distortion) -> Distortion:
         return Distortion(
             self.values + other.values,

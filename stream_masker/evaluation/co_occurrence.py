@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import product
 from typing import Any, NamedTuple
 
@@ -236,10 +237,9 @@ class Security(NamedTuple):
     confidential: float
 
 
-def entropy(probabilities: Float64Array) -> Float64Array:
-    """Return Σ p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
-    logs = np.log2(probabilities, where=probabilities > 0.0, out=np.zeros_like(probabilities))
-    return np.asarray(-(probabilities * logs).sum(axis=-1))
+def information(p: Float64Array) -> Float64Array:
+    """Return p·log2(1 / p), in bits; 0 where p = 0."""
+    return np.asarray(-p * np.log2(p, where=p > 0.0, out=np.zeros_like(p)))
 
 
 def posterior(matrix: Float64Array) -> Float64Array:
@@ -275,26 +275,14 @@ def security(
     observed, counts = np.unique(masked[:, [*known, confidential]], axis=0, return_counts=True)
     origins = [posterior(matrices[k])[:, observed[:, column]] for column, k in enumerate([*known, confidential])]
     record, confidential_value = np.empty(len(targets)), np.empty(len(targets))
-    for block in _blocks(len(targets), len(observed)):
-        likely = _likelihood(targets[block], origins[:-1])
+    step = max(1, CELLS // max(len(observed), 1))
+    for block in (slice(start, start + step) for start in range(0, len(targets), step)):
+        of_known = (origin[values] for origin, values in zip(origins[:-1], targets[block].T, strict=True))
+        likely = reduce(np.multiply, of_known)
         each = likely / (likely @ counts)[:, None]
-        logs = np.log2(each, where=each > 0.0, out=np.zeros_like(each))
-        record[block] = -(each * logs) @ counts
-        confidential_value[block] = entropy((each * counts) @ origins[-1].T)
+        record[block] = information(each) @ counts
+        confidential_value[block] = information((each * counts) @ origins[-1].T).sum(axis=1)
     return Security(float(record @ weights / len(original)), float(confidential_value @ weights / len(original)))
-
-
-def _blocks(targets: int, observed: int) -> Iterator[slice]:
-    step = max(1, CELLS // max(observed, 1))
-    return (slice(start, start + step) for start in range(0, targets, step))
-
-
-def _likelihood(targets: Int64Array, origins: Sequence[Float64Array]) -> Float64Array:
-    """Return (targets, observed): Πk P(value k of the target is the original of observed value k)."""
-    result = origins[0][targets[:, 0]]
-    for k in range(1, len(origins)):
-        result *= origins[k][targets[:, k]]
-    return result
 
 
 def average_security(

@@ -11,7 +11,6 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.distance import Distance, distance_on
-from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import distortion_of
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.numeric import Numeric
@@ -148,14 +147,9 @@ def utility_of(
         after = data.statistics_of(Batch(data.whole.size, masked.columns, numeric=masked.numeric))
     original = data.statistics if masked.numeric is not None else data.nominal_statistics
     alpha = getattr(mechanism, "alpha", dict.fromkeys(data.attributes, 0.0))
-    return utility(original, after, _distortions(data, masked), alpha, data.distances)
-
-
-def _distortions(data: DataSet, masked: MaskedBatch) -> list[Distortion]:
-    """Return the distortions by the distance of the data set, with the noise of the mechanism."""
-    columns = zip(data.whole.columns, masked.columns, data.distances, strict=True)
-    semantic = [distortion_of(before.codes, after.codes, d).squared_distance for before, after, d in columns]
-    return [replace(column, squared_distance=s) for column, s in zip(masked.distortions, semantic, strict=True)]
+    errors = zip(masked.distortions, semantic_errors(data.whole, masked, data.distances), strict=True)
+    distortions = [replace(of_mechanism, squared_distance=error) for of_mechanism, error in errors]
+    return utility(original, after, distortions, alpha, data.distances)
 
 
 def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
@@ -167,13 +161,13 @@ def sum_of_squared_errors(original: Batch, masked: MaskedBatch, distances: Seque
     """
     if [c.codes.shape for c in original.columns] != [c.codes.shape for c in masked.columns]:
         raise ParameterError("the masked batch does not have the records of the original one")
-    columns = zip(original.columns, masked.columns, distances, strict=True)
-    errors = [_squared_error(before.codes, after.codes, d) for before, after, d in columns]
+    errors = semantic_errors(original, masked, distances)
     if original.numeric is None or masked.numeric is None:
         return errors
     return [*errors, *np.nansum((original.numeric - masked.numeric) ** 2, axis=0).tolist()]
 
 
-def _squared_error(before: Int32Array, after: Int32Array, d: Distance) -> float:
-    present = before >= 0
-    return float((d.pairs(before[present], after[present]) ** 2).sum())
+def semantic_errors(original: Batch, masked: MaskedBatch, distances: Sequence[Distance]) -> list[float]:
+    """Return Σ sd(a, a*)² of each nominal attribute."""
+    columns = zip(original.columns, masked.columns, distances, strict=True)
+    return [distortion_of(before.codes, after.codes, d).squared_distance for before, after, d in columns]

@@ -139,9 +139,7 @@ def ancestor_features(
     encoders: Sequence[AncestorFeatures], codes: Sequence[Int64Array], rows: BoolArray
 ) -> list[Int64Array]:
     """Return the features of some records: the ancestors of each attribute's codes."""
-    return [
-        feature for encoder, values in zip(encoders, codes, strict=True) for feature in encoder.of_codes(values[rows])
-    ]
+    return [table[values[rows]] for encoder, values in zip(encoders, codes, strict=True) for table in encoder.tables]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,9 +157,6 @@ class AncestorFeatures:
     @property
     def sizes(self) -> list[int]:
         return [table.size + 1 for table in self.tables]
-
-    def of_codes(self, codes: Int64Array) -> list[Int64Array]:
-        return [table[codes] for table in self.tables]
 
 
 @lru_cache(maxsize=KNOWN_TAXONOMIES * FEATURE_DEPTH)

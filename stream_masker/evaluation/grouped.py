@@ -65,7 +65,6 @@ def swapping_row(data: DataSet, method: str, k: int = NO_INTERVAL) -> SwappingRo
     after = nominal.statistics_of(Batch(nominal.whole.size, masked.columns))
     utility = utility_of(mechanism, nominal, masked, after)
     moved = np.abs(np.diag(after.covariance) - np.diag(nominal.statistics.covariance))
-    distortions = dict(zip(data.attributes, masked.distortions, strict=True))
     return SwappingRow(
         method=method,
         k=k,
@@ -74,7 +73,7 @@ def swapping_row(data: DataSet, method: str, k: int = NO_INTERVAL) -> SwappingRo
         rmse={a: u.rmse_actual for a, u in utility.attributes.items()},
         correlation={pair: u.correlation for pair, u in utility.pairs.items()},
         correlation_error={pair: u.correlation_error for pair, u in utility.pairs.items()},
-        kept={a: distortion.truncated / max(1, distortion.values) for a, distortion in distortions.items()},
+        kept={a: d.share(d.truncated) for a, d in zip(data.attributes, masked.distortions, strict=True)},
         risk=record_linkage(nominal.whole, masked.columns, data.distances).risk,
     )
 

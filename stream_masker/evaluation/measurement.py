@@ -18,7 +18,7 @@ import numpy as np
 
 from stream_masker.core.anonymity import least_class, unique_share
 from stream_masker.core.arrays import located
-from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch, unchanged_records
+from stream_masker.core.batch import Batch, Column, MaskedBatch, unchanged_records
 from stream_masker.core.distance import LogTaxonomic
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.linkage import record_linkage
@@ -28,7 +28,7 @@ from stream_masker.core.risk.groups import SAMPLED_RECORDS
 from stream_masker.core.risk.risk import CERTAIN, Risk
 from stream_masker.core.utility import Utility
 from stream_masker.evaluation.candidates import Candidate
-from stream_masker.evaluation.dataset import DataSet, sum_of_squared_errors, utility_of
+from stream_masker.evaluation.dataset import DataSet, semantic_errors, sum_of_squared_errors, utility_of
 from stream_masker.evaluation.downstream import Prediction, predictions
 
 REPEATS = 20
@@ -85,12 +85,9 @@ def measured_risk(
 
 def rmse_of(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
     """√(Σ sd(a, a*)² / n) of each nominal attribute; 0 without values."""
-    errors = {}
-    for name, d, before, after in zip(data.attributes, data.distances, data.whole.columns, masked.columns, strict=True):
-        present = (before.codes >= 0) & (after.codes >= 0)
-        squares = d.pairs(before.codes[present], after.codes[present]) ** 2
-        errors[name] = float(np.sqrt(squares.mean())) if squares.size else 0.0
-    return errors
+    values = [max(1, int(np.count_nonzero(column.codes >= 0))) for column in data.whole.columns]
+    errors = np.sqrt(np.divide(semantic_errors(data.whole, masked, data.distances), values))
+    return dict(zip(data.attributes, errors.tolist(), strict=True))
 
 
 def _secret(secret: bytes, number: int) -> bytes:
@@ -258,9 +255,7 @@ class Measurement:
         """Return the JSON-serialisable form."""
         candidate = self.candidate
         return {
-            "mechanism": candidate.mechanism,
-            "method": candidate.method,
-            "setting": candidate.setting,
+            **{name: getattr(candidate, name) for name in ("mechanism", "method", "setting")},
             "options": dict(candidate.options),
             "exact": isinstance(self.risk, Risk),
             "risk": self.risk.to_dict(),
@@ -293,7 +288,7 @@ def measure(candidate: Candidate, data: DataSet, *, repeats: int = REPEATS) -> M
         sse=_squared_errors(data, masked),
         unchanged_records=float(unchanged_records(data.whole, masked).mean()),
         predictions=tuple(predictions(data, masked.columns)),
-        unmasked=_unmasked(data.attributes, masked.distortions),
+        unmasked={a: d.share(d.truncated) for a, d in zip(data.attributes, masked.distortions, strict=True)},
         promise=mechanism.promise,
     )
 
@@ -316,7 +311,3 @@ def _squared_errors(data: DataSet, masked: MaskedBatch) -> dict[str, float]:
     distances = [LogTaxonomic(tau) for tau in data.taxonomies.values()]
     names = [*data.attributes, *(data.numeric if masked.numeric is not None else ())]
     return dict(zip(names, sum_of_squared_errors(data.whole, masked, distances), strict=True))
-
-
-def _unmasked(names: Sequence[str], distortions: Sequence[Distortion]) -> dict[str, float]:
-    return {name: column.truncated / max(1, column.values) for name, column in zip(names, distortions, strict=True)}

@@ -36,6 +36,7 @@ from stream_masker.evaluation.papers.printed import (
 )
 from stream_masker.evaluation.report.page import ReportSection, ReportTable
 from stream_masker.evaluation.report.papers import (
+    DISTORTIONS,
     ENTROPY_HEADER,
     association_figure,
     entropy_figures,
@@ -105,7 +106,7 @@ def paper_2017(_: Path | None) -> list[ReportSection]:
 
 
 def _means_table(table: PrintedTable, data: DataSet) -> ReportTable:
-    baselines = {"Naive distortion": "naive_distortion", "Probabilistic distortion": "probabilistic_distortion"}
+    baselines = {label: name for name, label in DISTORTIONS.items()}
     ours = {}
     for name in table.figures:
         baseline = name in baselines
@@ -138,7 +139,7 @@ def _distance_row(data: DataSet, printed: Mapping[str, PrintedTable]) -> Iterato
     for name in AT_ALPHA_1:
         measured[name], masked = _with_noise(data, printed[name].of[1], 1.0)
     distortion = masked.distortions[0]
-    yield f"{distortion.truncated / distortion.values:.2f}"
+    yield f"{distortion.share(distortion.truncated):.2f}"
     for name, metric in (("Table 4", "RMSE a"), ("Table 4", "target a"), *((name, "sdCor") for name in AT_ALPHA_1)):
         yield compared(measured[name][metric], printed[name].figures[metric][-1])
 

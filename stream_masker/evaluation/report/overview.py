@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import isinf
 from typing import TypeAlias
 
@@ -33,8 +33,7 @@ def verdict_section(evaluation: Evaluation) -> ReportSection:
 
 
 def _sentences(ours: Measurement, before: Statistics) -> Iterator[str]:
-    name = ours.candidate.mechanism.replace("_", " ")
-    yield f"{name[0].upper()}{name[1:]}, {ours.candidate.label}:"
+    yield f"{family(ours).capitalize()}, {ours.candidate.label}:"
     exact = ours.risk if isinstance(ours.risk, Risk) else None
     learned, stays, _ = three_sentences(
         exact, promise=ours.promise, unchanged=ours.risk.unchanged, unchanged_records=ours.unchanged_records
@@ -57,13 +56,11 @@ def _kept(ours: Measurement, before: Statistics) -> str:
 def _better(ours: Measurement, measured: Sequence[Measurement]) -> str:
     """Return which methods measured are better in all three respects."""
     better = [one.candidate.label for one in measured if _is_better(one, ours)]
+    aims = "in distance, in what an attacker learns and in correlation at once"
     if not better:
-        return "No other method measured is better in distance, in what an attacker learns and in correlation at once."
+        return f"No other method measured is better {aims}."
     more = f" and {len(better) - SHOWN_BETTER} more" if len(better) > SHOWN_BETTER else ""
-    return (
-        "Better in distance, in what an attacker learns and in correlation at once: "
-        f"{'; '.join(better[:SHOWN_BETTER])}{more}."
-    )
+    return f"Better {aims}: {'; '.join(better[:SHOWN_BETTER])}{more}."
 
 
 def _is_better(one: Measurement, ours: Measurement) -> bool:
@@ -153,17 +150,15 @@ MAIN_COLUMNS: MethodColumns = {
     "distance (RMSE)": lambda one: _share(one.rmse),
     "right guesses (vulnerability)": lambda one: _share(one.vulnerability),
     "right guesses of records": lambda one: _share(one.risk.vulnerability_of_record),
-    "right guesses after repeats": lambda one: _share(None if one.repeated is None else _worst(one.repeated)),
-    "unchanged codes": lambda one: _share(_worst(one.risk.unchanged)),
+    "right guesses after repeats": lambda one: _share(None if one.repeated is None else _worst(one.repeated.values())),
+    "unchanged codes": lambda one: _share(_worst(one.risk.unchanged.values())),
     "unchanged records": lambda one: _share(one.unchanged_records),
     "change of correlation (ΔsdCor)": lambda one: _share(one.correlation_error),
-    "move of the mean": lambda one: (
-        f"{max((u.mean_distance for u in one.utility.attributes.values()), default=0.0):.2f}"
-    ),
+    "move of the mean": lambda one: f"{_worst(u.mean_distance for u in one.utility.attributes.values()):.2f}",
     "risk": lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
 }
 RISK_COLUMNS: MethodColumns = {
-    "sure guesses": lambda one: _share(_worst(one.risk.certain)),
+    "sure guesses": lambda one: _share(_worst(one.risk.certain.values())),
     "linked records": lambda one: _share(one.linked),
     "equal records (anonymity)": lambda one: str(one.anonymity),
     "unique before": lambda one: _share(one.unique["original"]),
@@ -180,8 +175,8 @@ def epsilon_text(epsilon: Mapping[str, float | None]) -> str:
     return "∞" if isinf(max(known)) else f"{max(known):.2f}"
 
 
-def _worst(shares: Mapping[str, float]) -> float:
-    return max(shares.values(), default=0.0)
+def _worst(figures: Iterable[float]) -> float:
+    return max(figures, default=0.0)
 
 
 def numeric_section(evaluation: Evaluation) -> ReportSection:

@@ -7,7 +7,7 @@ and rows of its tables mean below a line with their names. ``page.css`` is the s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from itertools import chain
@@ -107,22 +107,19 @@ def html_page(
 ) -> str:
     """Return a page of sections with a table of contents. ``opening``: the sections before the introduction."""
     shown = [section for section in sections if section.paragraphs or section.blocks]
-    return "".join(_page(title, introduction, shown, opening))
-
-
-def _page(
-    title: str, introduction: Sequence[str], sections: Sequence[ReportSection], opening: Sequence[ReportSection]
-) -> Iterator[str]:
-    yield f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{escape(title)}</title>\n'
-    yield '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
-    yield f"<style>\n{STYLE_SHEET.read_text(encoding='utf-8')}</style>\n</head>\n"
-    yield f"<body>\n<main>\n<h1>{escape(title)}</h1>\n"
-    yield from (section.html() for section in opening)
-    yield from (f"<p>{escape(paragraph)}</p>\n" for paragraph in introduction)
-    entries = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>\n' for s in sections)
-    yield f'<nav aria-label="Contents"><ol>\n{entries}</ol></nav>\n'
-    yield from (section.html() for section in sections)
-    yield "</main>\n</body>\n</html>\n"
+    entries = "".join(f'<li><a href="#{s.anchor}">{escape(s.title)}</a></li>\n' for s in shown)
+    parts = (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8"/>\n<title>{escape(title)}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1"/>\n'
+        f"<style>\n{STYLE_SHEET.read_text(encoding='utf-8')}</style>\n</head>\n"
+        f"<body>\n<main>\n<h1>{escape(title)}</h1>\n",
+        *(section.html() for section in opening),
+        *(f"<p>{escape(paragraph)}</p>\n" for paragraph in introduction),
+        f'<nav aria-label="Contents"><ol>\n{entries}</ol></nav>\n',
+        *(section.html() for section in shown),
+        "</main>\n</body>\n</html>\n",
+    )
+    return "".join(parts)
 
 
 def _note(note: str) -> str:

@@ -163,9 +163,9 @@ class Window:
         by_name = dict(zip(attributes, self.distortions, strict=True))
         unchanged = sum(int(part.columns.unchanged[part.chosen].sum(dtype=np.int64)) for part in self.parts)
         return MaskingEffect(
-            unchanged={name: one.unchanged / max(one.values, 1) for name, one in by_name.items()},
-            truncated={name: one.truncated / max(one.values, 1) for name, one in by_name.items()},
-            unsigned={name: one.unsigned / max(one.values, 1) for name, one in by_name.items()},
+            unchanged={name: masking.share(masking.unchanged) for name, masking in by_name.items()},
+            truncated={name: masking.share(masking.truncated) for name, masking in by_name.items()},
+            unsigned={name: masking.share(masking.unsigned) for name, masking in by_name.items()},
             unchanged_records=unchanged / max(self.records, 1),
         )
 

@@ -92,7 +92,7 @@ class FileTotals:
     @property
     def unchanged_shares(self) -> dict[str, float]:
         """The share of each attribute's values that masking left as they are."""
-        return {name: one.unchanged / max(one.values, 1) for name, one in self.distortions.items()}
+        return {name: masking.share(masking.unchanged) for name, masking in self.distortions.items()}
 
     @property
     def unchanged_records(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 import secrets
 import subprocess
 from collections import Counter
@@ -14,6 +16,7 @@ from containers import IMAGE, PODMAN, Pod, run_once, started, why_no_image
 from kafka_records import Topics, read_all
 from rendered_chart import EXAMPLE, NEEDS_HELM, rendered
 from support.data import data_file
+from support.documentation import ROOT
 from workers import wait
 
 pytestmark = [
@@ -123,6 +126,21 @@ def test_the_image_is_not_root_and_has_nothing_of_the_build() -> None:
     look = (
         "import os; print([p for p in ('/src', '/opt/stream-masker/bin/hatchling') if os.path.exists(p)], os.getuid())"
     )
-    options = ("--rm", "--pull=never", "--network=host", "--entrypoint=python3")
-    listed = subprocess.run([*PODMAN, "run", *options, IMAGE, "-c", look], capture_output=True, check=True)
-    assert listed.stdout.strip() == b"[] 65532"
+    assert written_by("python3", "-c", look).strip() == b"[] 65532"
+
+
+def test_a_change_of_the_code_pulls_at_most_20_megabytes() -> None:
+    """The layer of the code is compressed here as registries store it."""
+    layer = written_by("tar", "--create", "--directory=/opt", "application")
+    sizes = [len(gzip.compress(layer, 6)) / 1e6, len(layer) / 1e6]
+    assert sizes[0] < 20
+    page = (ROOT / "docs" / "kubernetes.md").read_text()
+    (documented,) = re.findall(r"its kernels: (\d+) MB, which are (\d+) MB unpacked", re.sub(r"\s+", " ", page))
+    assert sizes == pytest.approx([float(size) for size in documented], rel=0.1)
+
+
+def written_by(program: str, *arguments: str) -> bytes:
+    """Return what a program of the image writes to its standard output."""
+    options = ("--rm", "--pull=never", "--network=host", f"--entrypoint={program}")
+    done = subprocess.run([*PODMAN, "run", *options, IMAGE, *arguments], capture_output=True, check=True)
+    return done.stdout

@@ -237,9 +237,9 @@ class Security(NamedTuple):
     confidential: float
 
 
-def information_of(p: Float64Array) -> Float64Array:
-    """Return p·log2(1 / p), in bits; 0 where p = 0."""
-    return np.asarray(-p * np.log2(p, where=p > 0.0, out=np.zeros_like(p)))
+def entropy(p: Float64Array, counts: Int64Array | float = 1.0) -> Float64Array:
+    """Return Σ count·p·log2(1 / p) along the last axis, in bits; terms with p = 0 are 0."""
+    return np.asarray(-(counts * p * np.log2(p, where=p > 0.0, out=np.zeros_like(p))).sum(axis=-1))
 
 
 def posterior(matrix: Float64Array) -> Float64Array:
@@ -280,8 +280,8 @@ def security(
         of_known = (origin[values] for origin, values in zip(origins[:-1], targets[block].T, strict=True))
         likely = reduce(np.multiply, of_known)
         each = likely / (likely @ counts)[:, None]
-        record[block] = information_of(each) @ counts
-        confidential_value[block] = information_of((each * counts) @ origins[-1].T).sum(axis=1)
+        record[block] = entropy(each, counts)
+        confidential_value[block] = entropy((each * counts) @ origins[-1].T)
     return Security(float(record @ weights / len(original)), float(confidential_value @ weights / len(original)))
 
 

@@ -10,7 +10,7 @@ from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.mechanisms import ProbabilisticDistortion, Vicus
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.errors import ParameterError
-from stream_masker.evaluation.co_occurrence import average_security, information_of, posterior, security, value_indices
+from stream_masker.evaluation.co_occurrence import average_security, entropy, posterior, security, value_indices
 
 
 def random_file(seed, sizes=(4, 3, 5), n=60):
@@ -55,7 +55,7 @@ def test_without_noise_only_records_with_the_known_value_are_possible():
     found = security(original, original, [np.eye(2), np.eye(2)], known=[0], confidential=1)
     third = np.array([1 / 3, 2 / 3])
     assert found.record == pytest.approx(3 / 4 * np.log2(3))
-    assert found.confidential == pytest.approx(3 / 4 * information_of(third).sum())
+    assert found.confidential == pytest.approx(3 / 4 * entropy(third))
 
 
 def test_uniform_noise_makes_all_records_and_values_equally_likely():
@@ -67,7 +67,7 @@ def test_uniform_noise_makes_all_records_and_values_equally_likely():
 
 
 def test_entropy_is_0_for_certainty_and_maximal_for_equal_probabilities():
-    assert information_of(np.array([[1.0, 0, 0, 0], [0.25] * 4])).sum(axis=1).tolist() == [0.0, 2.0]
+    assert entropy(np.array([[1.0, 0, 0, 0], [0.25] * 4])).tolist() == [0.0, 2.0]
 
 
 def test_the_posterior_follows_from_bayes_theorem():

@@ -38,6 +38,7 @@ def command(config: Path, locations: tuple[str, ...], topic: str) -> None:
 
     configuration = for_topic(load_configuration(config), topic)
     results = list(audit(configuration, [RecordLocation.parse(text) for text in locations]))
-    lines = (f"{one.location}: {'matches' if one.matches else 'DOES NOT MATCH'}: {one.description}" for one in results)
-    summarise("\n".join(lines), {"records": [asdict(one) for one in results]})
-    raise SystemExit(0 if all(one.matches for one in results) else 1)
+    verdict = {True: "matches", False: "DOES NOT MATCH"}
+    lines = (f"{check.location}: {verdict[check.matches]}: {check.description}" for check in results)
+    summarise("\n".join(lines), {"records": [asdict(check) for check in results]})
+    raise SystemExit(0 if all(check.matches for check in results) else 1)

@@ -109,10 +109,10 @@ def inspect(source: str, concept: str | None, tree: bool, depth: int) -> None:
     ontology = Ontology.load(source)
     taxonomy = ontology.taxonomy()
     if tree:
-        top = taxonomy.root if concept is None else _found(ontology, taxonomy, concept)
+        top = taxonomy.root if concept is None else _id_of(ontology, taxonomy, concept)
         output("\n".join(_tree(taxonomy, top, depth)), _nested(taxonomy, top, depth))
         return
-    lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _found(ontology, taxonomy, concept))
+    lines = _summary(ontology, taxonomy) if concept is None else _concept(taxonomy, _id_of(ontology, taxonomy, concept))
     _print(lines)
 
 
@@ -167,7 +167,7 @@ def _named(taxonomy: Taxonomy, concept: str) -> str:
     return f"{concept} ({label})" if label else concept
 
 
-def _found(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
+def _id_of(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
     concepts = ConceptMap(taxonomy, unknown="reject", ontology=ontology)
     position = concepts.find(value).position
     if position != UNKNOWN:
@@ -202,7 +202,7 @@ def distance(source: str, a: str, b: str, distance: str, root: str | None) -> No
     """
     ontology = Ontology.load(source)
     taxonomy = _below(ontology, root)
-    first, second = (_found(ontology, taxonomy, value) for value in (a, b))
+    first, second = (_id_of(ontology, taxonomy, value) for value in (a, b))
     _print(_distance(taxonomy, first, second, distance))
 
 

@@ -101,7 +101,7 @@ def command(
     )
     data = read_dataset(configuration, source, records)
     raw = parse_yaml(config.read_text(encoding="utf-8-sig"), name=str(config))
-    searched = [one for one in candidates(mechanisms, SEARCHED_ALPHAS) if _is_valid(raw, one, configuration)]
+    searched = [choice for choice in candidates(mechanisms, SEARCHED_ALPHAS) if _is_valid(raw, choice, configuration)]
     measured = _measured(data, searched, repeats, processes).measurements
     recommendation = recommend(measured, limits, data)
     outputs.write_text(report, recommendation_html(recommendation, data))

@@ -61,7 +61,7 @@ class ValueGraph:
         """S: for each attribute (v, v) float64, in the order of ``values``."""
         first = self.direct()
         second = self.transitive(first, threshold)
-        return [c1 * one + c2 * two for one, two in zip(first, second, strict=True)]
+        return [c1 * direct + c2 * transitive for direct, transitive in zip(first, second, strict=True)]
 
     def direct(self) -> list[Float64Array]:
         """S': for each attribute (v, v) float64."""

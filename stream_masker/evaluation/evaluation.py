@@ -78,7 +78,7 @@ class Evaluation:
 
     def of(self, mechanism: str) -> list[Measurement]:
         """Return the measurements of a mechanism by name."""
-        return [one for one in self.measurements if one.candidate.mechanism == mechanism]
+        return [m for m in self.measurements if m.candidate.mechanism == mechanism]
 
 
 Task: TypeAlias = Callable[[DataSet], object]

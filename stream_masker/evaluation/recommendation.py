@@ -33,12 +33,12 @@ class Limits:
         if self.vulnerability is None and self.rmse is None and self.correlation is None:
             raise ParameterError("there is no limit: give a greatest vulnerability or RMSE, or a least correlation")
 
-    def excess(self, one: Measurement, data: DataSet) -> float:
+    def excess(self, m: Measurement, data: DataSet) -> float:
         """Return how far a measurement is beyond the limits, as a sum of differences; 0 if it meets them."""
         return (
-            _above(one.vulnerability, self.vulnerability)
-            + _above(one.rmse, self.rmse)
-            + _above(-kept_correlation(one, data), None if self.correlation is None else -self.correlation)
+            _above(m.vulnerability, self.vulnerability)
+            + _above(m.rmse, self.rmse)
+            + _above(-kept_correlation(m, data), None if self.correlation is None else -self.correlation)
         )
 
     def __str__(self) -> str:
@@ -53,10 +53,10 @@ def _above(value: float, limit: float | None) -> float:
     return 0.0 if limit is None else max(0.0, value - limit)
 
 
-def kept_correlation(one: Measurement, data: DataSet) -> float:
+def kept_correlation(m: Measurement, data: DataSet) -> float:
     """Return the least share of the sdCor of any pair that is kept, in [0, 1]; 1 without pairs that are correlated."""
     names, shares = data.attributes, [1.0]
-    for (a, b), pair in one.utility.pairs.items():
+    for (a, b), pair in m.utility.pairs.items():
         original = float(data.statistics.correlation[names.index(a), names.index(b)])
         if original > 0.0:
             shares.append(max(0.0, 1.0 - pair.correlation_error / original))
@@ -78,19 +78,19 @@ class Recommendation:
 
     def text(self, data: DataSet) -> str:
         """Return the recommendation and its reason, as a paragraph."""
-        one = self.best
+        best = self.best
         figures = (
-            f"RMSE {one.rmse:.3f}, vulnerability {one.vulnerability:.3f}, {kept_correlation(one, data):.0%} of the "
+            f"RMSE {best.rmse:.3f}, vulnerability {best.vulnerability:.3f}, {kept_correlation(best, data):.0%} of the "
             f"correlation kept"
         )
         if not self.met:
             return (
                 f"No setting of the {len(self.ranked)} measured meets the limits ({self.limits}). The nearest is "
-                f"{one.candidate.label}: {figures}. Relax a limit, or measure other methods."
+                f"{best.candidate.label}: {figures}. Relax a limit, or measure other methods."
             )
         aim = "the least RMSE" if self.limits.vulnerability is not None else "the least vulnerability"
         return (
-            f"{one.candidate.label} is recommended: {figures}. {self.meeting} of {len(self.ranked)} settings measured "
+            f"{best.candidate.label} is recommended: {figures}. {self.meeting} of {len(self.ranked)} settings measured "
             f"meet the limits ({self.limits}); it has {aim} of them. Vulnerability is the chance that an "
             "attacker guesses a value right who knows the method and the distribution of the original records, but not "
             "the secret; RMSE is the root mean square distance of masked values. Both are those of the worst attribute."
@@ -105,14 +105,14 @@ def recommend(measured: Sequence[Measurement], limits: Limits, data: DataSet) ->
     """
     if not measured:
         raise ParameterError("no method that was to be measured can mask these data as configured")
-    ranked = sorted(measured, key=lambda one: (limits.excess(one, data), *_aims(one, limits), one.candidate.label))
-    meeting = sum(limits.excess(one, data) == 0.0 for one in measured)
+    ranked = sorted(measured, key=lambda m: (limits.excess(m, data), *_aims(m, limits), m.candidate.label))
+    meeting = sum(limits.excess(m, data) == 0.0 for m in measured)
     return Recommendation(limits, ranked[0], meeting > 0, meeting, tuple(ranked))
 
 
-def _aims(one: Measurement, limits: Limits) -> tuple[float, ...]:
-    aims = (one.rmse, one.vulnerability) if limits.vulnerability is not None else (one.vulnerability, one.rmse)
-    return (*aims, one.correlation_error)
+def _aims(m: Measurement, limits: Limits) -> tuple[float, ...]:
+    aims = (m.rmse, m.vulnerability) if limits.vulnerability is not None else (m.vulnerability, m.rmse)
+    return (*aims, m.correlation_error)
 
 
 def recommendation_html(recommendation: Recommendation, data: DataSet) -> str:
@@ -122,13 +122,13 @@ def recommendation_html(recommendation: Recommendation, data: DataSet) -> str:
     header = ("method", "RMSE", "vulnerability", "correlation kept", "beyond the limits")
     rows = tuple(
         (
-            one.candidate.label,
-            f"{one.rmse:.3f}",
-            f"{one.vulnerability:.3f}",
-            f"{kept_correlation(one, data):.3f}",
-            f"{recommendation.limits.excess(one, data):.3f}",
+            m.candidate.label,
+            f"{m.rmse:.3f}",
+            f"{m.vulnerability:.3f}",
+            f"{kept_correlation(m, data):.3f}",
+            f"{recommendation.limits.excess(m, data):.3f}",
         )
-        for one in recommendation.ranked[:SHOWN_CANDIDATES]
+        for m in recommendation.ranked[:SHOWN_CANDIDATES]
     )
     table = ReportTable("The best settings", header, rows)
     return html_page("Recommendation", (recommendation.text(data),), [ReportSection("Settings", (), (figure, table))])

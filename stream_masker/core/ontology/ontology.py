@@ -226,10 +226,10 @@ class Suggestions:
         """Return the ids of at most ``SUGGESTIONS_MAX`` concepts, the most similar ones first."""
         code = fold_code(value.strip())
         codes = {fold_code(concept): concept for concept in self._codes.get(code[:CODE_START], ())}
-        similar = [codes[one] for one in get_close_matches(code, codes, n=SUGGESTIONS_MAX, cutoff=0.6)]
+        similar = [codes[close] for close in get_close_matches(code, codes, n=SUGGESTIONS_MAX, cutoff=0.6)]
         name = value.strip().casefold()
         names = {text: concept for start in _starts(name) for text, concept in self._names.get(start, ())}
-        similar += [names[one] for one in get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=0.75)]
+        similar += [names[close] for close in get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=0.75)]
         return list(dict.fromkeys(similar))[:SUGGESTIONS_MAX]
 
     @cached_property

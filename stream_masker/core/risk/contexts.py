@@ -72,7 +72,7 @@ def _rows(parts: Sequence[tuple[object, Counts]], names: Sequence[str]) -> dict[
 
 def _means(each: Sequence[Mapping[str, float]], weights: Mapping[str, Float64Array]) -> dict[str, float]:
     """Return the average of each attribute's figure; ``each``: the figures of every context."""
-    return {name: float(np.average([one[name] for one in each], weights=w)) for name, w in weights.items()}
+    return {name: float(np.average([part[name] for part in each], weights=w)) for name, w in weights.items()}
 
 
 def _given_record(risks: Sequence[Risk], weights: Mapping[str, Float64Array]) -> dict[str, float] | None:
@@ -109,7 +109,7 @@ def _meanings(
 ) -> dict[str, MeaningRisk]:
     """Return the average of each attribute's; ``each``: that of every context."""
     columns = [[counts.values[j] for _, counts in parts] for j in range(len(names))]
-    return {a: _meaning([one[a] for one in each], columns[j], distances[j]) for j, a in enumerate(names)}
+    return {a: _meaning([part[a] for part in each], columns[j], distances[j]) for j, a in enumerate(names)}
 
 
 def _meaning(meanings: Sequence[MeaningRisk], columns: Sequence[SparseCounts], distance: Distance) -> MeaningRisk:

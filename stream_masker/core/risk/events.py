@@ -114,14 +114,14 @@ def sample_event_risk(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Posterior:
-    """The posterior of events. ``own``, ``other``: (t,) the scalar and the element of each pair, as indices.
+    """The posterior of events. ``scalars``, ``elements``: (t,) those of each pair, as indices.
 
     ``prior``: P(a). ``given``: (t,) P(b | a).
     """
 
     law: EventLaw
-    own: Int64Array
-    other: Int64Array
+    scalars: Int64Array
+    elements: Int64Array
     prior: Float64Array
     given: Float64Array
 
@@ -144,8 +144,8 @@ class _Posterior:
         """
         likelihood, weights = self._of_scalar(masks)
         kept = np.union1d(_likely(weights), [] if known is None else [known]).astype(np.int64)
-        pairs = np.flatnonzero(np.isin(self.own, kept))
-        selected, groups = self.law.masks.selected(pairs), np.searchsorted(kept, self.own[pairs])
+        pairs = np.flatnonzero(np.isin(self.scalars, kept))
+        selected, groups = self.law.masks.selected(pairs), np.searchsorted(kept, self.scalars[pairs])
         posterior = weights[kept] / weights[kept].sum()
         of_scalar, of_element = 1.0, np.zeros(pairs.size)
         for k in range(len(masks[0][1])):
@@ -164,7 +164,7 @@ class _Posterior:
         if known is not None:
             posterior = (kept == known).astype(np.float64)
         together = posterior[groups] * of_element
-        return float(together.max()), of_scalar, float(np.bincount(self.other[pairs], together).max())
+        return float(together.max()), of_scalar, float(np.bincount(self.elements[pairs], together).max())
 
     def _of_scalar(self, masks: list[tuple[int, list[int]]]) -> tuple[Float64Array, Float64Array]:
         """Return P(a* | a) of all repetitions, up to a factor, and the posterior of the scalar given these masks."""

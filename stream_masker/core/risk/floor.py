@@ -142,10 +142,10 @@ def reduced_counts(counts: Counts, sizes: Sequence[int], limits: Sequence[int]) 
         shares.append(1.0 - pairs[i, j].rows / max(pair.rows, 1))
         if len(values) == 2:
             values = [_without(column, k[~both], pair.counts[~both]) for column, k in zip(values, codes, strict=True)]
-    reduced = {c: reduced_counts(one, sizes, limits) for c, one in counts.contexts.items()}
+    reduced = {c: reduced_counts(part, sizes, limits) for c, part in counts.contexts.items()}
     if reduced:
         shares.append(sum(share * counts.contexts[c].records for c, (_, share) in reduced.items()) / counts.records)
-    contexts = {c: one for c, (one, _) in reduced.items()}
+    contexts = {c: part for c, (part, _) in reduced.items()}
     return replace(counts, values=tuple(values), pairs=pairs, contexts=contexts), max(shares)
 
 

@@ -65,11 +65,11 @@ class Kinds:
     @property
     def table(self) -> KindTable:
         """The kinds for kernels."""
-        members = [each for one in self.sets for each in one]
+        kinds = [kinds for level in self.sets for kinds in level]
         return KindTable(
-            _offsets([len(one) for one in self.sets]),
-            _offsets([each.size for each in members]),
-            np.concatenate([np.empty(0, np.int64), *members]),
+            _offsets([len(level) for level in self.sets]),
+            _offsets([kind.size for kind in kinds]),
+            np.concatenate([np.empty(0, np.int64), *kinds]),
         )
 
     def greatest(self, joint: Float64Matrix) -> Float64Matrix:
@@ -77,8 +77,8 @@ class Kinds:
 
         ``joint``: (n, K) masses of the values.
         """
-        rows = [[joint[members].sum(axis=0) for members in one] for one in self.sets]
-        return np.array([np.max(one, axis=0) for one in rows])
+        rows = [[joint[members].sum(axis=0) for members in level] for level in self.sets]
+        return np.array([np.max(row, axis=0) for row in rows])
 
 
 NO_KINDS = Kinds((), (), ())

@@ -78,7 +78,7 @@ def _with_noise(data: DataSet, method: str, alpha: float) -> tuple[dict[str, flo
 
 def _noise_table(table: PrintedTable, data: DataSet, alphas: Sequence[float], title: str) -> ReportTable:
     measured = [_with_noise(data, table.of[1], alpha)[0] for alpha in alphas]
-    ours = {metric: [one[metric] for one in measured] for metric in table.figures}
+    ours = {metric: [measures[metric] for measures in measured] for metric in table.figures}
     return table.beside(f"{title}: {table.of[1]}", ("metric", *(f"α = {alpha:g}" for alpha in alphas)), ours)
 
 

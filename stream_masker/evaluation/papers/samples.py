@@ -134,8 +134,8 @@ def _clustered_leaves(tau: Taxonomy, values: int, clusters: int, depth: int, *, 
 def _in_turn(values: Int64Array, groups: Int64Array) -> Int64Array:
     """Return the values in an order that alternates between the groups."""
     rank = np.zeros(values.size, np.int64)
-    for one in np.unique(groups):
-        rank[groups == one] = np.arange(np.count_nonzero(groups == one))
+    for group in np.unique(groups):
+        rank[groups == group] = np.arange(np.count_nonzero(groups == group))
     return np.asarray(values[np.lexsort((groups, rank))])
 
 
@@ -213,5 +213,5 @@ def mushrooms(records: int) -> DataSet:
     for number in range(8):
         size = 3 + number
         value = (hidden * (number + 1) + rng.choice(3, records, p=(0.7, 0.2, 0.1))) % size
-        columns[f"attribute{number + 1}"] = [f"v{one}" for one in value.tolist()]
+        columns[f"attribute{number + 1}"] = [f"v{code}" for code in value.tolist()]
     return flat_dataset(columns)

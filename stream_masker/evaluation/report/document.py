@@ -72,11 +72,11 @@ def report_data(evaluation: Evaluation) -> dict[str, Any]:
         "attributes": list(evaluation.data.attributes),
         "numeric": list(evaluation.data.numeric),
         "statistics": {name: statistics.to_dict()[name] for name in ("mean", "variance", "covariance", "correlation")},
-        "measurements": [one.to_dict() for one in evaluation.measurements],
+        "measurements": [measured.to_dict() for measured in evaluation.measurements],
         "swapping": [asdict(row) for row in evaluation.swapping],
         "microaggregation": [asdict(row) for row in evaluation.errors],
         **_data_of_2012(related or CoOccurrence("")),
-        "rejected": [asdict(one) for one in evaluation.rejected],
+        "rejected": [asdict(rejection) for rejection in evaluation.rejected],
     }
     return dict(_plain(data))
 
@@ -95,9 +95,9 @@ def report_csv(evaluation: Evaluation) -> str:
     text, data = io.StringIO(), report_data(evaluation)
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(CSV_HEADER)
-    for one in data["measurements"]:
-        candidate = [one[name] for name in CSV_HEADER[:3]]
-        writer.writerows([*candidate, *line] for line in _lines(one))
+    for measured in data["measurements"]:
+        candidate = [measured[name] for name in CSV_HEADER[:3]]
+        writer.writerows([*candidate, *line] for line in _lines(measured))
     writer.writerows(_table_lines(data))
     return text.getvalue()
 
@@ -132,17 +132,17 @@ def _data_of_2012(measured: CoOccurrence) -> dict[str, Any]:
     }
 
 
-def _lines(one: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
-    for name, value in one["risk"].items():
+def _lines(measured: Mapping[str, Any]) -> Iterator[tuple[str, str, Any]]:
+    for name, value in measured["risk"].items():
         yield from _values(name, value)
     for name in PLAIN_MEASURES[:-1]:
-        yield from _values(name, one[name])
-    for name, measures in (*one["utility"]["attributes"].items(), *one["utility"].get("numeric", {}).items()):
+        yield from _values(name, measured[name])
+    for name, measures in (*measured["utility"]["attributes"].items(), *measured["utility"].get("numeric", {}).items()):
         yield from ((measure, name, value) for measure, value in measures.items())
-    for pair in (*one["utility"]["pairs"], *one["utility"].get("numeric_pairs", [])):
+    for pair in (*measured["utility"]["pairs"], *measured["utility"].get("numeric_pairs", [])):
         label = " ".join(pair["attributes"])
         yield from ((measure, label, value) for measure, value in pair.items() if measure != "attributes")
-    for prediction in one["predictions"]:
+    for prediction in measured["predictions"]:
         yield "accuracy", f"{prediction['source']} {prediction['target']}", prediction["masked"]
 
 

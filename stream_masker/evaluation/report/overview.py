@@ -27,7 +27,7 @@ def verdict_section(evaluation: Evaluation) -> ReportSection:
     measured = evaluation.measurements
     if not measured:
         return ReportSection("Verdict", ("No method can be measured on these records.",))
-    ours = next((one for one in measured if one.candidate.method == "as configured"), measured[0])
+    ours = next((m for m in measured if m.candidate.method == "as configured"), measured[0])
     paragraphs = (*_sentences(ours, evaluation.data.statistics), _better(ours, measured), *_warning(evaluation))
     return ReportSection("Verdict", paragraphs)
 
@@ -55,7 +55,7 @@ def _kept(ours: Measurement, before: Statistics) -> str:
 
 def _better(ours: Measurement, measured: Sequence[Measurement]) -> str:
     """Return which methods measured are better in all three respects."""
-    better = [one.candidate.label for one in measured if _is_better(one, ours)]
+    better = [m.candidate.label for m in measured if _is_better(m, ours)]
     aims = "in distance, in what an attacker learns and in correlation at once"
     if not better:
         return f"No other method measured is better {aims}."
@@ -63,9 +63,9 @@ def _better(ours: Measurement, measured: Sequence[Measurement]) -> str:
     return f"Better {aims}: {'; '.join(better[:SHOWN_BETTER])}{more}."
 
 
-def _is_better(one: Measurement, ours: Measurement) -> bool:
+def _is_better(m: Measurement, ours: Measurement) -> bool:
     mine = (ours.rmse, ours.vulnerability, ours.correlation_error)
-    other = (one.rmse, one.vulnerability, one.correlation_error)
+    other = (m.rmse, m.vulnerability, m.correlation_error)
     return other != mine and all(a <= b for a, b in zip(other, mine, strict=True))
 
 
@@ -106,7 +106,7 @@ def risk_figure(measured: Sequence[Measurement], limits: tuple[float | None, flo
     ``limits``: an RMSE and a vulnerability to mark with lines.
     """
     title = "Utility against risk"
-    svg = _scatter(title, "vulnerability", [(one, one.vulnerability) for one in measured], limits)
+    svg = _scatter(title, "vulnerability", [(m, m.vulnerability) for m in measured], limits)
     return Figure(title, svg, "Greatest RMSE, vulnerability and ΔsdCor of the attributes and pairs.")
 
 
@@ -114,27 +114,27 @@ def _scatter(
     title: str, label: str, values: Sequence[tuple[Measurement, float]], limits: tuple[float | None, float | None]
 ) -> str:
     """Return a chart of a value of each measurement against its RMSE, coloured by ΔsdCor."""
-    worst = max([0.05, *(one.correlation_error for one, _ in values)])
-    points = [Point(one.rmse, y, one.correlation_error / worst, family(one), _tip(one)) for one, y in values]
+    worst = max([0.05, *(m.correlation_error for m, _ in values)])
+    points = [Point(m.rmse, y, m.correlation_error / worst, family(m), _tip(m)) for m, y in values]
     x_label, scale = "RMSE (distance of masked values)", ("ΔsdCor", 0.0, worst)
     return scatter_chart(title, x_label, label, points, scale=scale, limits=limits)
 
 
-def family(one: Measurement) -> str:
+def family(m: Measurement) -> str:
     """Return the name of the mechanism as text."""
-    return one.candidate.mechanism.replace("_", " ")
+    return m.candidate.mechanism.replace("_", " ")
 
 
-def _tip(one: Measurement) -> str:
-    figures = f"RMSE {one.rmse:.3f}, vulnerability {one.vulnerability:.3f}, ΔsdCor {one.correlation_error:.3f}"
-    return f"{one.candidate.label}: {figures}"
+def _tip(m: Measurement) -> str:
+    figures = f"RMSE {m.rmse:.3f}, vulnerability {m.vulnerability:.3f}, ΔsdCor {m.correlation_error:.3f}"
+    return f"{m.candidate.label}: {figures}"
 
 
 def _risk_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     """Yield the tables of all methods: utility against risk, and more about the risk."""
     note = "Figures are those of the worst attribute or pair."
     for title, columns in (("All methods", MAIN_COLUMNS), ("All methods: more about the risk", RISK_COLUMNS)):
-        rows = tuple((one.candidate.label, *(text(one) for text in columns.values())) for one in measured)
+        rows = tuple((m.candidate.label, *(text(m) for text in columns.values())) for m in measured)
         if rows:
             yield ReportTable(title, ("method", *columns), rows, note, explanations(columns))
 
@@ -147,23 +147,23 @@ MethodColumns: TypeAlias = Mapping[str, Callable[[Measurement], str]]
 """The columns of a table of methods; ``page.txt`` says what each means."""
 
 MAIN_COLUMNS: MethodColumns = {
-    "distance (RMSE)": lambda one: _share(one.rmse),
-    "right guesses (vulnerability)": lambda one: _share(one.vulnerability),
-    "right guesses of records": lambda one: _share(one.risk.vulnerability_of_record),
-    "right guesses after repeats": lambda one: _share(None if one.repeated is None else _worst(one.repeated.values())),
-    "unchanged codes": lambda one: _share(_worst(one.risk.unchanged.values())),
-    "unchanged records": lambda one: _share(one.unchanged_records),
-    "change of correlation (ΔsdCor)": lambda one: _share(one.correlation_error),
-    "move of the mean": lambda one: f"{_worst(u.mean_distance for u in one.utility.attributes.values()):.2f}",
-    "risk": lambda one: "exact" if isinstance(one.risk, Risk) else "attack",
+    "distance (RMSE)": lambda m: _share(m.rmse),
+    "right guesses (vulnerability)": lambda m: _share(m.vulnerability),
+    "right guesses of records": lambda m: _share(m.risk.vulnerability_of_record),
+    "right guesses after repeats": lambda m: _share(None if m.repeated is None else _worst(m.repeated.values())),
+    "unchanged codes": lambda m: _share(_worst(m.risk.unchanged.values())),
+    "unchanged records": lambda m: _share(m.unchanged_records),
+    "change of correlation (ΔsdCor)": lambda m: _share(m.correlation_error),
+    "move of the mean": lambda m: f"{_worst(u.mean_distance for u in m.utility.attributes.values()):.2f}",
+    "risk": lambda m: "exact" if isinstance(m.risk, Risk) else "attack",
 }
 RISK_COLUMNS: MethodColumns = {
-    "sure guesses": lambda one: _share(_worst(one.risk.certain.values())),
-    "linked records": lambda one: _share(one.linked),
-    "equal records (anonymity)": lambda one: str(one.anonymity),
-    "unique before": lambda one: _share(one.unique["original"]),
-    "unique after": lambda one: _share(one.unique["masked"]),
-    "ε": lambda one: epsilon_text(one.risk.epsilon),
+    "sure guesses": lambda m: _share(_worst(m.risk.certain.values())),
+    "linked records": lambda m: _share(m.linked),
+    "equal records (anonymity)": lambda m: str(m.anonymity),
+    "unique before": lambda m: _share(m.unique["original"]),
+    "unique after": lambda m: _share(m.unique["masked"]),
+    "ε": lambda m: epsilon_text(m.risk.epsilon),
 }
 
 
@@ -181,35 +181,33 @@ def _worst(figures: Iterable[float]) -> float:
 
 def numeric_section(evaluation: Evaluation) -> ReportSection:
     """Return the utility of numeric attributes, for the methods that mask them."""
-    with_numbers = [one for one in evaluation.measurements if one.utility.numeric]
+    with_numbers = [m for m in evaluation.measurements if m.utility.numeric]
     if not with_numbers:
         return ReportSection("Numeric attributes")
     names, pairs = list(with_numbers[0].utility.numeric), list(with_numbers[0].utility.numeric_pairs)
     of_names = (text for a in names for text in (f"{a}: mean", f"{a}: variance"))
     header = ("method", *of_names, *(f"Δρ({a}, {b})" for a, b in pairs))
-    rows = tuple((one.candidate.label, *_numeric_cells(one, names, pairs)) for one in with_numbers)
+    rows = tuple((m.candidate.label, *_numeric_cells(m, names, pairs)) for m in with_numbers)
     table = ReportTable("Numbers (2017: section 3)", header, rows)
     return section("Numeric attributes", [table])
 
 
-def _numeric_cells(one: Measurement, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _numeric_cells(m: Measurement, names: Sequence[str], pairs: Sequence[tuple[str, str]]) -> Iterator[str]:
     for name in names:
-        yield f"{one.utility.numeric[name].mean_difference:.3f}"
-        yield f"{one.utility.numeric[name].variance_ratio:.3f}"
-    yield from (f"{one.utility.numeric_pairs[pair].correlation_error:.3f}" for pair in pairs)
+        yield f"{m.utility.numeric[name].mean_difference:.3f}"
+        yield f"{m.utility.numeric[name].variance_ratio:.3f}"
+    yield from (f"{m.utility.numeric_pairs[pair].correlation_error:.3f}" for pair in pairs)
 
 
 def downstream_section(evaluation: Evaluation) -> ReportSection:
     """Return the accuracy of models that learn from masked records."""
-    predicted = [one for one in evaluation.measurements if one.predictions]
+    predicted = [m for m in evaluation.measurements if m.predictions]
     if not predicted:
         return ReportSection("Models that learn from masked records")
     first = predicted[0].predictions
     header = ("method", "RMSE", *(f"{p.source} → chapter of {p.target}" for p in first))
     rows = [("original records", "0.000", *(f"{p.original:.3f}" for p in first))]
-    rows += [
-        (one.candidate.label, f"{one.rmse:.3f}", *(f"{p.masked:.3f}" for p in one.predictions)) for one in predicted
-    ]
+    rows += [(m.candidate.label, f"{m.rmse:.3f}", *(f"{p.masked:.3f}" for p in m.predictions)) for m in predicted]
     rows.append(("most frequent chapter", "", *(f"{p.majority:.3f}" for p in first)))
     table = ReportTable("Accuracy", header, tuple(rows))
     return section("Models that learn from masked records", [_accuracy_figure(predicted), table])
@@ -219,12 +217,12 @@ def _accuracy_figure(predicted: Sequence[Measurement]) -> Figure:
     """Return a chart of RMSE against the accuracy for the first pair of attributes."""
     first = predicted[0].predictions[0]
     title = f"Accuracy of {first.source} → chapter of {first.target}"
-    svg = _scatter(title, "accuracy", [(one, one.predictions[0].masked) for one in predicted], (None, first.original))
+    svg = _scatter(title, "accuracy", [(m, m.predictions[0].masked) for m in predicted], (None, first.original))
     return Figure(title, svg, "The line is the accuracy of a model that learns from the original records.")
 
 
 def rejected_section(evaluation: Evaluation) -> ReportSection:
     """Return the methods that cannot be applied to these data."""
-    rows = tuple((one.label, one.reason) for one in evaluation.rejected)
+    rows = tuple((rejection.label, rejection.reason) for rejection in evaluation.rejected)
     table = ReportTable("Methods that cannot be applied to these data", ("method", "reason"), rows)
     return ReportSection("Not applicable", (), (table,) if rows else ())

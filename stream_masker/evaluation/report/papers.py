@@ -239,11 +239,11 @@ def named(taxonomy: Taxonomy, concept: str) -> str:
 
 def noise_section(evaluation: Evaluation) -> ReportSection:
     """Return the section of semantic noise; empty if it was not measured."""
-    measured = [one for one in evaluation.of("semantic_noise") if one.candidate.method in NOISE_METHODS]
-    levels = {one.candidate.options["alpha"] for one in measured if one.candidate.is_noise(*ALL_LEVELS)}
+    measured = [m for m in evaluation.of("semantic_noise") if m.candidate.method in NOISE_METHODS]
+    levels = {m.candidate.options["alpha"] for m in measured if m.candidate.is_noise(*ALL_LEVELS)}
     if not levels:
         return ReportSection("Semantic noise (2017, 2016)")
-    compared = [one for one in measured if one.candidate.options["alpha"] in levels]
+    compared = [m for m in measured if m.candidate.options["alpha"] in levels]
     return section(
         "Semantic noise (2017, 2016)",
         _method_tables(compared),
@@ -255,30 +255,30 @@ def noise_section(evaluation: Evaluation) -> ReportSection:
 
 def by_alpha(measured: Sequence[Measurement], method: str, rounding: str) -> list[Measurement]:
     """Return the measurements of a method and rounding in the order of α."""
-    levels = [one for one in measured if one.candidate.is_noise(method, rounding)]
-    return sorted(levels, key=lambda one: float(one.candidate.options["alpha"]))
+    levels = [m for m in measured if m.candidate.is_noise(method, rounding)]
+    return sorted(levels, key=lambda m: float(m.candidate.options["alpha"]))
 
 
 def _method_tables(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED):
         if by_level := by_alpha(measured, method, rounding):
             title = f"{method}, {rounding} (2017: {TABLE_NUMBERS[method]})"
-            yield noise_table(title, by_level, [_alpha(one) for one in by_level])
+            yield noise_table(title, by_level, [_alpha(m) for m in by_level])
 
 
 def noise_table(title: str, compared: Sequence[Measurement], columns: Sequence[str]) -> ReportTable:
     """Return the metrics of measurements, as in the tables of 2016 and 2017."""
     rows: list[tuple[str, ...]] = []
     for a in compared[0].utility.attributes:
-        each = [one.utility.attributes[a] for one in compared]
-        rows += [(f"sMean({a}*)", *(one.means[a] for one in compared)), *_attribute_rows(a, each)]
+        each = [m.utility.attributes[a] for m in compared]
+        rows += [(f"sMean({a}*)", *(m.means[a] for m in compared)), *_attribute_rows(a, each)]
     for a, b in compared[0].utility.pairs:
-        rows += _pair_rows(a, b, [one.utility.pairs[a, b] for one in compared])
+        rows += _pair_rows(a, b, [m.utility.pairs[a, b] for m in compared])
     return ReportTable(title, ("metric", *columns), tuple(rows))
 
 
-def _alpha(one: Measurement) -> str:
-    return f"α = {one.candidate.options['alpha']:g}"
+def _alpha(m: Measurement) -> str:
+    return f"α = {m.candidate.options['alpha']:g}"
 
 
 def _attribute_rows(a: str, each: Sequence[AttributeUtility]) -> Iterator[tuple[str, ...]]:
@@ -297,19 +297,19 @@ def _pair_rows(a: str, b: str, each: Sequence[PairUtility]) -> Iterator[tuple[st
 
 def _noise_figures(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[Figure]:
     noise = (
-        (f"{method}, {rounding}", f"{one.candidate.options['alpha']:g}", one)
+        (f"{method}, {rounding}", f"{m.candidate.options['alpha']:g}", m)
         for method, rounding in product(NOISE_METHODS, ROUNDINGS_COMPARED)
-        for one in by_alpha(measured, method, rounding)
+        for m in by_alpha(measured, method, rounding)
     )
-    baselines = ((label, label, one) for name, label in DISTORTIONS.items() for one in evaluation.of(name))
+    baselines = ((label, label, m) for name, label in DISTORTIONS.items() for m in evaluation.of(name))
     lines = [
         FigurePoint(
             method,
             setting,
-            {a: utility.rmse_actual for a, utility in one.utility.attributes.items()},
-            {pair: utility.correlation for pair, utility in one.utility.pairs.items()},
+            {a: utility.rmse_actual for a, utility in m.utility.attributes.items()},
+            {pair: utility.correlation for pair, utility in m.utility.pairs.items()},
         )
-        for method, setting, one in (*noise, *baselines)
+        for method, setting, m in (*noise, *baselines)
     ]
     titles = "noise level (2017: figures 6 and 7)", "noise level (2017: Figure 8)"
     notes = "Dotted: methods without a noise level.", "Dotted: the original, and methods without noise."
@@ -318,22 +318,22 @@ def _noise_figures(evaluation: Evaluation, measured: Sequence[Measurement]) -> I
 
 def _means(evaluation: Evaluation, measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     strongest = [levels[-1] for method in NOISE_METHODS if (levels := by_alpha(measured, method, "ceil"))]
-    compared = [*(one for name in DISTORTIONS for one in evaluation.of(name)), *strongest]
+    compared = [*(m for name in DISTORTIONS for m in evaluation.of(name)), *strongest]
     rows = tuple(
-        (f"sd(sMean({a}*), sMean({a}))", *(f"{one.utility.attributes[a].mean_distance:.2f}" for one in compared))
+        (f"sd(sMean({a}*), sMean({a}))", *(f"{m.utility.attributes[a].mean_distance:.2f}" for m in compared))
         for a in evaluation.data.attributes
     )
     if strongest:
-        yield ReportTable("Semantic mean (2017: Table 5)", ("metric", *(one.candidate.label for one in compared)), rows)
+        yield ReportTable("Semantic mean (2017: Table 5)", ("metric", *(m.candidate.label for m in compared)), rows)
 
 
 def _of_2016(measured: Sequence[Measurement]) -> Iterator[ReportTable]:
     compared = [
-        one
+        m
         for method in METHODS_2016
-        for one in by_alpha(measured, method, "ceil")
-        if one.candidate.options["alpha"] in ALPHAS_2016
+        for m in by_alpha(measured, method, "ceil")
+        if m.candidate.options["alpha"] in ALPHAS_2016
     ]
     if compared:
-        columns = [f"{one.candidate.method}, {_alpha(one)}" for one in compared]
+        columns = [f"{m.candidate.method}, {_alpha(m)}" for m in compared]
         yield noise_table("Uncorrelated and correlated noise (2016: Table 1)", compared, columns)

@@ -63,7 +63,7 @@ class Subject:
     @property
     def fields(self) -> Taxonomies:
         """The taxonomies of the fields that are generalized by the counts of the window, by key."""
-        return {one.counts_key: one.concepts.taxonomy for one in self.rolled.values()}
+        return {field.counts_key: field.concepts.taxonomy for field in self.rolled.values()}
 
 
 @dataclass

@@ -62,7 +62,7 @@ def _values(window: Window, attribute: int, size: int) -> SparseCounts:
     """Return the counts of an attribute's original values in the window; ``size``: of its taxonomy."""
     totals = np.zeros(size, np.int64)
     for part in window.parts:
-        codes, counts, _ = part.columns.original.values[attribute].rows(part.chosen)
+        codes, counts, _ = part.columns.original.values[attribute].rows(part.counted)
         np.add.at(totals, codes, counts)
     keys = np.flatnonzero(totals)
     return SparseCounts(keys, totals[keys])

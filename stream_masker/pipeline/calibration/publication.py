@@ -220,7 +220,7 @@ def laplace(key: bytes, size: int, scale: float) -> Float64Array:
 def _without_rare(meaning: Mapping[str, MeaningRisk], least: float) -> dict[str, MeaningRisk]:
     """Return what masks tell, without sensitive groups of a smaller share: that one occurs tells of few records."""
     return {
-        name: replace(told, sensitive={group: one for group, one in told.sensitive.items() if one.prior >= least})
+        name: replace(told, sensitive={group: risk for group, risk in told.sensitive.items() if risk.prior >= least})
         for name, told in meaning.items()
     }
 

@@ -183,7 +183,7 @@ class SampledQueue(BlockQueue):
         self.records = self._records_from(self.level)
 
     def _records_from(self, level: int) -> int:
-        return sum(records for one, records in self._by_level.items() if one >= level)
+        return sum(records for at, records in self._by_level.items() if at >= level)
 
     def _is_outside(self, first: Entry) -> bool:
         return self._is_past(first)

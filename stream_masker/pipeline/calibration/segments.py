@@ -108,19 +108,19 @@ class CountColumns:
     @classmethod
     def of(cls, counts: Sequence[Counts]) -> CountColumns:
         """Return the columns of n blocks. Raises StatisticsError if they are of different numeric attributes."""
-        arrays = sorted({j for one in counts for j in one.lengths})
-        scalars = sorted({js for one in counts for js in one.events})
-        fields = sorted({f for one in counts for f in one.rolled})
+        arrays = sorted({j for block in counts for j in block.lengths})
+        scalars = sorted({js for block in counts for js in block.events})
+        fields = sorted({f for block in counts for f in block.rolled})
         return cls(
-            _smallest(np.array([one.records for one in counts])),
-            tuple(SparseColumn.of(column) for column in zip(*(one.values for one in counts), strict=True)),
-            {pair: SparseColumn.of([one.pairs[pair] for one in counts]) for pair in counts[0].pairs},
-            _smallest(np.array([one.given for one in counts])),
-            _smallest(np.array([one.unknown for one in counts])),
-            _stacked([one.numeric for one in counts]),
-            {j: SparseColumn.of([one.lengths.get(j) for one in counts]) for j in arrays},
-            {js: SparseColumn.of([one.events.get(js) for one in counts]) for js in scalars},
-            {f: SparseColumn.of([one.rolled.get(f) for one in counts]) for f in fields},
+            _smallest(np.array([block.records for block in counts])),
+            tuple(SparseColumn.of(column) for column in zip(*(block.values for block in counts), strict=True)),
+            {pair: SparseColumn.of([block.pairs[pair] for block in counts]) for pair in counts[0].pairs},
+            _smallest(np.array([block.given for block in counts])),
+            _smallest(np.array([block.unknown for block in counts])),
+            _stacked([block.numeric for block in counts]),
+            {j: SparseColumn.of([block.lengths.get(j) for block in counts]) for j in arrays},
+            {js: SparseColumn.of([block.events.get(js) for block in counts]) for js in scalars},
+            {f: SparseColumn.of([block.rolled.get(f) for block in counts]) for f in fields},
             ContextColumns.of(counts),
         )
 
@@ -145,7 +145,7 @@ class ContextColumns:
     @classmethod
     def of(cls, counts: Sequence[Counts]) -> ContextColumns | None:
         """Return the columns of the contexts of blocks; None if there are none."""
-        contexts = [(block, c, one.contexts[c]) for block, one in enumerate(counts) for c in sorted(one.contexts)]
+        contexts = [(block, c, part.contexts[c]) for block, part in enumerate(counts) for c in sorted(part.contexts)]
         if not contexts:
             return None
         blocks, numbers, parts = zip(*contexts, strict=True)
@@ -172,13 +172,13 @@ class BlockColumns:
     def of(cls, blocks: Sequence[Block]) -> BlockColumns:
         """Return the columns of n blocks of the same attributes, at least one."""
         none = (StyleCounts(),) * len(blocks[0].distortions)
-        distortions = np.array([[astuple(one) for one in block.distortions] for block in blocks], np.float64)
+        distortions = np.array([[astuple(d) for d in block.distortions] for block in blocks], np.float64)
         return cls(
             CountColumns.of([block.original for block in blocks]),
             CountColumns.of([block.masked for block in blocks]),
             distortions[..., DISTANCE_FIELDS],
             _smallest(distortions[..., NUMBER_FIELDS].astype(np.int64)),
-            _smallest(np.array([[astuple(one) for one in block.styles or none] for block in blocks], np.int64)),
+            _smallest(np.array([[astuple(style) for style in block.styles or none] for block in blocks], np.int64)),
             np.array([bool(block.styles) for block in blocks]),
             _smallest(np.array([block.unchanged for block in blocks])),
         )
@@ -193,7 +193,7 @@ class BlockColumns:
     def style_totals(self, blocks: BoolArray) -> tuple[StyleCounts, ...]:
         """Return the sum over some blocks for each attribute; empty if none of them counts styles."""
         counted = blocks & self.has_styles
-        return tuple(StyleCounts(*one) for one in _sum(self.styles[counted]).tolist()) if counted.any() else ()
+        return tuple(StyleCounts(*totals) for totals in _sum(self.styles[counted]).tolist()) if counted.any() else ()
 
 
 class Segment:
@@ -230,18 +230,20 @@ def total_counts(parts: Sequence[tuple[CountColumns, BoolArray]]) -> Counts:
     StatisticsError if the parts are of different attributes.
     """
     columns = [part for part, _ in parts]
-    if len({(len(one.values), frozenset(one.pairs)) for one in columns}) > 1:
+    if len({(len(part.values), frozenset(part.pairs)) for part in columns}) > 1:
         raise StatisticsError("only counts of the same attributes can be merged")
 
     return Counts(
-        records=sum(int(_sum(one.records[blocks])) for one, blocks in parts),
-        values=tuple(_total([(one.values[j], blocks) for one, blocks in parts]) for j in range(len(columns[0].values))),
-        pairs={pair: _total([(one.pairs[pair], blocks) for one, blocks in parts]) for pair in columns[0].pairs},
-        given=tuple(np.sum([_sum(one.given[blocks]) for one, blocks in parts], axis=0).tolist()),
-        unknown=tuple(np.sum([_sum(one.unknown[blocks]) for one, blocks in parts], axis=0).tolist()),
-        lengths=_totals([(one.lengths, blocks) for one, blocks in parts]),
-        events=_totals([(one.events, blocks) for one, blocks in parts]),
-        rolled=_totals([(one.rolled, blocks) for one, blocks in parts]),
+        records=sum(int(_sum(part.records[blocks])) for part, blocks in parts),
+        values=tuple(
+            _total([(part.values[j], blocks) for part, blocks in parts]) for j in range(len(columns[0].values))
+        ),
+        pairs={pair: _total([(part.pairs[pair], blocks) for part, blocks in parts]) for pair in columns[0].pairs},
+        given=tuple(np.sum([_sum(part.given[blocks]) for part, blocks in parts], axis=0).tolist()),
+        unknown=tuple(np.sum([_sum(part.unknown[blocks]) for part, blocks in parts], axis=0).tolist()),
+        lengths=_totals([(part.lengths, blocks) for part, blocks in parts]),
+        events=_totals([(part.events, blocks) for part, blocks in parts]),
+        rolled=_totals([(part.rolled, blocks) for part, blocks in parts]),
     )
 
 
@@ -278,25 +280,25 @@ def context_totals(parts: Sequence[tuple[CountColumns, BoolArray]]) -> dict[int,
 
     All contexts are added at once: the context is the first part of a key, and the value or pair the second.
     """
-    known = [(one.contexts, blocks[one.contexts.blocks]) for one, blocks in parts if one.contexts is not None]
-    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(one.numbers[blocks] for one, blocks in known)]))
+    known = [(part.contexts, blocks[part.contexts.blocks]) for part, blocks in parts if part.contexts is not None]
+    numbers = np.unique(np.concatenate([np.zeros(0, np.int64), *(part.numbers[blocks] for part, blocks in known)]))
     if not numbers.size:
         return {}
-    each = [(one.counts, blocks, np.searchsorted(numbers, one.numbers[blocks])) for one, blocks in known]
-    first, size, arrays = each[0][0], numbers.size, sorted({j for one, *_ in each for j in one.lengths})
-    scalars = sorted({js for one, *_ in each for js in one.events})
+    each = [(part.counts, blocks, np.searchsorted(numbers, part.numbers[blocks])) for part, blocks in known]
+    first, size, arrays = each[0][0], numbers.size, sorted({j for counts, *_ in each for j in counts.lengths})
+    scalars = sorted({js for counts, *_ in each for js in counts.events})
 
     def totals(columns: Iterable[SparseColumn | None]) -> list[SparseCounts]:
         parts = zip(columns, each, strict=True)
         present = [(column, blocks, contexts) for column, (_, blocks, contexts) in parts if column is not None]
         return _by_context(present, size)
 
-    values = [totals(one.values[j] for one, *_ in each) for j in range(len(first.values))]
-    pairs = {pair: totals(one.pairs[pair] for one, *_ in each) for pair in first.pairs}
-    lengths = {j: totals(one.lengths.get(j) for one, *_ in each) for j in arrays}
-    events = {js: totals(one.events.get(js) for one, *_ in each) for js in scalars}
+    values = [totals(counts.values[j] for counts, *_ in each) for j in range(len(first.values))]
+    pairs = {pair: totals(counts.pairs[pair] for counts, *_ in each) for pair in first.pairs}
+    lengths = {j: totals(counts.lengths.get(j) for counts, *_ in each) for j in arrays}
+    events = {js: totals(counts.events.get(js) for counts, *_ in each) for js in scalars}
     records, given, unknown = (
-        _sums_by_context([(getattr(one, name)[blocks], of_context) for one, blocks, of_context in each], size)
+        _sums_by_context([(getattr(counts, name)[blocks], of_context) for counts, blocks, of_context in each], size)
         for name in ("records", "given", "unknown")
     )
     return counts_by_context(numbers, (records, given, unknown), values, pairs, lengths, events)

@@ -86,7 +86,7 @@ class WindowPart(NamedTuple):
     """
 
     columns: BlockColumns
-    chosen: BoolArray
+    counted: BoolArray
     positions: Int64Array
 
 
@@ -139,29 +139,29 @@ class Window:
 
     def _counts(self, side: Literal["original", "masked"]) -> Counts:
         columns: list[tuple[CountColumns, WindowPart]] = [(getattr(part.columns, side), part) for part in self.parts]
-        total = total_counts([(counts, part.chosen) for counts, part in columns])
+        total = total_counts([(counts, part.counted) for counts, part in columns])
         moments: list[Moments | None] = [None] * len(self.entries)
-        for counts, part in (one for one in columns if one[0].moments is not None):
-            for position, index in zip(part.positions, np.flatnonzero(part.chosen).tolist(), strict=True):
+        for counts, part in (pair for pair in columns if pair[0].moments is not None):
+            for position, index in zip(part.positions, np.flatnonzero(part.counted).tolist(), strict=True):
                 moments[position] = counts.moments_of(index)
-        contexts = context_totals([(counts, part.chosen) for counts, part in columns])
+        contexts = context_totals([(counts, part.counted) for counts, part in columns])
         return replace(total, numeric=merge_moments(moments), contexts=contexts)
 
     @property
     def styles(self) -> tuple[StyleCounts, ...]:
         """The styles of the original codes of each attribute; empty if no block counts them."""
-        return add_styles(part.columns.style_totals(part.chosen) for part in self.parts)
+        return add_styles(part.columns.style_totals(part.counted) for part in self.parts)
 
     @property
     def distortions(self) -> tuple[Distortion, ...]:
         """The distortion of each attribute."""
         positions = np.concatenate([part.positions for part in self.parts])
-        return distortion_totals([part.columns.distortions(part.chosen) for part in self.parts], np.argsort(positions))
+        return distortion_totals([part.columns.distortions(part.counted) for part in self.parts], np.argsort(positions))
 
     def effect(self, attributes: Sequence[str]) -> MaskingEffect:
         """Return the effect of masking; ``attributes``: their names, in the order of the blocks."""
         by_name = dict(zip(attributes, self.distortions, strict=True))
-        unchanged = sum(int(part.columns.unchanged[part.chosen].sum(dtype=np.int64)) for part in self.parts)
+        unchanged = sum(int(part.columns.unchanged[part.counted].sum(dtype=np.int64)) for part in self.parts)
         return MaskingEffect(
             unchanged={name: masking.share(masking.unchanged) for name, masking in by_name.items()},
             truncated={name: masking.share(masking.truncated) for name, masking in by_name.items()},

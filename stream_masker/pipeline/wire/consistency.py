@@ -81,12 +81,12 @@ def _contradictions(block: Block, sizes: tuple[int, ...]) -> Iterator[tuple[str,
 
 def _too_many(counts: Counts, distortions: tuple[Distortion, ...]) -> Iterator[tuple[str, str]]:
     most = f"a number of at most {MAX_BLOCK_COUNT}"
-    if max([*counts.given, *counts.unknown, *(one.values for one in distortions)], default=0) > MAX_BLOCK_COUNT:
+    if max([*counts.given, *counts.unknown, *(d.values for d in distortions)], default=0) > MAX_BLOCK_COUNT:
         yield "attributes", most
-    for one in distortions:
-        if max(one.truncated, one.unsigned, one.unchanged) > one.values:
+    for d in distortions:
+        if max(d.truncated, d.unsigned, d.unchanged) > d.values:
             yield "attributes", "at most one truncated, unsigned or unchanged value for each value"
-        if max(one.squared_distance, one.squared_noise) > one.values * MAX_SQUARE:
+        if max(d.squared_distance, d.squared_noise) > d.values * MAX_SQUARE:
             yield "attributes", f"squares of at most {MAX_SQUARE:g} on average"
 
 
@@ -145,7 +145,7 @@ def _wrong_contexts(counts: Counts, sizes: tuple[int, ...]) -> Iterator[tuple[st
 
 def _adds_up(total: Counts, counts: Counts) -> bool:
     """Return whether both count the same records."""
-    sides = [(*one.values, *one.pairs.values(), *one.lengths.values(), *one.events.values()) for one in (total, counts)]
+    sides = [(*c.values, *c.pairs.values(), *c.lengths.values(), *c.events.values()) for c in (total, counts)]
     same = [len(side) for side in sides] == [len(sides[0])] * 2
     return same and total.records == counts.records and all(map(same_counts, *sides))
 

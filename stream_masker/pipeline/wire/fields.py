@@ -192,12 +192,12 @@ def read_sampling(version: MessageReader) -> Sampling | None:
         rate=rate,
         span=section.number("span"),
         variance_errors={name: errors.number(name) for name in errors.data},
-        correlation_errors={_pair(one): one.number("sdcor") for one in section.children("sdcor_errors")},
+        correlation_errors={_pair(entry): entry.number("sdcor") for entry in section.children("sdcor_errors")},
     )
 
 
-def _pair(one: MessageReader) -> tuple[str, str]:
-    names = one.texts("attributes")
+def _pair(entry: MessageReader) -> tuple[str, str]:
+    names = entry.texts("attributes")
     if len(names) != 2:
-        one.fail("attributes", "two names")
+        entry.fail("attributes", "two names")
     return names[0], names[1]

@@ -107,7 +107,7 @@ def encode_statistics(message: StatisticsMessage) -> bytes:
         **({"styles": {name: asdict(style) for name, style in message.styles.items()}} if message.styles else {}),
         **sampling_section(message.sampling),
         **({} if message.secret_id is None else {"secret_id": message.secret_id}),
-        **({"fields": {path: asdict(one) for path, one in message.shared.items()}} if message.shared else {}),
+        **({"fields": {path: asdict(shared) for path, shared in message.shared.items()}} if message.shared else {}),
     }
     return orjson.dumps(fields, option=orjson.OPT_SERIALIZE_NUMPY)
 

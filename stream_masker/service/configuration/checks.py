@@ -130,9 +130,7 @@ def sufficient_alpha(configuration: Configuration) -> Problems:
     """No noise level is below ``risk.min_alpha``."""
     levels: dict[ConfigurationLocation, float] = {}
     if takes_alpha(configuration.mechanism):
-        levels = {
-            ("attributes", name, "alpha"): configured_alpha(one) for name, one in configuration.attributes.items()
-        }
+        levels = {("attributes", name, "alpha"): configured_alpha(a) for name, a in configuration.attributes.items()}
     target = getattr(getattr(configuration.mechanism, "target", None), "alpha", None)
     if target is not None:
         levels["mechanism", "target", "alpha"] = min(target.values()) if isinstance(target, dict) else target

@@ -210,8 +210,8 @@ def _without_formats(treatments: Any) -> Any:
     if not isinstance(treatments, dict):
         return treatments
     return {
-        path: {k: v for k, v in one.items() if (k, v) != ("formats", None)} if isinstance(one, dict) else one
-        for path, one in treatments.items()
+        path: {k: v for k, v in rule.items() if (k, v) != ("formats", None)} if isinstance(rule, dict) else rule
+        for path, rule in treatments.items()
     }
 
 

@@ -85,5 +85,5 @@ def _remove(files: Iterable[Path]) -> None:
 
 
 if __name__ == "__main__":
-    _, given, *chosen = sys.argv
-    sys.exit(run_rehearsals(Path(given), chosen or REHEARSALS))
+    _, given, *rehearsals = sys.argv
+    sys.exit(run_rehearsals(Path(given), rehearsals or REHEARSALS))

@@ -28,13 +28,13 @@ def input_files(name: str) -> list[str]:
     except OSError as error:
         raise ServiceError(f"{name} cannot be read: {error.strerror}") from None
     files = [path for path in paths if path.is_file()]
-    found = [str(path) for path in files if Path(uncompressed_name(path.name)).suffix.lower() in FOLDER_SUFFIXES]
+    names = [str(path) for path in files if Path(uncompressed_name(path.name)).suffix.lower() in FOLDER_SUFFIXES]
     folders = [path.name for path in paths if path.is_dir()]
-    if not found:
+    if not names:
         raise ServiceError(f"the folder {name} {_unusable(bool(files), folders)}")
     if folders:
         log.warning("the folders in %s are not read: %s", name, _some(folders))
-    return found
+    return names
 
 
 def _unusable(has_files: bool, folders: Sequence[str]) -> str:

@@ -236,14 +236,14 @@ def kind_of(head: bytes, name: str) -> FileKind:
     if suffix in _BINARY:
         kind = _BINARY[suffix]
         raise ServiceError(f"{name} cannot be read as {kind}: it does not start like a file of this kind")
-    found = _json_kind(text)
-    if found is None and (suffix in {".csv", ".tsv"} or _is_table(text)):
+    json_kind = _json_kind(text)
+    if json_kind is None and (suffix in {".csv", ".tsv"} or _is_table(text)):
         return "csv"
     if not text:
         return "lines"
-    if found is None:
+    if json_kind is None:
         raise ServiceError(f"{name} is text without columns, and no line of it is a JSON object: use {READABLE}")
-    return found
+    return json_kind
 
 
 def _json_kind(text: str) -> FileKind | None:

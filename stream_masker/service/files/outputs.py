@@ -243,7 +243,7 @@ def _identity(name: str, standard: int) -> object:
     if not name:
         return None
     try:
-        found = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)
+        status = os.fstat(standard) if name == STANDARD_STREAM else os.stat(name)
     except OSError:
         return None if name == STANDARD_STREAM else os.path.realpath(name)
-    return (found.st_dev, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return (status.st_dev, status.st_ino) if stat.S_ISREG(status.st_mode) else None

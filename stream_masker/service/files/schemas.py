@@ -60,19 +60,19 @@ def _compiled(schema: str) -> str:
 
 def _beside(name: str) -> str:
     """Return the schemas that stand beside a file and have its name."""
-    schema = _found(name, (*_AVRO, *_PROTOBUF, *_DESCRIPTORS))
+    schema = _schema_beside(name, (*_AVRO, *_PROTOBUF, *_DESCRIPTORS))
     return f", with {schema.name} beside it" if schema is not None else ""
 
 
 def beside_messages(name: str) -> str:
     """Return how to use the schema beside a file of Protobuf messages; empty if there is none."""
-    if (descriptors := _found(name, _DESCRIPTORS)) is not None:
+    if (descriptors := _schema_beside(name, _DESCRIPTORS)) is not None:
         return f"; {descriptors.name} beside it is probably the descriptor set"
-    if (schema := _found(name, _PROTOBUF)) is None:
+    if (schema := _schema_beside(name, _PROTOBUF)) is None:
         return ""
     return f"; {schema.name} beside it is a schema{_messages(schema.read_bytes())}: {_compiled(schema.name)}"
 
 
-def _found(name: str, suffixes: Iterable[str]) -> Path | None:
+def _schema_beside(name: str, suffixes: Iterable[str]) -> Path | None:
     """Return the file of the same name with one of the suffixes."""
     return next(filter(Path.is_file, map(Path(name).with_suffix, suffixes)), None)

@@ -132,7 +132,7 @@ class _Compiler:
         def array(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, list):
                 raise _misfit(path)
-            return [item(one, attempts) for one in value]
+            return [item(element, attempts) for element in value]
 
         return array
 
@@ -140,12 +140,12 @@ class _Compiler:
         def mapping(value: Any, attempts: _Attempts) -> Any:
             if not isinstance(value, dict):
                 raise _misfit(path)
-            return {key: item(one, attempts) for key, one in value.items()}
+            return {key: item(member, attempts) for key, member in value.items()}
 
         return mapping
 
     def _union(self, schemas: Sequence[Any], path: str) -> _Convert:
-        branches = [(one, self.convert(one, path)) for one in schemas if _kind(one) != "null"]
+        branches = [(branch, self.convert(branch, path)) for branch in schemas if _kind(branch) != "null"]
         branches.sort(key=lambda branch: _kind(branch[0]) in ("float", "double"))
         nullable = len(branches) < len(schemas)
         if len(branches) == 1:

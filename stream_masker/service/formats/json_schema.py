@@ -160,7 +160,7 @@ def _has_repeats(items: Iterable[Any]) -> bool:
 def _comparable(value: Any) -> Hashable:
     """Return what is equal for equal JSON: 1 equals 1.0, but neither true nor the text 1."""
     if isinstance(value, dict):
-        return frozenset((name, _comparable(one)) for name, one in value.items())
+        return frozenset((name, _comparable(member)) for name, member in value.items())
     if isinstance(value, list):
         return tuple(map(_comparable, value))
     return ("", value) if isinstance(value, (bool, type(None))) else value

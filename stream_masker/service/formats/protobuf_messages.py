@@ -38,8 +38,8 @@ def _check_shapes(message: Any, fields: Any) -> None:
         if isinstance(value, str) and field.is_repeated:
             raise TypeError
         if nested is not None and nested.file.package != "google.protobuf" and not nested.GetOptions().map_entry:
-            for one in value if field.is_repeated else [value]:
-                _check_shapes(nested, one)
+            for members in value if field.is_repeated else [value]:
+                _check_shapes(nested, members)
 
 
 def add_known_file(pool: Any, name: str) -> None:
@@ -99,4 +99,4 @@ def described_messages(descriptor_set: bytes) -> dict[str, Any]:
 
 
 def _with_nested(kinds: list[Any]) -> list[Any]:
-    return [one for kind in kinds for one in (kind, *_with_nested(list(kind.nested_types)))]
+    return [message_type for kind in kinds for message_type in (kind, *_with_nested(list(kind.nested_types)))]

@@ -213,7 +213,7 @@ def _add_file(pool: Any, client: Any, name: str, schema: Any) -> None:
 
     file = FileDescriptorProto.FromString(base64.standard_b64decode(schema.schema_str))
     file.name = name
-    references = {one.name: one for one in schema.references or ()}
+    references = {reference.name: reference for reference in schema.references or ()}
     for imported in file.dependency:
         if is_in(pool, imported):
             continue

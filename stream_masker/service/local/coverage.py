@@ -182,7 +182,7 @@ def coverage_report(
     """
     coverage, values, emptied = Coverage(plan), [], Counter[str]()
     pseudonyms = Pseudonyms(secrets.token_bytes(32))
-    itself = {path: np.arange(len(one.concepts.taxonomy), dtype=np.int32) for path, one in plan.fields.rolled.items()}
+    itself = {path: np.arange(len(f.concepts.taxonomy), dtype=np.int32) for path, f in plan.fields.rolled.items()}
     context = TransformContext(pseudonyms.of_bytes, pseudonyms.offset_hash, emptied=emptied, shared=itself)
     treat = field_treatment(_coarse(plan), pseudonyms, context)
     for line in lines:

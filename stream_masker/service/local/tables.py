@@ -78,7 +78,7 @@ def open_lines(name: str, settings: ProduceSection) -> Iterator[tuple[Iterator[N
     names = input_files(name)
     if names != [name]:
         with ExitStack() as stack:
-            yield _joined([stack.enter_context(open_input(one)) for one in names], name)
+            yield _joined([stack.enter_context(open_input(part)) for part in names], name)
         return
     with open_input(name) as file:
         opened = _opened_table(file, settings)

@@ -53,7 +53,7 @@ class OpenConnections(Generic[C]):
         """Return whether a connection is accepted, and the connections to end for it."""
         if len(self._open) >= 2 * self._limit:
             return False, []
-        used = {one: state for one, state in self._open.items() if not state.evicted}
+        used = {client: state for client, state in self._open.items() if not state.evicted}
         victims = [self._evicted(used)] if len(used) >= self._limit else []
         self._open[connection] = OpenConnection(address, now + CONNECTION_SECONDS)
         return True, victims

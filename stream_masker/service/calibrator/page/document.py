@@ -264,13 +264,13 @@ def _correlations(versions: Sequence[VersionFigures]) -> str:
 
 
 def _correlation(versions: Sequence[VersionFigures], data: DataKind, pair: PairNames) -> list[float | None]:
-    windows = (one.windows.get(data) for one in versions)
+    windows = (v.windows.get(data) for v in versions)
     return [None if window is None else window.correlation.get(pair) for window in windows]
 
 
 def _drift(versions: Sequence[VersionFigures]) -> str:
     lines = [
-        Line(f"{name}: against {against}", [one.divergence.get(against, {}).get(name) for one in versions], i, dashed)
+        Line(f"{name}: against {against}", [v.divergence.get(against, {}).get(name) for v in versions], i, dashed)
         for i, name in enumerate(versions[-1].attributes)
         for against, dashed in (("baseline", False), ("previous", True))
     ]
@@ -278,7 +278,7 @@ def _drift(versions: Sequence[VersionFigures]) -> str:
 
 
 def _chart(title: str, versions: Sequence[VersionFigures], lines: Sequence[Line]) -> str:
-    numbers = [one.version for one in versions]
+    numbers = [v.version for v in versions]
     rows = {
         f"v{number}": [NOT_KNOWN_YET if line.values[i] is None else f"{line.values[i]:.4f}" for line in lines]
         for i, number in reversed(list(enumerate(numbers)))

@@ -53,7 +53,7 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     built: dict[str, dict[str, FieldTransform]] = {
         "pseudonyms": {path: FormattedPseudonym(s.prefix, s.digits) for path, s in fields.pseudonyms.items()},
         "references": dict.fromkeys(fields.references, ReferencePseudonym()),
-        "generalize": {path: _generalized(configuration, path, one) for path, one in fields.generalize.items()},
+        "generalize": {path: _generalized(configuration, path, rule) for path, rule in fields.generalize.items()},
         "shift": {**shifts},
         "constant": {path: Constant(value) for path, value in fields.constant.items()},
         "encrypt": dict.fromkeys(fields.encrypt, encrypted),
@@ -61,7 +61,7 @@ def build_transforms(configuration: Configuration) -> dict[str, Mapping[Path, Fi
     if configuration.records == "hl7v2" and not _names_control_id(configuration):
         built["pseudonyms"][CONTROL_ID] = FormattedPseudonym("", CONTROL_ID_DIGITS)
     return {
-        key: {field_path(configuration, path): one for path, one in paths.items()}
+        key: {field_path(configuration, path): rule for path, rule in paths.items()}
         for key, paths in built.items()
         if paths
     }

@@ -115,7 +115,7 @@ def configured_context(configuration: Configuration) -> Context:
 def context_fields(configuration: Configuration, policy: FieldPolicy) -> tuple[ContextField, ...]:
     """Return the fields of the context, in order; ``policy``: that of the configuration. Raises ConfigurationError."""
     attributes, masked = configured_context(configuration).attributes, list(_masked(configuration))
-    return tuple(context_field(key_path(configuration, one.name), one, policy, masked) for one in attributes)
+    return tuple(context_field(key_path(configuration, a.name), a, policy, masked) for a in attributes)
 
 
 def _masked(configuration: Configuration) -> Iterator[Path]:

@@ -12,10 +12,9 @@ from __future__ import annotations
 import contextlib
 import sys
 
-from bench_bombs import ANY_LIMIT, chart_limits, peak
-from bench_system import metrics
-from measuring import table
-from streaming import CLI, Stream, await_that, broker, child, parser
+from bench_bombs import ANY_LIMIT, chart_limits
+from measuring import peak, table
+from streaming import CLI, Stream, await_that, broker, child, metrics, stream_arguments
 from support.kafka_broker import free_ports
 
 SECONDS = 3_600.0
@@ -23,7 +22,7 @@ FILLED = "stream_masker_window_records"
 
 
 def main() -> None:
-    options = parser(__doc__, records=200_000).parse_args()
+    options = stream_arguments(__doc__, {"--records": 200_000})
     with broker() as (folder, cluster):
         calibration = {"core_share": 1, "sampling": False}
         stream = Stream.prepared(folder, cluster.bootstrap, options, calibration=calibration)

@@ -9,7 +9,6 @@ exceeded.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -18,7 +17,7 @@ from pathlib import Path
 import orjson
 import yaml
 from confluent_kafka import Producer
-from measuring import table
+from measuring import CODES, arguments, peak, table
 from support.kafka_broker import running
 from support.kafka_records import QUIET, write
 from support.processes import Processes
@@ -28,7 +27,6 @@ from support.workers import START, Setting, setting
 from stream_masker.service.kafka.topics import prepare_topics
 
 CHART = Path(__file__).parents[2] / "deploy" / "chart" / "values.yaml"
-CODES = ("I10", "E11.9", "J45.909", "M54.5", "N39.0", "K21.9", "F32.9", "E78.5", "Z23", "R07.9")
 PLAIN = 2_000
 """Plain records before and after the bombs."""
 
@@ -51,9 +49,7 @@ main(prog_name="stream-masker")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=BOMBS, help="one case")
-    only = parser.parse_args().only
+    only = arguments(__doc__, {"--only": {"choices": BOMBS}}).only
     limits = chart_limits()
     with tempfile.TemporaryDirectory() as name, running(Path(name) / "kafka", heap="1g") as cluster:
         rows = []
@@ -107,10 +103,8 @@ def event(number: int) -> dict[str, object]:
 def send_plain(here: Setting, registry: RegistryServer, first: int) -> None:
     events = [event(number) for number in range(first, first + PLAIN)]
     wire = "format" in here.data
-    values = (
-        avro_values(registry.client, here.topics["input"], AVRO_EVENT, events) if wire else map(orjson.dumps, events)
-    )
-    send(here, values)
+    topic = here.topics["input"]
+    send(here, avro_values(registry.client, topic, AVRO_EVENT, events) if wire else map(orjson.dumps, events))
 
 
 def send(here: Setting, values: Iterator[bytes] | list[bytes], **more: object) -> None:
@@ -120,11 +114,8 @@ def send(here: Setting, values: Iterator[bytes] | list[bytes], **more: object) -
 
 def compressed(here: Setting, content: bytes, count: int) -> int:
     """Publish batches of one compressed record; return how many the broker accepts."""
-    properties = {
-        "compression.type": "zstd",
-        "message.max.bytes": 2 * len(content),
-        "queue.buffering.max.kbytes": 2**21,
-    }
+    limits = {"message.max.bytes": 2 * len(content), "queue.buffering.max.kbytes": 2**21}
+    properties = {"compression.type": "zstd", **limits}
     producer, errors = Producer({"bootstrap.servers": here.bootstrap, **properties, **QUIET}), []
     for number in range(count):
         report = lambda error, _: errors.append(error) if error else None  # noqa: E731
@@ -139,11 +130,8 @@ def blanks(here: Setting, registry: RegistryServer) -> None:
 
 def refused_timestamps(here: Setting, registry: RegistryServer) -> None:
     here.alter("output", message_timestamp_before_max_ms=str(30 * 24 * 3_600_000))
-    write(
-        here.bootstrap,
-        here.topics["input"],
-        ({"value": orjson.dumps(event(n)), "partition": 0, "timestamp": 1} for n in range(20)),
-    )
+    events = ({"value": orjson.dumps(event(n)), "partition": 0, "timestamp": 1} for n in range(20))
+    write(here.bootstrap, here.topics["input"], events)
 
 
 def arrays_of_nulls(here: Setting, registry: RegistryServer) -> None:
@@ -173,13 +161,8 @@ def garbage(here: Setting, registry: RegistryServer) -> None:
 def large_records(here: Setting, registry: RegistryServer) -> None:
     """Records of 1 MB: a code, an array, and nesting."""
     texts = [b"C" * 900_000, b"[" + b"1," * 450_000 + b"1]", b"[" * 450_000 + b"]" * 450_000]
-    send(
-        here,
-        [
-            b'{"id": 1, "first": %s, "second": "I10"}' % (text if text[0] == 91 else b'"%s"' % text)
-            for text in 200 * texts
-        ],
-    )
+    values = [text if text.startswith(b"[") else b'"%s"' % text for text in texts]
+    send(here, [b'{"id": 1, "first": %s, "second": "I10"}' % value for value in 200 * values])
 
 
 Bomb = Callable[[Setting, RegistryServer], None]
@@ -196,12 +179,6 @@ BOMBS: dict[str, Bomb] = {
 """What is sent among plain records, by case."""
 
 OF_THE_WIRE = ("1,000 Avro arrays of 300 million nulls", "600 with keys of 900 kB in the wire format")
-
-
-def peak(pid: int) -> int:
-    """Return the greatest resident memory of a process so far, in MiB."""
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) // 1024
 
 
 if __name__ == "__main__":

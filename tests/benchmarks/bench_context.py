@@ -14,15 +14,15 @@ data files of ``tests/support/data.py``.
 
 from __future__ import annotations
 
-import argparse
+from itertools import chain
 
 import numpy as np
-from measuring import once
-from peers.measures import area
+from measuring import arguments, once, table
+from peers.measures import LONG_STAY, area
 from support.data import discharges_with_sex, icd9cm, sex_of_code
+from support.real_codes import real_codes, real_rows
 
 from stream_masker import SemanticTransport, measure_utility
-from stream_masker.core.ontology import UNKNOWN, ConceptMap
 from stream_masker.evaluation.downstream import (
     AncestorFeatures,
     FeatureChances,
@@ -34,7 +34,6 @@ from stream_masker.evaluation.downstream import (
 NAMES = ("principal", "secondary")
 KINDS = {"sex": ["F", "M"], "age": list(range(10, 100, 10)), "readmitted": ["NO", ">30", "<30"]}
 CONTEXTS = ((), ("sex",), ("sex", "age"), ("sex", "age", "readmitted"), ("readmitted", "sex"))
-LONG_STAY = 5
 HEAD = ("context", "other sex", "readmission", "stay", "chapter", "|ΔsdCor|", "right", "from both", "block")
 HEAD += ("chapter right", "greatest posterior", "RMSE", "first", "next")
 CHANCES = (0.93, 0.64, 0.35)
@@ -42,36 +41,29 @@ CHANCES = (0.93, 0.64, 0.35)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=200_000, help="size of the sample")
-    parser.add_argument("--least", type=int, default=200, help="records that a context needs for a law of its own")
-    parser.add_argument("--only", nargs="*", default=None, help="context attributes; default: several contexts")
-    parser.add_argument("--bound", action="store_true", help="instead, the greatest area that a masking can leave")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"--records": 200_000, "--least": 200, "--only": {"nargs": "*"}, "--bound": False})
     rows = real(given.records)
     if given.bound:
-        print(most_learned(rows, CHANCES))
-        return
-    print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
-    print(f"| {' | '.join(['original records', str(of_other_sex(rows, rows)), *models(rows, rows)])} |", flush=True)
-    for names in CONTEXTS if given.only is None else [tuple(given.only)]:
-        show(rows, names, given.least)
+        return print(most_learned(rows, CHANCES))
+    original = ("original records", of_other_sex(rows, rows), *models(rows, rows))
+    contexts = CONTEXTS if given.only is None else [tuple(given.only)]
+    of_contexts = (figures(rows, names, given.least) for names in contexts)
+    table(f"{len(rows):,} discharges", HEAD, chain([original], of_contexts))
 
 
 def real(records: int) -> list[dict]:
     """The discharges that have both diagnoses."""
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    ids, rows = icd9cm().taxonomy().ids, []
-    for row in discharges_with_sex():
-        codes = [find(row[f"diag_{j}"])[0] for j in (1, 2)]
-        if UNKNOWN not in codes:
-            kept = {name: row[name] for name in ("sex", "readmitted", "patient_nbr")}
-            numbers = {"age": int(row["age"][1:].split("-")[0]), "time_in_hospital": int(row["time_in_hospital"])}
-            rows.append({**{name: ids[c] for name, c in zip(NAMES, codes, strict=True)}, **kept, **numbers})
+    diagnoses, ids, rows = ("diag_1", "diag_2"), icd9cm().taxonomy().ids, []
+    for number, pair in zip(real_rows(diagnoses), real_codes(diagnoses).T, strict=True):
+        row = discharges_with_sex()[number]
+        kept = {name: row[name] for name in ("sex", "readmitted", "patient_nbr")}
+        numbers = {"age": int(row["age"][1:].split("-")[0]), "time_in_hospital": int(row["time_in_hospital"])}
+        rows.append({**{name: ids[code] for name, code in zip(NAMES, pair, strict=True)}, **kept, **numbers})
     return [rows[k] for k in np.random.default_rng(1).permutation(len(rows))[:records]]
 
 
-def show(rows: list[dict], names: tuple[str, ...], least: int) -> None:
+def figures(rows: list[dict], names: tuple[str, ...], least: int) -> list[object]:
+    """The row of a context, of which a law of its own needs ``least`` records."""
     tau = icd9cm().taxonomy()
     made = SemanticTransport(
         dict.fromkeys(NAMES, tau),
@@ -96,9 +88,8 @@ def show(rows: list[dict], names: tuple[str, ...], least: int) -> None:
         max(made.disclosure().certainty.values()),
         risk.rmse["principal"],
     ]
-    shown = [f"{figure:.4f}" for figure in figures] + [f"{t:.1f} s" for t in times]
-    label = ", ".join(names) or "none"
-    print(f"| {' | '.join([label, str(of_other_sex(rows, masked)), *models(rows, masked), *shown])} |", flush=True)
+    shown = [*(f"{figure:.4f}" for figure in figures), *(f"{seconds:.1f} s" for seconds in times)]
+    return [", ".join(names) or "none", of_other_sex(rows, masked), *models(rows, masked), *shown]
 
 
 def of_other_sex(rows: list[dict], masked: list[dict]) -> int:

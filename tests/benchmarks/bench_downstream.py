@@ -10,9 +10,10 @@ readmitted within 30 days (area under the ROC curve, from both diagnoses) and th
 
 from __future__ import annotations
 
-import argparse
+from collections.abc import Iterator
 
 import numpy as np
+from measuring import arguments, table
 from peers.measures import ATTRIBUTES, Records, auc, chapter_accuracy, icd9cm, real_records
 from support.real_codes import as_batch
 
@@ -29,44 +30,39 @@ HEAD = ("method", "RMSE", "readmission (AUC)", "chapter of secondary")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=20_000, help="size of the sample")
-    parser.add_argument("--rmse", type=float, default=0.3, help="RMSE at which methods are compared")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"--records": 20_000, "--rmse": 0.3})
     every = real_records()
     records = every.part(np.random.default_rng(1).permutation(every.size)[: given.records])
     groups = np.array_split(records.codes, max(1, records.size // GROUP), axis=1)
-    data = DataSet(
-        tuple(map(as_batch, groups)), dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy()), b"sixteen bytes or more"
-    )
-    print(f"| {' | '.join(HEAD)} |\n|{' --- |' * len(HEAD)}")
-    show("original records", 0.0, records, records)
-    for (label, rmse), masked in nearest(data, given.rmse).items():
-        show(label, rmse, records, records.with_codes(np.array([column.codes for column in masked])))
+    taxonomies = dict.fromkeys(ATTRIBUTES, icd9cm().taxonomy())
+    data = DataSet(tuple(map(as_batch, groups)), taxonomies, b"sixteen bytes or more")
+    table(f"{records.size:,} discharges", HEAD, rows(data, records, given.rmse))
+
+
+def rows(data: DataSet, records: Records, target: float) -> Iterator[tuple[str, ...]]:
+    yield figures("original records", 0.0, records, records)
+    for (label, rmse), masked in nearest(data, target).items():
+        yield figures(label, rmse, records, records.with_codes(np.array([column.codes for column in masked])))
 
 
 def nearest(data: DataSet, target: float) -> dict[tuple[str, float], tuple[Column, ...]]:
     """For each method the masked columns of the setting whose RMSE is nearest to the target."""
-    found: dict[str, tuple[float, str, float, tuple[Column, ...]]] = {}
+    found: dict[tuple[str, str | None], tuple[float, str, float, tuple[Column, ...]]] = {}
     for candidate in candidates(list(MECHANISMS), ALPHAS):
         try:
             masked = data.mask(candidate.build(data))
         except (ParameterError, StatisticsError):
             continue
         rmse = rmse_of(data, masked)["principal"]
-        method = (
-            f"{candidate.method}, {candidate.options['rounding']}"
-            if "rounding" in candidate.options
-            else candidate.method
-        )
+        method = (candidate.method, candidate.options.get("rounding"))
         if method not in found or abs(rmse - target) < found[method][0]:
             found[method] = (abs(rmse - target), candidate.label, rmse, masked.columns)
     return {(label, rmse): columns for _, label, rmse, columns in found.values()}
 
 
-def show(label: str, rmse: float, records: Records, masked: Records) -> None:
+def figures(label: str, rmse: float, records: Records, masked: Records) -> tuple[str, ...]:
     learned = auc(records, masked, "readmitted"), chapter_accuracy(records, masked)
-    print(f"| {label} | {rmse:.3f} | {learned[0]:.3f} | {learned[1]:.3f} |", flush=True)
+    return label, *(f"{figure:.3f}" for figure in (rmse, *learned))
 
 
 if __name__ == "__main__":

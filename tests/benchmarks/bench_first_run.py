@@ -13,12 +13,10 @@ the worker and the calibrator. ``--editable`` installs with ``-e``, so that the 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 import os
 import re
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,10 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import orjson
-
-sys.path[:0] = [str(Path(__file__).parent)]
-
-from measuring import table
+from measuring import arguments, ended_seconds, table
 
 ROOT = Path(__file__).parents[2]
 RECORDS = 20_000
@@ -63,23 +58,17 @@ kill %1 %2; wait
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=3, help="the runs of each command")
-    parser.add_argument("--editable", action="store_true", help="install without compiled kernels")
-    parser.add_argument("--bootstrap-servers", default="", help="a Kafka, for the way with a topic")
-    parser.add_argument(
-        "--only", default="", metavar="TEXT", help="the commands whose names contain a text, such as own"
-    )
-    given = parser.parse_args()
+    only = {"default": "", "metavar": "TEXT", "help": "the commands whose names contain a text, such as own"}
+    given = arguments(__doc__, {"--runs": 3, "--editable": False, "--bootstrap-servers": "", "--only": only})
     with tempfile.TemporaryDirectory() as name:
         newcomer = Newcomer(Path(name))
         rows = [["pip install", "", *newcomer.install([*(["-e"] if given.editable else []), ".[frames]", "pandas"])]]
         commands = newcomer.commands()
         if given.bootstrap_servers:
             commands["own topic"] = newcomer.of_topic(given.bootstrap_servers)
-        for command, arguments in commands.items():
+        for command, words in commands.items():
             if given.only in command:
-                rows += newcomer.measured(command, arguments, 1 if command == "own topic" else given.runs)
+                rows += newcomer.measured(command, words, 1 if command == "own topic" else given.runs)
         table("The first minutes", HEAD, rows)
 
 
@@ -138,36 +127,30 @@ class Newcomer:
         producer.flush()
         return ["bash", "-ec", f"export TOPIC={topic} SERVERS={servers}{OF_TOPIC}"]
 
-    def measured(self, command: str, arguments: Sequence[str], runs: int) -> list[list[object]]:
+    def measured(self, command: str, words: Sequence[str], runs: int) -> list[list[object]]:
         """Return a row for each run of a command."""
         cache = self._folder / f"cache of {command}"
         caches = ["empty", *["filled"] * (runs - 1)]
-        return [[command, state, *self._run(arguments, cache)] for state in caches]
+        return [[command, state, *self._run(words, cache)] for state in caches]
 
     def _lines(self) -> list[bytes]:
         return gzip.decompress((self._clone / "examples" / "flat" / "events.jsonl.gz").read_bytes()).splitlines()
 
-    def _run(self, arguments: Sequence[str], cache: Path) -> list[float]:
+    def _run(self, words: Sequence[str], cache: Path) -> list[float]:
         """Return the seconds until a command writes its first line and until it ends, and its processor time."""
         environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "NUMBA_CACHE_DIR")}
         environment |= {"STREAM_MASKER_CACHE": str(cache), "PATH": f"{self._binaries}:{environment['PATH']}"}
-        start, before = time.perf_counter(), _processor_seconds()
+        start, before = time.perf_counter(), ended_seconds()
         with subprocess.Popen(
-            arguments, cwd=self._clone, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            words, cwd=self._clone, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
         ) as process:
             assert process.stdout is not None
             process.stdout.readline()
             first = time.perf_counter() - start
             output = process.stdout.read()
         if process.returncode:
-            raise RuntimeError(f"{arguments[0]} failed: {output[-500:].decode(errors='replace')}")
-        return [first, time.perf_counter() - start, _processor_seconds() - before]
-
-
-def _processor_seconds() -> float:
-    """Return the processor time of all child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+            raise RuntimeError(f"{words[0]} failed: {output[-500:].decode(errors='replace')}")
+        return [first, time.perf_counter() - start, ended_seconds() - before]
 
 
 if __name__ == "__main__":

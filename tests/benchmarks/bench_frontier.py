@@ -18,22 +18,20 @@ all channels with the RMSE of a row that keep the law of codes can be computed, 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from measuring import table
+from measuring import arguments, table
 from support.attacking import masked_once
 from support.data import icd9cm
 from support.least_vulnerability import least_vulnerability, most_frequent
-from support.real_codes import as_batch, real_pairs
+from support.real_codes import as_batch, in_force, real_pairs, statistics_of
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.mechanisms import MECHANISMS, SemanticTransport, WindowedMechanism, mechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.risk.risk import Risk
-from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.errors import StatisticsError
 
 NAMES = ("principal", "secondary")
@@ -58,11 +56,8 @@ HEAD = ["mechanism", "RMSE, principal", "RMSE, secondary", "Δ sdCor", "sVar* ÷
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sample", type=int, help="the number of records; all by default")
-    parser.add_argument("--only", nargs="*", choices=sorted({name for name, _ in SETTINGS}), help="some mechanisms")
-    parser.add_argument("--bound", type=int, metavar="K", help="the K most frequent codes, with the least V possible")
-    given = parser.parse_args()
+    only = {"nargs": "*", "choices": sorted({name for name, _ in SETTINGS})}
+    given = arguments(__doc__, {"--sample": {"type": int}, "--only": only, "--bound": {"type": int, "metavar": "K"}})
     if given.bound:
         return compare_with_bound(given.bound)
     tau, codes = icd9cm().taxonomy(), real_pairs()
@@ -114,20 +109,16 @@ def transport(tau: Taxonomy, rmse: Mapping[str, float]) -> SemanticTransport:
 
 def assessed(made: WindowedMechanism[Any], batch: Batch) -> tuple[WindowedMechanism[Any], Risk]:
     """Put the statistics of a batch in force, and return the risk."""
-    counts = count_batch(batch, [len(d.taxonomy) for d in made.distances])
-    ready = made.with_statistics(made.compute(counts, version=1), counts)
+    ready = in_force(made, batch)
     return ready, ready.risk(draws=DRAWS)
 
 
 def figures(label: str, made: WindowedMechanism[Any], risk: Risk, batch: Batch) -> list[object]:
     """Return the row of one mechanism."""
     masks = np.concatenate([masked_once(made, batch, number, GROUP) for number in range(REPEATS)], axis=1)
-    after = Batch(masks.shape[1], tuple(Column(np.ascontiguousarray(column)) for column in masks))
-    counts = count_batch(after, [len(d.taxonomy) for d in made.distances])
-    masked = compute_statistics(counts, NAMES, made.distances, version=1)
-    before = made.statistics
-    shift = float(masked.correlation[0, 1] - before.correlation[0, 1])
-    ratio = masked.variance[NAMES[0]] / before.variance[NAMES[0]]
+    before, after = made.statistics, statistics_of(as_batch(masks))
+    shift = float(after.correlation[0, 1] - before.correlation[0, 1])
+    ratio = after.variance["0"] / before.variance[NAMES[0]]
     return [label, *(risk.rmse[name] for name in NAMES), shift, ratio, *disclosure(risk)]
 
 

@@ -18,8 +18,9 @@ import argparse
 import sys
 from collections.abc import Iterator
 
+from measuring import table
 from peers.harness import INSIDE
-from streaming import HEADERS, Measured, Stream, await_that, broker, child, parser
+from streaming import HEADERS, Measured, Stream, await_that, broker, child, stream_arguments
 from support.kafka_records import read_all
 from support.sealed_topics import opened_version
 
@@ -29,6 +30,7 @@ CLIENT_S_OWN_MS = 1_000
 LOOP = (sys.executable, str(INSIDE / "loop_stream.py"))
 SAMPLING_SECONDS = 60.0
 OWN = ("output", "rejected", "calibration")
+HEAD = ("", "records/s", "of the copy's", "processor, µs a record")
 COPIES: dict[str, dict[str, object]] = {
     "copy": {},
     "copy with three headers": {"headers": HEADERS},
@@ -38,12 +40,13 @@ COPIES: dict[str, dict[str, object]] = {
 
 
 def main() -> None:
-    options = parser(__doc__, records=500_000).parse_args()
+    options = stream_arguments(__doc__)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
         size = stream.fill(options.records)
         stream.calibrate()
-        report(dict(contest(stream, options)), options, size)
+        title = f"{options.records:,} events of {size:.0f} bytes, transactions of {options.batch:,} records"
+        table(title, HEAD, compared(dict(contest(stream, options))))
 
 
 def contest(stream: Stream, options: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
@@ -70,13 +73,9 @@ def samples(stream: Stream) -> bool:
     return any(opened_version(stream.configuration, record).sampling for record in records if record.value)
 
 
-def report(rates: dict[str, Measured], options: argparse.Namespace, size: float) -> None:
-    title = (
-        f"{options.records:,} events of {size:.0f} bytes, four partitions, transactions of {options.batch:,} records"
-    )
-    print(f"{title}\n\n| | records/s | of the copy's | processor, µs a record |\n| --- | --- | --- | --- |")
+def compared(rates: dict[str, Measured]) -> Iterator[tuple[str | float, ...]]:
     for name, (rate, processor) in rates.items():
-        print(f"| {name} | {rate:,.0f} | {rate / rates['copy'].rate:.2f} | {processor:.1f} |")
+        yield name, rate, rate / rates["copy"].rate, processor
 
 
 if __name__ == "__main__":

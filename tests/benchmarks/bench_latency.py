@@ -8,7 +8,7 @@ rate is measured from its first committed records to its last. Then events are p
 ``--load``; the latency of an event is the time from its due time until a reader of committed records receives its
 masked record. ``--code`` names folders with other versions of the package, which are measured in turn, ``--rounds``
 times, so that a slow change of the machine's speed concerns all alike. What is not given is the configuration's
-default. Prints a Markdown table.
+default. ``--seconds``: how long events are published.
 """
 
 from __future__ import annotations
@@ -19,17 +19,31 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from itertools import cycle, islice, product
 from pathlib import Path
 
 import numpy as np
 from confluent_kafka import Producer
-from streaming import PARTITIONS, Stream, Watch, broker, child, parser
+from measuring import table
+from streaming import PARTITIONS, Stream, Watch, broker, child, stream_arguments
 
 ROLES = ("input", "output", "rejected", "calibration")
 """The topics that each setting has of its own; the statistics are shared."""
 
+OPTIONS = {
+    "--records": 100_000,
+    "--sizes": {"type": int, "nargs": "+", "default": [10_000], "help": "worker.batch_records"},
+    "--delays": {"type": float, "nargs": "+", "default": [None], "help": "worker.batch_delay in seconds"},
+    "--lingers": {"type": float, "nargs": "+", "default": [None], "help": "the producer's linger.ms"},
+    "--load": {"type": float, "help": "events a second; default: half of the highest rate"},
+    "--rounds": 1,
+    "--seconds": 8.0,
+    "--code": {"nargs": "+", "default": [""], "help": "folders with the package; default: this one"},
+    "--publish": {"nargs": 5, "help": argparse.SUPPRESS},
+}
 QUANTILES = (0.5, 0.99, 0.999)
+HEAD = ("code", "transaction", "delay", "linger", "records/s", "load", *(f"p{100 * q:g}, ms" for q in QUANTILES))
 MAX_IN_FLIGHT = 5
 """The publisher's requests on their way. More of them, with a record or two each, would keep a busy broker behind."""
 TICK = 0.002
@@ -37,40 +51,27 @@ TICK = 0.002
 
 
 def main() -> None:
-    options = arguments()
+    options = stream_arguments(__doc__, OPTIONS)
     if options.publish:
-        publish(*options.publish)
-        return
+        return publish(*options.publish)
     options.batch = max(options.sizes)
-    quantiles = " | ".join(f"p{100 * quantile:g}" for quantile in QUANTILES)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
         stream.calibrate()
-        print(f"| code | transaction | delay | linger | records/s | load | {quantiles} |\n{'| --- ' * 9}|")
-        for size, delay, linger in product(options.sizes, options.delays, options.lingers):
-            worker = {"batch_records": size, **({} if delay is None else {"batch_delay": delay})}
-            properties = {} if linger is None else {"linger.ms": linger}
-            for code in options.code * options.rounds:
-                own = stream.with_topics(ROLES, worker=worker, properties=properties)
-                settings = (f"{value:g}" if value else "default" for value in (delay, linger))
-                row = [Path(code).name or "this", f"{size:,}", *settings, *measured(own, code, options)]
-                print(f"| {' | '.join(row)} |", flush=True)
+        table("Latency by transaction size", HEAD, rows(stream, options))
 
 
-def arguments() -> argparse.Namespace:
-    options = parser(__doc__, records=100_000)
-    options.add_argument("--sizes", type=int, nargs="+", default=[10_000], help="worker.batch_records")
-    options.add_argument("--delays", type=float, nargs="+", default=[None], help="worker.batch_delay in seconds")
-    options.add_argument("--lingers", type=float, nargs="+", default=[None], help="the producer's linger.ms")
-    options.add_argument("--load", type=float, help="events a second; default: half of the highest rate")
-    options.add_argument("--rounds", type=int, default=1)
-    options.add_argument("--seconds", type=float, default=8.0, help="how long events are published at half load")
-    options.add_argument("--code", nargs="+", default=[""], help="folders with the package; default: this one")
-    options.add_argument("--publish", nargs=5, help=argparse.SUPPRESS)
-    return options.parse_args()
+def rows(stream: Stream, options: argparse.Namespace) -> Iterator[list[object]]:
+    for size, delay, linger in product(options.sizes, options.delays, options.lingers):
+        worker = {"batch_records": size, **({} if delay is None else {"batch_delay": delay})}
+        properties = {} if linger is None else {"linger.ms": linger}
+        for code in options.code * options.rounds:
+            stream_of_setting = stream.with_topics(ROLES, worker=worker, properties=properties)
+            settings = (value or "default" for value in (delay, linger))
+            yield [Path(code).name or "this", size, *settings, *measured(stream_of_setting, code, options)]
 
 
-def measured(stream: Stream, code: str, options: argparse.Namespace) -> list[str]:
+def measured(stream: Stream, code: str, options: argparse.Namespace) -> list[float]:
     """Return the rate, the load, and the quantiles of the latency; ``code``: the folder of a version of the package."""
     stream.fill(options.records)
     environ = {**os.environ, **({"PYTHONPATH": code} if code else {})}
@@ -83,7 +84,7 @@ def measured(stream: Stream, code: str, options: argparse.Namespace) -> list[str
             times = reader.latencies(int(load * options.seconds))
             assert publisher.wait() == 0
     quantiles = np.quantile(times[len(times) // 4 :], QUANTILES)
-    return [f"{rate:,.0f}", f"{load:,.0f}", *(f"{1000 * value:.0f} ms" for value in quantiles.tolist())]
+    return [rate, load, *(1000 * quantiles).tolist()]
 
 
 class Reader(Watch):

@@ -20,7 +20,6 @@ import os
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -30,7 +29,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
-from measuring import SNOMED_CONCEPTS, table
+from measuring import SNOMED_CONCEPTS, arguments, once, table
 from references import replaced_literally
 from support.memory import MB
 from support.memory import resident as resident_bytes
@@ -64,9 +63,7 @@ class MaskingTimes(NamedTuple):
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--resident", nargs=3, metavar=("SOURCE", "CODES", "REFERENCE"), help=argparse.SUPPRESS)
-    if resident_of := parser.parse_args().resident:
+    if resident_of := arguments(__doc__, {"--resident": {"nargs": 3, "help": argparse.SUPPRESS}}).resident:
         return print_resident(*resident_of)
     with tempfile.TemporaryDirectory() as folder:
         for source in ("icd10cm", synthetic_release(Folder(folder))[1]):
@@ -187,7 +184,7 @@ def masking_times(tau: Taxonomy, codes: np.ndarray, reference: str, rounding: st
     fresh, times, n = mechanism(tau, codes[0], reference, rounding), [], len(codes)
     for number, batch in enumerate(codes):
         records, keys = records_of(tau, batch, number)
-        times.append(timed(partial(fresh.mask_many, records, keys=keys)) / BATCH)
+        times.append(once(partial(fresh.mask_many, records, keys=keys)) / BATCH)
     slow = nan if reference == TRANSPORT else literal(noise, tau, reference, codes[0][:, :FEW].T)
     return MaskingTimes(times[0], float(np.median(times[n // 20 : n // 10])), float(np.median(times[-n // 10 :])), slow)
 
@@ -215,24 +212,15 @@ def resident(source: str, codes: Folder, reference: str) -> int:
 
 def fastest(run: Callable[[], object]) -> float:
     """Return the least processor time of seven runs, in seconds."""
-    return min(timed(run) for _ in range(7))
-
-
-def timed(run: Callable[[], object]) -> float:
-    """Return the processor time of a call in this thread, in seconds."""
-    start = time.thread_time()
-    run()
-    return time.thread_time() - start
+    return min(once(run) for _ in range(7))
 
 
 def events(tau: Taxonomy) -> Iterator[dict[str, Any]]:
     """Yield discharges with a principal and a secondary diagnosis."""
-    attributes = [
-        SyntheticAttribute(
-            name, tau, compile_path(f"diagnoses.{name}.code"), label=compile_path(f"diagnoses.{name}.display")
-        )
-        for name in NAMES
-    ]
+    attributes = []
+    for name in NAMES:
+        path, label = (compile_path(f"diagnoses.{name}.{field}") for field in ("code", "display"))
+        attributes.append(SyntheticAttribute(name, tau, path, label=label))
     return SyntheticDischarges(attributes, seed=3).events()
 
 
@@ -262,7 +250,7 @@ def literal(noise: WindowedMechanism[Any], tau: Taxonomy, reference: str, codes:
                 r = {"mean": means[j], "pair": int(pair[1 - j]), "root": 0}[reference]
                 replaced_literally(tau, int(pair[j]), r, float(epsilons[j]))
 
-    return timed(run) / len(codes)
+    return once(run) / len(codes)
 
 
 if __name__ == "__main__":

@@ -8,19 +8,18 @@ a plain copy. ``--fields``: instead, the time to mask a nested event with each k
 
 from __future__ import annotations
 
-import argparse
 import gc
 import tempfile
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import orjson
-from measuring import table
-from streaming import PARTITIONS, SHAPES, configured
+from measuring import ResultT, arguments, table, timed
+from streaming import PARTITIONS, STREAM_OPTIONS, configured, inputs
 from support.small_configuration import write_secret
 
 from stream_masker.core.random.keys import FieldKeys
@@ -48,8 +47,6 @@ FIELDS: dict[str, dict[str, Any]] = {
     "encrypt": {"keep": [*KEPT, "age"], "pseudonymize": ["patient.id"], "encrypt": ["patient.name"]},
 }
 """Treatments of fields; the first is that of the other rows' base."""
-
-ResultT = TypeVar("ResultT")
 
 
 class Parts:
@@ -94,24 +91,13 @@ class Parts:
         self.timed("of masking: message keys", lambda: self.treat_keys(records.keys))
 
     def timed(self, name: str, do: Callable[[], ResultT]) -> ResultT:
-        start = time.thread_time()
-        result = do()
-        self.times[name].append(1e6 * (time.thread_time() - start) / BATCH)
+        seconds, result = timed(do, time.thread_time)
+        self.times[name].append(1e6 * seconds / BATCH)
         return result
 
 
-def inputs(values: list[bytes], start: int) -> Inputs:
-    size = len(values)
-    keys = [b"%d" % (start + number) for number in range(size)]
-    return Inputs(offsets=range(start, start + size), values=values, keys=keys, timestamps=[1] * size)
-
-
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--fields", action="store_true", help="instead, each kind of treatment of fields")
-    options = parser.parse_args()
+    options = arguments(__doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--fields": False})
     gc.disable()
     if options.fields:
         return print_fields(options.rounds)

@@ -13,7 +13,6 @@ default.
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,17 +21,17 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from measuring import once, table
+from measuring import arguments, once, table
 from support.data import discharges, icd9cm
 from support.kept_fields import FIELDS, guess_with_fields
 from support.rare_pairs import attack_rare_pairs
-from support.real_codes import as_batch, real_codes, real_rows
+from support.real_codes import as_batch, correlation_of, real_codes, real_rows
 
 from stream_masker import SemanticTransport
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.core.statistics import count_batch
 from stream_masker.core.statistics.counts import Counts
 
 SEED = b"a seed of sixteen bytes"
@@ -44,10 +43,7 @@ SIZES = {300: 10, 1_000: 6, 10_000: 2, 100_000: 1}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("tables", nargs="*", choices=[*TABLES, []], help="some of the tables")
-    parser.add_argument("--table", type=Path, help="the original table with all fields, a CSV file, may be compressed")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"tables": {"nargs": "*", "choices": [*TABLES, []]}, "--table": {"type": Path}})
     for name in given.tables or TABLES:
         head, rows = TABLES[name]
         table(name, head, map(rounded, fields_rows(given.table) if name == "fields" else rows()))
@@ -88,15 +84,9 @@ def masked(made: SemanticTransport, batch: Batch, number: int) -> Batch:
     return Batch(batch.size, made.mask_batch(batch, keys).columns)
 
 
-def correlations(batch: Batch) -> np.ndarray:
-    """SdCor of all pairs of attributes."""
-    distances, names = SemanticTransport(dict.fromkeys(TRIPLE, icd9cm().taxonomy()), seed=SEED).distances, TRIPLE
-    p = len(batch.columns)
-    counts = count_batch(batch, [len(icd9cm().taxonomy())] * p)
-    return compute_statistics(counts, names[:p], distances[:p], version=1).correlation
-
-
-# Costs
+def correlation(batch: Batch) -> float:
+    """SdCor of both attributes."""
+    return correlation_of(np.array([column.codes for column in batch.columns]))
 
 
 def cost_rows() -> Iterator[list[object]]:
@@ -121,9 +111,6 @@ def as_lists(codes: np.ndarray) -> Batch:
     return Batch(first.size, (Column(first), Column(second, np.arange(first.size + 1))))
 
 
-# What rare pairs tell
-
-
 def least_rows() -> Iterator[list[object]]:
     for least in LEASTS:
         yield [least, *least_figures(least)]
@@ -142,14 +129,11 @@ def least_figures(least: int) -> list[float]:
         *(told.given_record[name] for name in PAIR),
         max(told.certainty.values()),
         told.rmse[PAIR[0]],
-        *(float(correlations(each)[0, 1]) for each in (window, seen)),
+        *map(correlation, (window, seen)),
         attack.named,
         attack.named_before,
         attack.proven,
     ]
-
-
-# Small windows
 
 
 def window_rows() -> Iterator[list[object]]:
@@ -171,7 +155,7 @@ def of_window(size: int, number: int) -> list[float]:
     made = calibrated(window, persons[inside])
     told, risk = made.disclosure(), made.risk(draws=200)
     masks = [masked(made, window, k) for k in range(max(1, 10_000 // size))]
-    after = float(np.mean([correlations(each)[0, 1] for each in masks]))
+    after = float(np.mean([*map(correlation, masks)]))
     following = rest if rest.size else inside
     new = float(np.mean(~np.isin(codes[0, following], codes[0, inside])))
     chapter = risk.told[PAIR[0]].levels["chapter"].chance
@@ -183,13 +167,10 @@ def of_window(size: int, number: int) -> list[float]:
         risk.unchanged[PAIR[0]],
         told.rmse[PAIR[0]],
         told.rmse[PAIR[1]],
-        float(correlations(window)[0, 1]),
+        correlation(window),
         after,
         new,
     ]
-
-
-# Pairs that the star does not link
 
 
 def unlinked_rows() -> Iterator[list[object]]:
@@ -217,11 +198,7 @@ def _pair_figures(before: Batch, after: Batch, i: int, j: int) -> list[object]:
     """SdCor and the share of equal codes, each before and after; and the share of records whose codes became equal."""
     pairs = [Batch(batch.size, (batch.columns[i], batch.columns[j])) for batch in (before, after)]
     equal = [pair.columns[0].codes == pair.columns[1].codes for pair in pairs]
-    kept = [float(correlations(pair)[0, 1]) for pair in pairs]
-    return [*kept, *(float(codes.mean()) for codes in equal), float((equal[1] & ~equal[0]).mean())]
-
-
-# Kept fields outside the context
+    return [*map(correlation, pairs), *(float(codes.mean()) for codes in equal), float((equal[1] & ~equal[0]).mean())]
 
 
 def fields_rows(path: Path | None = None) -> Iterator[list[object]]:

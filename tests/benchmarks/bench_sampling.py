@@ -1,7 +1,7 @@
 """One calibrator on one core against 1,000 workers that mask 10 million records a second together.
 
 Run by hand: ``python tests/benchmarks/bench_sampling.py [--workers 1000] [--rate 10000000] [--age 86400]
-[--ages 1.5]``.
+[--ages 1.5]``; ``--age`` and ``--window`` are those of the window, ``--ages`` the time to simulate in window ages.
 
 The stream is simulated (``support.simulated_stream``): the blocks that the workers write are drawn, encoded and sealed
 as they are on the topic; the calibrator's own code opens, decodes and merges them and computes and publishes versions,
@@ -16,14 +16,14 @@ from __future__ import annotations
 import argparse
 import sys
 import tempfile
-import time
 from collections import deque
 from math import log2
 from pathlib import Path
 
-from measuring import table
+from measuring import arguments, once, table
 from support.calibration_session import SessionBench
 from support.simulated_stream import Population, SimulatedWorkers
+from support.small_configuration import small_configuration, write_secret
 
 from stream_masker.pipeline.calibration.pace import Pace
 from stream_masker.pipeline.records import Block
@@ -35,6 +35,7 @@ from stream_masker.service.configuration.secret import topic_seal
 SHOWN_AT = (1, 5, 30, 120, 600, 3_600, 4 * 3_600)
 """Seconds of the simulated clock at which the state is shown first; then every quarter of the window's age."""
 
+OPTIONS = {"--workers": 1_000, "--rate": 1e7, "--age": 86_400.0, "--window": 100_000, "--ages": 1.5}
 ATTRIBUTES = ("principal", "secondary")
 FIRST_STEP, LONGEST_STEP = 0.05, 600.0
 VERSIONS_PER_AGE = 20
@@ -49,18 +50,10 @@ class Simulation:
     """The simulated stream, its calibrator, and the clock. Times are in seconds."""
 
     def __init__(self, options: argparse.Namespace, folder: Path) -> None:
-        (folder / "secret").write_bytes(b"a secret of the simulation only")
-        (folder / "secret").chmod(0o600)
+        write_secret(folder, content=b"a secret of the simulation only")
         schedule = {"every_seconds": options.age / VERSIONS_PER_AGE, "every_records": options.window}
         calibration = {"window_age": float(options.age), "window_records": options.window, **schedule}
-        content = {
-            "ontologies": {"icd": {"source": "icd10cm"}},
-            "attributes": {name: {"path": name, "ontology": "icd"} for name in ATTRIBUTES},
-            "fields": {"unlisted": "drop"},
-            "noise_key": "position",
-            "calibration": calibration,
-            "secret": {"file": "secret"},
-        }
+        content = small_configuration(*ATTRIBUTES, calibration=calibration, secret={"file": "secret"})
         configuration = parse_configuration(content, folder=folder)
         self.bench = SessionBench(build_components(configuration))
         self.seal = topic_seal(configuration, configuration.topics.calibration)
@@ -124,9 +117,7 @@ class Simulation:
         self.adopted.append((self.free_at + LATENCY_SECONDS, None if sampling is None else sampling.level))
 
     def _spend(self, action) -> float:
-        start = time.process_time()
-        action()
-        seconds = time.process_time() - start
+        seconds = once(action)
         self.busy += seconds
         self.free_at += seconds
         return seconds
@@ -151,13 +142,7 @@ def duration(seconds: float) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--workers", type=int, default=1_000)
-    parser.add_argument("--rate", type=float, default=10_000_000, help="records a second of all workers")
-    parser.add_argument("--age", type=float, default=86_400, help="calibration.window_age in seconds")
-    parser.add_argument("--window", type=int, default=100_000, help="calibration.window_records")
-    parser.add_argument("--ages", type=float, default=1.5, help="the time to simulate, in window ages")
-    options = parser.parse_args()
+    options = arguments(__doc__, OPTIONS)
     shown = [at for at in SHOWN_AT if at < options.age / 4]
     shown += [options.age * quarter / 4 for quarter in range(1, round(4 * options.ages) + 1)]
     with tempfile.TemporaryDirectory() as name:

@@ -4,7 +4,7 @@ Run by hand: ``python tests/benchmarks/bench_start.py [--quick] [--runs 5] [--br
 
 Starts a broker, prepares a configuration (``stream-masker prepare``), publishes statistics, and writes records to the
 input topic. Then it starts a worker several times, each in a new consumer group that reads everything. Prints a
-Markdown table of medians; all times count from the start of the process:
+Markdown table of medians; all times count from the start of the process. ``--quick``: a smaller RF2 release.
 
 * serving: /readyz responds;
 * ready: /readyz reports ready: the worker has its ontologies, a producer, and statistics;
@@ -20,14 +20,12 @@ import argparse
 import contextlib
 import subprocess
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
-from measuring import SNOMED_CONCEPTS, processor_seconds, table
-from streaming import Stream, Watch, broker, child
+from measuring import SNOMED_CONCEPTS, arguments, processor_seconds, table
+from streaming import Stream, Watch, broker, child, responded
 from support.kafka_broker import free_ports
 from support.memory import MB, resident
 from support.snomed import write_release
@@ -40,21 +38,14 @@ HEAD = ["ontology", "prepare again, s", "serving, s", "ready, s", "first record,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="a smaller synthetic release of SNOMED CT")
-    parser.add_argument("--runs", type=int, default=5)
-    parser.add_argument("--broker-defaults", action="store_true", help="keep the broker's default rebalance delay")
-    parser.set_defaults(shape="flat", batch=10_000)
-    options = parser.parse_args()
+    options = arguments(__doc__, {"--quick": False, "--runs": 5, "--broker-defaults": False})
+    options.shape, options.batch = "flat", 10_000
     delay = DEFAULT_DELAY if options.broker_defaults else 0
     with broker(group_initial_rebalance_delay_ms=delay) as (folder, cluster):
         release = write_release(folder / "release", concepts=50_000 if options.quick else SNOMED_CONCEPTS, seed=1)
         sources = {"ICD-10-CM": "icd10cm", "RF2": str(release)}
-        table(
-            "Cold start of a worker",
-            HEAD,
-            (row(folder, cluster.bootstrap, name, sources[name], options) for name in sources),
-        )
+        rows = (row(folder, cluster.bootstrap, name, source, options) for name, source in sources.items())
+        table("Cold start of a worker", HEAD, rows)
 
 
 def row(folder: Path, bootstrap: str, name: str, source: str, options: argparse.Namespace) -> list[object]:
@@ -80,8 +71,8 @@ def start(stream: Stream) -> list[float]:
 
 def milestones(process: subprocess.Popen[bytes], port: int, watch: Watch, begun: float) -> Iterator[float]:
     for reached in (
-        lambda: status(port) != 0,
-        lambda: status(port) == 200,
+        lambda: responded(port, "/readyz")[0] != 0,
+        lambda: responded(port, "/readyz")[0] == 200,
         lambda: bool(watch.read(0.002)),
     ):
         while not reached():
@@ -89,17 +80,6 @@ def milestones(process: subprocess.Popen[bytes], port: int, watch: Watch, begun:
             assert time.perf_counter() - begun < LIMIT, "the worker does not come up"
             time.sleep(0.005)
         yield time.perf_counter() - begun
-
-
-def status(port: int) -> int:
-    """Return the status of /readyz; 0 while nothing responds."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=5) as answer:
-            return int(answer.status)
-    except urllib.error.HTTPError as error:
-        return error.code
-    except OSError:
-        return 0
 
 
 if __name__ == "__main__":

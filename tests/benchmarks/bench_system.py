@@ -20,14 +20,13 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from confluent_kafka import Consumer, TopicPartition
 from measuring import processor_seconds, table
-from streaming import PARTITIONS, Stream, await_that, broker, child, parser
+from streaming import PARTITIONS, Stream, await_that, broker, child, metrics, stream_arguments
 from support.kafka_broker import free_ports
 
 from stream_masker.service.kafka.names import consumer_group_id
@@ -77,12 +76,10 @@ class Spent(NamedTuple):
 
 
 def main() -> None:
-    options = parser(__doc__, records=500_000)
-    options.add_argument("--only", nargs="+", choices=CASES, default=list(CASES), metavar="CASE")
-    options.add_argument("--rounds", type=int, default=1)
-    given = options.parse_args()
+    only = {"nargs": "+", "choices": CASES, "default": list(CASES), "metavar": "CASE"}
+    given = stream_arguments(__doc__, {"--only": only, "--rounds": 1})
     if given.records < LEAST_TRANSACTIONS * given.batch:
-        options.error(f"--records is {given.records}; use at least {LEAST_TRANSACTIONS} times --batch")
+        sys.exit(f"--records is {given.records}; use at least {LEAST_TRANSACTIONS} times --batch")
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.calibrate()
@@ -150,17 +147,6 @@ class Settled:
 
     def close(self) -> None:
         self.client.close()
-
-
-def metrics(port: int) -> dict[str, float]:
-    """Return the samples without labels that a process exports; none while it does not answer."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            lines = answer.read().decode().splitlines()
-    except OSError:
-        return {}
-    rows = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
-    return {name: float(value) for name, value in rows}
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from measuring import table
+from measuring import arguments, table
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
 
@@ -35,6 +35,7 @@ SETTINGS = (
 
 
 def main() -> None:
+    arguments(__doc__, {})
     data = discharges()
     title = f"sdCor of the originals: {data.statistics.correlation[0, 1]:.3f}"
     table(title, HEAD, (cells for setting in SETTINGS for cells in rows(data, setting)))

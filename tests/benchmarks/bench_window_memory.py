@@ -28,12 +28,12 @@ from pathlib import Path
 
 import numpy as np
 import orjson
-from measuring import table
-from streaming import PARTITIONS, configured
+from measuring import arguments, table
+from streaming import PARTITIONS, configured, inputs
 from support.memory import MB, resident
 
 from stream_masker.pipeline.calibration.window import CalibrationSettings, WindowLog
-from stream_masker.pipeline.records import Block, Inputs, Stratum
+from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
 from stream_masker.service.configuration import Configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
@@ -52,11 +52,8 @@ HEAD = ("records/s", "counted", "blocks", "records", "before", "full", "peak")
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rates", nargs="+", type=int, default=RATES)
-    parser.add_argument("--records", type=int, default=RECORDS, help="the size of the window")
-    parser.add_argument("--case", nargs=2, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    rates, case = {"nargs": "+", "type": int, "default": RATES}, {"nargs": 2, "help": argparse.SUPPRESS}
+    options = arguments(__doc__, {"--rates": rates, "--records": RECORDS, "--case": case})
     if options.case:
         print(json.dumps(measured(int(options.case[0]), options.case[1] == "sample", options.records)))
         return
@@ -99,11 +96,6 @@ def encoded(configuration: Configuration, size: int, records: int) -> list[bytes
         for start in range(0, number, size)
     )
     return [encode_block(block, masking.taxonomies, configuration="0") for block in blocks]
-
-
-def inputs(values: list[bytes], start: int) -> Inputs:
-    size = len(values)
-    return Inputs(offsets=range(start, start + size), values=values, keys=[None] * size, timestamps=[10**12] * size)
 
 
 def fill(log: WindowLog, blocks: Iterator[Block], number: int, sampled: bool) -> None:

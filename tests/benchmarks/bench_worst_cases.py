@@ -1,6 +1,7 @@
 """The cost of records that a producer can make as expensive as possible, compared with that of plain records.
 
-``python tests/benchmarks/bench_worst_cases.py [--records N] [--only CONFIGURATION]``. One core; garbage collection is
+``python tests/benchmarks/bench_worst_cases.py [--records N] [--only CONFIGURATION]``; ``--records``: those
+of the size of plain ones in a batch. One core; garbage collection is
 set as in a worker (``service.runtime.process``). Codes of ICD-10-CM are masked. Each case is a batch of records of
 which every one has the same peculiarity, and which are read for the first time; the first batch of a case is not
 counted. The last column is the cost of a byte compared with plain records of the same configuration; a record that is
@@ -10,17 +11,18 @@ bound (``bound_of``). A second table shows how much longer a batch of plain reco
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
 import orjson
-from measuring import once, table
+from measuring import CODES, arguments, once, table
+from support.small_configuration import write_secret
 
 from stream_masker.core.ontology import Ontology
 from stream_masker.pipeline.masker import RecordMasker
@@ -41,7 +43,6 @@ MOST_OF_ANCESTORS = 160.0
 BATCHES = 5
 WORKER_BATCH = 10_000
 RANDOM = Random(1)
-CODES = ("I10", "E11.9", "J45.909", "M54.5", "N39.0", "K21.9", "F32.9", "E78.5", "Z23", "R07.9")
 ALL_CODES = [code for code in Ontology.load("icd10cm").taxonomy().ids if "." in code]
 
 Make = Callable[[], bytes]
@@ -49,10 +50,7 @@ Make = Callable[[], bytes]
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--records", type=int, default=1_000, help="records of the size of plain ones in a batch")
-    parser.add_argument("--only", choices=CONFIGURATIONS, help="one configuration")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"--records": 1_000, "--only": {"choices": CONFIGURATIONS}})
     exceeded = []
     with infrequent_collections(WORKER_BATCH):
         for name, (configuration, cases) in CONFIGURATIONS.items():
@@ -75,10 +73,8 @@ def bound_of(case: str, name: str) -> float:
 def calibrated(configuration: Mapping[str, Any]) -> RecordMasker:
     """A masker with statistics of plain records."""
     with tempfile.TemporaryDirectory() as folder:
-        secret = Path(folder) / "secret"
-        secret.write_bytes(RANDOM.randbytes(32))
-        secret.chmod(0o600)
-        masking = Masking(parse_configuration({**configuration, "secret": {"file": str(secret)}}))
+        write_secret(Path(folder), content=RANDOM.randbytes(32))
+        masking = Masking(parse_configuration({**configuration, "secret": {"file": "secret"}}, folder=Path(folder)))
     counts = masking.masker.count([plain() for _ in range(5_000)]).counts
     mechanism = masking.mechanism
     mechanism.restore(mechanism.snapshot_of(mechanism.compute(counts, version=1)))  # type: ignore[attr-defined]
@@ -108,7 +104,7 @@ def measured(masker: RecordMasker, make: Make, records: int) -> tuple[int, float
     reference codec decodes."""
     count = max(4, records * 500 // max(500, len(make())))
     batches = [[InputRecord(i, make()) for i in range(count)] for _ in range(BATCHES + 1)]
-    times = [once(lambda batch=batch: mask(masker, batch)) for batch in batches]  # type: ignore[misc]
+    times = [once(partial(mask, masker, batch)) for batch in batches]
     sizes = [sum(len(one.value or b"") for one in batch) for batch in batches]
     rejected = len(mask(masker, batches[-1]).rejected)
     scanner = masker._codec.scanner  # type: ignore[attr-defined]
@@ -125,13 +121,13 @@ def mask(masker: RecordMasker, batch: list[InputRecord]) -> Any:
 def print_intruders(name: str, masker: RecordMasker, cases: Mapping[str, Make]) -> None:
     """Print what one record of each case costs a batch of plain records."""
     batches = [[InputRecord(i, plain()) for i in range(WORKER_BATCH)] for _ in range(BATCHES)]
-    usual = [once(lambda batch=batch: mask(masker, batch)) for batch in batches]  # type: ignore[misc]
+    usual = [once(partial(mask, masker, batch)) for batch in batches]
 
     def rows() -> Iterator[list[object]]:
         for case in INTRUDERS:
             if case in cases:
                 mixed = [[*batch[:-1], InputRecord(WORKER_BATCH, cases[case]())] for batch in batches]
-                times = [once(lambda batch=batch: mask(masker, batch)) for batch in mixed]  # type: ignore[misc]
+                times = [once(partial(mask, masker, batch)) for batch in mixed]
                 yield [case, 1e3 * median(times), median(times) / median(usual)]
 
     table(f"One record among {WORKER_BATCH:,} plain ones: {name}", ["record", "ms a batch", "÷ plain"], rows())

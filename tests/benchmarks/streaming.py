@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +22,13 @@ from typing import Any, NamedTuple
 import orjson
 import yaml
 from confluent_kafka import Consumer, TopicPartition
-from measuring import processor_seconds
+from measuring import arguments, processor_seconds
 from support.documentation import blocks
 from support.kafka_broker import Cluster, running
 from support.kafka_records import Topics, write
+from support.small_configuration import write_secret
 
+from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.events.synthetic import synthetic_discharges
 from stream_masker.service.kafka.topics import prepare_topics
@@ -46,13 +50,17 @@ SHAPES = {"nested": "A nested event", "flat": "A flat event"}
 """The headings of the documentation above a configuration."""
 
 
-def parser(text: str | None, *, records: int) -> argparse.ArgumentParser:
-    """A parser with the options of every benchmark of a stream."""
-    made = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
-    made.add_argument("--records", type=int, default=records)
-    made.add_argument("--batch", type=int, default=10_000, help="records a transaction")
-    made.add_argument("--shape", choices=SHAPES, default="nested", help="the documentation's event and configuration")
-    return made
+STREAM_OPTIONS = {
+    "--records": 500_000,
+    "--batch": {"type": int, "default": 10_000, "help": "records a transaction"},
+    "--shape": {"choices": SHAPES, "default": "nested", "help": "the documentation's event and configuration"},
+}
+"""The options of every benchmark of a stream."""
+
+
+def stream_arguments(text: str | None, options: Mapping[str, Any] = {}) -> argparse.Namespace:
+    """Parse the command line of a benchmark of a stream; ``options``: further ones, or other defaults."""
+    return arguments(text, STREAM_OPTIONS | dict(options))
 
 
 @contextlib.contextmanager
@@ -65,12 +73,18 @@ def broker(**settings: object) -> Iterator[tuple[Path, Cluster]]:
 
 def configured(folder: Path, bootstrap: str, batch: int, shape: str, **sections: object) -> Configuration:
     """Write the documentation's configuration of a shape of events to ``stream-masker.yaml``."""
-    (folder / "secret").write_bytes(secrets.token_bytes(32))
-    (folder / "secret").chmod(0o600)
+    write_secret(folder, content=secrets.token_bytes(32))
     content = yaml.safe_load(blocks("yaml", SHAPES[shape])[0].text)
     content |= {"kafka": {"bootstrap_servers": bootstrap}, "worker": {"batch_records": batch}, **sections}
     (folder / "stream-masker.yaml").write_text(yaml.safe_dump(content))
     return load_configuration(folder / "stream-masker.yaml", {})
+
+
+def inputs(values: list[bytes], start: int) -> Inputs:
+    """Return the records of a partition from an offset on, with the offsets as keys."""
+    size = len(values)
+    keys = [b"%d" % offset for offset in range(start, start + size)]
+    return Inputs(offsets=range(start, start + size), values=values, keys=keys, timestamps=[10**12] * size)
 
 
 @dataclass(frozen=True)
@@ -189,6 +203,24 @@ def await_that(reached: Callable[[], bool], process: subprocess.Popen[bytes], *,
         assert process.poll() is None, f"{process.args} ended"
         assert time.monotonic() < deadline, f"{process.args} does not reach its state"
         time.sleep(every)
+
+
+def responded(port: int, path: str) -> tuple[int, str]:
+    """Return the status and the text of a page of a process; 0 and no text while it does not respond."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return int(answer.status), answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, ""
+    except OSError:
+        return 0, ""
+
+
+def metrics(port: int) -> dict[str, float]:
+    """Return the samples without labels that a process exports; none while it does not respond."""
+    lines = responded(port, "/metrics")[1].splitlines()
+    rows = (line.split(" ") for line in lines if not line.startswith("#") and "{" not in line)
+    return {name: float(value) for name, value in rows}
 
 
 class Watch:

@@ -6,8 +6,6 @@ The other benchmarks of this folder measure each part in more detail, and the pa
 
 from __future__ import annotations
 
-import argparse
-import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +15,7 @@ from pathlib import Path
 
 import bench_masking
 import numpy as np
-from measuring import SNOMED_CONCEPTS, best, cell, peak_megabytes, random_positions, taxonomy
+from measuring import SNOMED_CONCEPTS, arguments, best, cell, peak_megabytes, random_positions, show, taxonomy
 from references import (
     HESML,
     LITERAL,
@@ -44,21 +42,8 @@ OPEN = "Ontology.load({!r}).taxonomy()"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
-    given = parser.parse_args()
-    lines = [f"| {' | '.join(HEAD)} |", "|" + " --- |" * len(HEAD)]
-    for row in rows():
-        lines.append(f"| {' | '.join(row)} |")
-        print(lines[-1], file=sys.stderr, flush=True)
-    write("\n".join(lines) + "\n") if given.write else print("\n".join(lines))
-
-
-def write(text: str) -> None:
-    """Replace the table between its marks."""
-    start, end = "<!-- benchmarks -->\n", "<!-- end of benchmarks -->\n"
-    pattern = re.escape(start) + ".*?" + re.escape(end)
-    PAGE.write_text(re.sub(pattern, lambda _: start + text + end, PAGE.read_text(), flags=re.DOTALL))
+    given = arguments(__doc__, {"--write": False})
+    show(PAGE, "parts", HEAD, rows(), write=given.write)
 
 
 def rows() -> Iterator[Row]:

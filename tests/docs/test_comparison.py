@@ -12,8 +12,9 @@ from support.documentation import DOCS, ROOT
 
 sys.path.append(str(ROOT / "tests" / "benchmarks"))
 
+from measuring import tables
 from peers import measures, ontologies, privacy, streams
-from peers.harness import INSIDE, cells, tables
+from peers.harness import INSIDE, cells
 
 PAGE = (DOCS / "comparison.md").read_text()
 PEERS = [*(method.peer for method in privacy.PEERS), *ontologies.PEERS]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from functools import cache
+from typing import Any
 
 import numpy as np
 from support.data import discharges, icd9cm
 
 from stream_masker.core.batch import Batch, Column
+from stream_masker.core.distance import WuPalmer
+from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Taxonomy
+from stream_masker.core.statistics import Statistics, compute_statistics, count_batch
 
 PAIRS = 18
 LEAST_RECORDS = 30
@@ -87,4 +91,22 @@ def _chapter(code: int, tau: Taxonomy) -> int:
 
 def as_batch(codes: np.ndarray) -> Batch:
     """Return the batch of scalar columns."""
-    return Batch(codes.shape[1], tuple(Column(column.copy()) for column in codes))
+    return Batch(codes.shape[1], tuple(Column(np.ascontiguousarray(column, np.int32)) for column in codes))
+
+
+def statistics_of(batch: Batch) -> Statistics:
+    """Return the statistics of a batch of ICD-9-CM by Wu–Palmer; the attributes have the names of their numbers."""
+    tau, p = icd9cm().taxonomy(), len(batch.columns)
+    counts = count_batch(batch, [len(tau)] * p)
+    return compute_statistics(counts, tuple(map(str, range(p))), [WuPalmer(tau)] * p, version=1)
+
+
+def correlation_of(codes: np.ndarray) -> float:
+    """Return sdCor of two columns of codes of ICD-9-CM."""
+    return float(statistics_of(as_batch(codes)).correlation[0, 1])
+
+
+def in_force(made: WindowedMechanism[Any], batch: Batch) -> WindowedMechanism[Any]:
+    """Return a mechanism with the statistics of a batch in force."""
+    counts = count_batch(batch, [len(d.taxonomy) for d in made.distances])
+    return made.with_statistics(made.compute(counts, version=1), counts)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -15,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from measuring import show, tables
+
 PAGE = Path(__file__).parents[3] / "docs" / "comparison.md"
 INSIDE = Path(__file__).parent / "inside"
-START = "<!-- measured: {} -->\n"
 MAVEN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
 
@@ -141,26 +141,12 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stream-masker-peers"
 
 
-def markdown(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return a Markdown table."""
-    lines = [head, ["---"] * len(head), *rows]
-    return "".join(f"| {' | '.join(line)} |\n" for line in lines)
-
-
-def write_rows(name: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Write rows into the table of a name in the page, in place of those of the same first cell; others stay."""
-    page = PAGE.read_text()
-    old = tables(page)[name]
-    kept = {row[0]: row for row in cells(old)} | {row[0]: row for row in rows}
-    mark = START.format(name)
-    PAGE.write_text(page.replace(mark + old, mark + markdown(head, kept.values())))
+def show_rows(name: str, head: Sequence[str], rows: Iterable[Sequence[str]], *, write: bool) -> None:
+    """Print rows, or write them into a table of the page in place of those of the same first cell; others stay."""
+    known = {row[0]: row for row in cells(tables(PAGE.read_text())[name])} if write else {}
+    show(PAGE, name, head, (known | {row[0]: row for row in rows}).values(), write=write)
 
 
 def cells(table: str) -> list[list[str]]:
     """Return the cells of a Markdown table, without its head."""
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
-
-
-def tables(page: str) -> dict[str, str]:
-    """Return the measured tables of a page by name."""
-    return dict(re.findall(START.format(r"(\S+)") + "(.*?)<!-- end of measured -->\n", page, re.DOTALL))

@@ -17,13 +17,10 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
 from support.data import discharges, icd9cm
-from support.real_codes import as_batch
+from support.real_codes import as_batch, correlation_of, real_codes, real_rows
 
-from stream_masker.core.batch import Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.linkage import record_linkage
-from stream_masker.core.ontology import UNKNOWN, ConceptMap
-from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.evaluation.downstream import (
     AncestorFeatures,
     NaiveBayes,
@@ -77,12 +74,10 @@ class Records:
 
 def real_records() -> Records:
     """The 101,388 discharges with both diagnoses; readmitted: within 30 days."""
-    find = ConceptMap(icd9cm().taxonomy(), unknown="ancestor", ontology=icd9cm()).resolve
-    rows = discharges()
-    codes = np.array([[find(row[name])[0] for name in ("diag_1", "diag_2")] for row in rows], np.int32)
+    diagnoses = ("diag_1", "diag_2")
+    rows = [discharges()[number] for number in real_rows(diagnoses)]
     outcomes = np.array([[row["readmitted"] == "<30", int(row["time_in_hospital"])] for row in rows], np.int64)
-    known = (codes != UNKNOWN).all(axis=1)
-    return Records(np.ascontiguousarray(codes[known].T), *np.ascontiguousarray(outcomes[known].T))
+    return Records(real_codes(diagnoses), *np.ascontiguousarray(outcomes.T))
 
 
 def association(codes: np.ndarray) -> float:
@@ -106,7 +101,7 @@ def variation(first: np.ndarray, second: np.ndarray) -> float:
 
 def utility(original: Records, masked: Records) -> dict[str, float]:
     """The measures of a table that has codes of the taxonomy."""
-    before, after = correlation(original), correlation(masked)
+    before, after = correlation_of(original.codes), correlation_of(masked.codes)
     return {
         "ΔsdCor": after - before,
         "ΔV": association(masked.codes) - association(original.codes),
@@ -117,14 +112,6 @@ def utility(original: Records, masked: Records) -> dict[str, float]:
         "AUC of stay": auc(original, masked, "stay"),
         "chapter right": chapter_accuracy(original, masked),
     }
-
-
-def correlation(records: Records) -> float:
-    """The semantic distance correlation of both diagnoses."""
-    tau = icd9cm().taxonomy()
-    counts = count_batch(as_batch(records.codes), [len(tau)] * 2)
-    found = compute_statistics(counts, ATTRIBUTES, [WuPalmer(tau)] * 2, version=1).correlation
-    return float(found[0, 1])
 
 
 def auc(original: Records, masked: Records, outcome: str) -> float:
@@ -193,9 +180,8 @@ def _guessed(truth: np.ndarray, trials: Sequence[np.ndarray], masked: np.ndarray
 def linked(original: Records, masked: Records) -> float:
     """The share of records that an intruder links, who knows both diagnoses and takes the nearest masked record."""
     chosen = np.random.default_rng(0).permutation(original.size)[:LINKED]
-    batch, tau = as_batch(original.codes[:, chosen]), icd9cm().taxonomy()
-    columns = tuple(Column(np.ascontiguousarray(column[chosen])) for column in masked.codes)
-    return record_linkage(batch, columns, [WuPalmer(tau)] * 2).risk
+    before, after = (as_batch(records.codes[:, chosen]) for records in (original, masked))
+    return record_linkage(before, after.columns, [WuPalmer(icd9cm().taxonomy())] * 2).risk
 
 
 def uniques_kept(original: Records, masked: Records) -> float:

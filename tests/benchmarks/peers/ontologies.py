@@ -6,7 +6,6 @@ core, and prints the table or writes it into ``docs/comparison.md``. Needs the e
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -20,9 +19,9 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from measuring import best, cell, once
+from measuring import arguments, best, cell, once
 
-from peers.harness import ONE_THREAD, JavaPeer, Peer, markdown, write_rows
+from peers.harness import ONE_THREAD, JavaPeer, Peer, show_rows
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.statistics import distance_correlation
@@ -62,12 +61,9 @@ print(time.process_time() - start)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--write", action="store_true", help="write the table into the documentation")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"--write": False})
     with tempfile.TemporaryDirectory() as folder:
-        found = list(rows(Path(folder)))
-    write_rows("ontologies", HEAD, found) if given.write else print(markdown(HEAD, found))
+        show_rows("ontologies", HEAD, rows(Path(folder)), write=given.write)
 
 
 def rows(folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -93,12 +89,10 @@ def loading(file: Path, folder: Path) -> tuple[str, str, str]:
         float(subprocess.run(command, check=True, capture_output=True, env=os.environ | ONE_THREAD).stdout)
         for _ in range(REPEATS)
     )
-    others = {
-        peer.title: min(peer.run(folder, {"file": str(file)})["load"] for _ in range(REPEATS)) for peer in LOADERS
-    }
+    each = {peer.title: [peer.run(folder, {"file": str(file)})["load"] for _ in range(REPEATS)] for peer in LOADERS}
     concepts = len(Ontology.load(file).taxonomy())
     what = f"reading `hp.obo`, {concepts:,} concepts, until distances can be computed (peers: until it is read)"
-    return what, f"{own:.2f} s", ", ".join(f"{name} {seconds:.2f} s" for name, seconds in others.items())
+    return what, f"{own:.2f} s", ", ".join(f"{name} {min(seconds):.2f} s" for name, seconds in each.items())
 
 
 def pairs(tau: Taxonomy, folder: Path) -> Iterator[tuple[str, str, str]]:
@@ -128,9 +122,7 @@ def correlation(tau: Taxonomy, folder: Path) -> tuple[str, str, str]:
     a = rng.integers(1, len(tau), VALUES).astype(np.int32)
     b = np.where(rng.random(VALUES) < 0.5, a, rng.permutation(a)).astype(np.int32)
     for j, column in enumerate((a, b)):
-        np.save(
-            folder / f"matrix-{j}.npy", d.pairs(np.repeat(column, VALUES), np.tile(column, VALUES)).reshape(VALUES, -1)
-        )
+        np.save(folder / f"matrix-{j}.npy", d.matrix(column))
     told = CORRELATION.run(folder, {})
     assert np.isclose(told["value"], distance_correlation(a, d, b, d), atol=1e-9)
     own = best(lambda: distance_correlation(a, d, b, d), repeats=REPEATS)

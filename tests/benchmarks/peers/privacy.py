@@ -6,8 +6,6 @@ measures, and prints the tables or writes them into ``docs/comparison.md``. Take
 
 from __future__ import annotations
 
-import argparse
-import csv
 import json
 import sys
 import tempfile
@@ -21,9 +19,11 @@ import numpy as np
 
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2])]
 
-from support.real_codes import as_batch
+from measuring import arguments
+from support.real_codes import as_batch, in_force
 
-from peers.harness import JavaPeer, Peer, RPeer, markdown, write_rows
+from peers.harness import JavaPeer, Peer, RPeer, show_rows
+from peers.inside.exchange import read_columns, write_columns
 from peers.measures import (
     ATTRIBUTES,
     LONG_STAY,
@@ -42,7 +42,6 @@ from peers.measures import (
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticTransport
 from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.statistics import count_batch
 
 TABLES = 5
 """How often a method masks the records: one table is attacked, and the attacker learns from the others."""
@@ -64,22 +63,9 @@ FORMATS = {"ΔsdCor": "+.3f", "ΔV": "+.3f", "k": "d", "ε": ".1f"}
 LEVELS = ("code", "block", "chapter")
 
 ARX_JARS = (
-    "colt/*.jar",
-    "commons/*.jar",
-    "exp4j/*.jar",
-    "hppc/*.jar",
-    "jhpl/*.jar",
-    "log4j/*.jar",
-    "mahout/guava-*.jar",
-    "mahout/mahout-*.jar",
-    "mahout/slf4j-*.jar",
-    "newtonraphson/*.jar",
-    "objectselector/*.jar",
-    "pdfbox/pdfbox-layout.jar",
-    "poi/poi-3*.jar",
-    "poi/poi-ooxml-3*.jar",
-    "smile/*.jar",
-    "univocity/*.jar",
+    *("colt/*", "commons/*", "exp4j/*", "hppc/*", "jhpl/*", "log4j/*", "mahout/guava-*", "mahout/mahout-*"),
+    *("mahout/slf4j-*", "newtonraphson/*", "objectselector/*", "pdfbox/pdfbox-layout", "poi/poi-3*"),
+    *("poi/poi-ooxml-3*", "smile/*", "univocity/*"),
 )
 """The jars that ARX needs without its user interface."""
 
@@ -116,7 +102,7 @@ ARX = JavaPeer(
     ("ARX==3.9.2",),
     repository="https://github.com/arx-deidentifier/arx",
     commit="aacd487fb77b3af7970d5d6fa1b2f6cca1182b64",
-    paths=("/src/main/", *(f"/lib/ant/{name}" for name in ARX_JARS)),
+    paths=("/src/main/", *(f"/lib/ant/{name}.jar" for name in ARX_JARS)),
     java="src/main",
     artifacts=(
         "org.apache.hadoop:hadoop-core:1.2.1",
@@ -171,19 +157,11 @@ PEERS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--only",
-        choices=[method.peer.name for method in PEERS],
-        help="measure, or write, only one of the peers",
-    )
-    parser.add_argument("--write", action="store_true", help="write the tables into the documentation")
-    given = parser.parse_args()
+    given = arguments(__doc__, {"--only": {"choices": [method.peer.name for method in PEERS]}, "--write": False})
     chosen = [method for method in PEERS if given.only in (None, method.peer.name)]
     rows = list(measured(chosen))
     for name, head in TABLES_OF_PAGE.items():
-        lines = page_rows(head, rows)
-        write_rows(name, ("", *head), lines) if given.write else print(markdown(("", *head), lines))
+        show_rows(name, ("", *head), page_rows(head, rows), write=given.write)
 
 
 def page_rows(head: Sequence[str], rows: Sequence[tuple[str, Figures]]) -> list[list[str]]:
@@ -207,12 +185,8 @@ def measured(methods: Sequence[Method]) -> Iterator[tuple[str, Figures]]:
 
 
 def shown(label: str, figures: Figures) -> tuple[str, Figures]:
-    print(
-        label,
-        {name: value if isinstance(value, str) else round(value, 4) for name, value in figures.items()},
-        file=sys.stderr,
-        flush=True,
-    )
+    rounded = {name: value if isinstance(value, str) else round(value, 4) for name, value in figures.items()}
+    print(label, rounded, file=sys.stderr, flush=True)
     return label, figures
 
 
@@ -224,8 +198,7 @@ def own_figures(original: Records, context: Mapping[str, Any]) -> Figures:
     if context:
         outcomes = {"readmitted": original.readmitted.astype(str), "stay": original.stay}
         batch = replace(batch, context=mechanism.context.numbers([outcomes[name].tolist() for name in context]))
-    sizes = [len(d.taxonomy) for d in mechanism.distances]
-    mechanism.restore(mechanism.snapshot_of(mechanism.compute(count_batch(batch, sizes), version=1)))
+    mechanism = in_force(mechanism, batch)
     tables = []
     for number in range(TABLES):
         keys = PositionKeys(b"secret %d of sixteen bytes" % number, "peers", 0, np.arange(batch.size, dtype=np.int64))
@@ -279,21 +252,16 @@ def settled(original: Records, method: Method, target: float) -> dict[str, float
 def write_records(original: Records, folder: Path) -> None:
     """Write what the scripts read: the records, the distances of their codes, and the ancestors of these."""
     tau = icd9cm().taxonomy()
-    with (folder / "records.csv").open("w", newline="") as out:
-        writer = csv.writer(out)
-        writer.writerow((*ATTRIBUTES, "readmitted", "stay"))
-        writer.writerows(
-            zip(*(tau.decode(c.tolist()) for c in original.codes), original.readmitted, original.stay, strict=True)
-        )
+    columns = [*(tau.decode(codes.tolist()) for codes in original.codes), original.readmitted, original.stay]
+    write_columns(columns, folder / "records.csv")
     ancestors = {}
     for name, codes in zip(ATTRIBUTES, original.codes, strict=True):
         values = np.array(sorted(np.unique(codes).tolist(), key=lambda code: tau.ids[code]), np.int32)
         np.save(folder / f"distances-{name}.npy", WuPalmer(tau).matrix(values))
         ancestors |= {tau.ids[code]: generalised(code) for code in values.tolist()}
     (folder / "hierarchies.json").write_text(json.dumps(ancestors))
-    (folder / "hierarchies.csv").write_text(
-        "".join(f"{','.join((code, *above))}\n" for code, above in ancestors.items())
-    )
+    lines = (f"{','.join((code, *above))}\n" for code, above in ancestors.items())
+    (folder / "hierarchies.csv").write_text("".join(lines))
 
 
 def generalised(code: int) -> list[str]:
@@ -320,7 +288,7 @@ def synthetic_table(original: Records, files: Sequence[Path]) -> Figures:
 
 def hashed_table(original: Records, files: Sequence[Path]) -> Figures:
     """The attacker gives the n-th most frequent hash the n-th most frequent code, of a law that everybody may know."""
-    texts = read_texts(files[0])
+    texts = read_columns(files[0])
     masked = original.with_codes(
         np.array([matched(c, texts[name]) for name, c in zip(ATTRIBUTES, original.codes, strict=True)])
     )
@@ -341,14 +309,8 @@ def matched(codes: np.ndarray, texts: Sequence[str]) -> np.ndarray:
     return decoded[which]
 
 
-def read_texts(file: Path) -> dict[str, list[str]]:
-    with file.open(newline="") as lines:
-        rows = list(csv.reader(lines))
-    return dict(zip(rows[0], map(list, zip(*rows[1:], strict=True)), strict=True))
-
-
 def read_records(file: Path) -> Records:
-    texts, tau = read_texts(file), icd9cm().taxonomy()
+    texts, tau = read_columns(file), icd9cm().taxonomy()
     codes = np.array([tau.encode(texts[name]) for name in ATTRIBUTES], np.int32)
     return Records(codes, *(np.array(texts[name], np.int64) for name in ("readmitted", "stay")))
 

@@ -15,10 +15,10 @@ from pathlib import Path
 
 sys.path[:0] = [str(Path(__file__).parents[1])]
 
-from streaming import HEADERS, Measured, Stream, broker, parser
+from streaming import HEADERS, Measured, Stream, broker, stream_arguments
 from support.kafka_broker import JVM, LOGGER, VERSION, find, jars
 
-from peers.harness import INSIDE, Peer, markdown, write_rows
+from peers.harness import INSIDE, Peer, show_rows
 
 ORJSON = "orjson==3.11.4"
 LOOP, BYTEWAX, QUIX, FAUST = PEERS = (
@@ -42,18 +42,14 @@ HEAD = ("", "job", "records/s", "of the loop", "processor, µs a record")
 
 
 def main() -> None:
-    options = parser(__doc__, records=300_000)
-    options.add_argument(
-        "--only", choices=[*HOW, "kafka-streams"], help="measure only this project, the loop and one other"
-    )
-    options.add_argument("--write", action="store_true", help="write the table into the documentation")
-    given = options.parse_args()
+    only = {"choices": [*HOW, "kafka-streams"], "help": "measure only this project, the loop and one other"}
+    given = stream_arguments(__doc__, {"--records": 300_000, "--only": only, "--write": False})
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, given)
         stream.fill(given.records)
         stream.calibrate()
-        found = [*rows(dict(contest(stream, given)))]
-    write_rows("streams", HEAD, found) if given.write else print(markdown(HEAD, found))
+        measured = dict(contest(stream, given))
+    show_rows("streams", HEAD, rows(measured), write=given.write)
 
 
 def contest(stream: Stream, given: argparse.Namespace) -> Iterator[tuple[tuple[str, str], Measured]]:

@@ -25,5 +25,5 @@ levels = {name: sorted(set(done[name]))[:3] for name in DIAGNOSES}
 for name in DIAGNOSES:
     frame[name] = parameters["root"]
     frame.loc[done["row"], name] = done[name].to_numpy()
-write_columns(0, [frame[name] for name in COLUMNS])
+write_columns([frame[name] for name in COLUMNS])
 print(json.dumps({"left out": len(frame) - len(done), "levels": levels}))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from pathlib import Path
 
 import numpy as np
 from diffprivlib.mechanisms import Exponential
@@ -31,5 +32,5 @@ for number in range(parameters["tables"]):
         [own[value].randomise() for value in columns[name]]
         for name, own in zip(("principal", "secondary"), mechanisms, strict=True)
     ]
-    write_columns(number, [*masked, columns["readmitted"], columns["stay"]])
+    write_columns([*masked, columns["readmitted"], columns["stay"]], Path(f"masked-{number}.csv"))
 print(json.dumps({"epsilon": 2 * parameters["epsilon"]}))

@@ -24,4 +24,4 @@ drawn = copula.sample(len(columns["principal"]))
 places = [
     np.clip(np.searchsorted(edges[name], drawn[name], side="right") - 1, 0, len(values[name]) - 1) for name in COLUMNS
 ]
-write_columns(0, [values[name][place] for name, place in zip(COLUMNS, places, strict=True)])
+write_columns([values[name][place] for name, place in zip(COLUMNS, places, strict=True)])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from pathlib import Path
 
 import opendp.prelude as dp
 from exchange import read_columns, write_columns
@@ -20,5 +21,5 @@ for name in ("principal", "secondary"):
     responses.append((columns[name], dp.m.make_randomized_response(categories, probability)))
 for number in range(parameters["tables"]):
     masked = [[response(value) for value in values] for values, response in responses]
-    write_columns(number, [*masked, columns["readmitted"], columns["stay"]])
+    write_columns([*masked, columns["readmitted"], columns["stay"]], Path(f"masked-{number}.csv"))
 print(json.dumps({"epsilon": sum(response.map(1) for _, response in responses)}))

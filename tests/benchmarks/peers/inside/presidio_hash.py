@@ -9,4 +9,4 @@ columns = read_columns()
 settings = {"hash_type": "sha256", "salt": b"a salt of sixteen bytes or more"}
 hashed = {value: Hash().operate(value, settings) for name in ("principal", "secondary") for value in set(columns[name])}
 masked = [[hashed[value] for value in columns[name]] for name in ("principal", "secondary")]
-write_columns(0, [*masked, columns["readmitted"], columns["stay"]])
+write_columns([*masked, columns["readmitted"], columns["stay"]])

@@ -1,4 +1,4 @@
-"""The next statistics version, with its drift and utility: pure decisions, without I/O."""
+"""The next statistics version, with its drift, utility and risk; without I/O."""
 
 from __future__ import annotations
 
@@ -80,9 +80,8 @@ class VersionPlanner:
         """``limits``: of what is published to people. ``risk_limits``: of disclosure; None computes no risk."""
         self.subject = subject
         self._risk_limits = risk_limits
-        self._counts: Counts | None = None
-        self._masked_counts: Counts | None = None
         self._computed: Statistics | None = None
+        self._counts: tuple[Counts | None, Counts | None] = (None, None)
         self._publication = Publication(limits, subject.taxonomies, settings.rollup_depth)
         self.history = history
         self._worker_secret_id: str | None = None
@@ -171,9 +170,9 @@ class VersionPlanner:
         latest = self.history.latest
         if latest is None:
             raise StatisticsError("there are no statistics yet that could be published with other settings")
-        shared = shared_of(self.subject.rolled, self._counts) or latest.shared
+        shared = shared_of(self.subject.rolled, self._counts[0]) or latest.shared
         statistics, publish = self._repeated(replace(latest, shared=shared), now)
-        return self._assessed(publish, statistics, self._counts, self._masked_counts)
+        return self._assessed(publish, statistics, *self._counts)
 
     def on_sampling(self, window: Window, now: int) -> Publish:
         """Return the latest statistics as the next version, by which workers count samples instead of all records.
@@ -234,7 +233,7 @@ class VersionPlanner:
 
         ``counts``, ``masked``: those of its window before and after masking, None if they are not known.
         """
-        self._counts, self._masked_counts, self._computed = counts, masked, statistics
+        self._computed, self._counts = statistics, (counts, masked)
         if not self.withholds:
             return publish
         risk = self.assess()
@@ -245,12 +244,13 @@ class VersionPlanner:
 
         It takes several times as long as the statistics do.
         """
-        if self._risk_limits is None or self._counts is None or self._computed is None:
+        counts, masked = self._counts
+        if self._risk_limits is None or counts is None or self._computed is None:
             return None
-        assessed = assess_version(self._mechanism, self._computed, self._counts, self._distances, self._risk_limits)
-        unique = {"original": unique_share_of_counts(self._counts)}
-        if self._masked_counts is not None:
-            unique["masked"] = unique_share_of_counts(self._masked_counts)
+        assessed = assess_version(self._mechanism, self._computed, counts, self._distances, self._risk_limits)
+        unique = {"original": unique_share_of_counts(counts)}
+        if masked is not None:
+            unique["masked"] = unique_share_of_counts(masked)
         return self._publication.risk(replace(assessed, unique=unique), self._computed.records)
 
     @property

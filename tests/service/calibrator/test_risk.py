@@ -250,7 +250,7 @@ def test_settings_of_an_unknown_risk_wait_for_the_next_window(components: Calibr
     bench = bench_with(components, RiskLimits(hold=True))
     bench.deliver(4, block(0))
     bench.session.publish_next()
-    bench.session._planner._counts = None
+    bench.session._planner._counts = (None, None)
     changed = replace(components.subject, configuration="other", settings={**components.subject.settings, "x": 1})
     bench.session.reconfigure(replace(bench.components, subject=changed))
     assert bench.session.settings_differ

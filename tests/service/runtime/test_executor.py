@@ -40,7 +40,7 @@ def test_only_a_thread_that_runs_uses_processor_time() -> None:
             pass
 
     busy.submit(compute).result(60)
-    assert idle.processor_seconds() < 0.05 <= busy.processor_seconds()
+    assert idle.processor_seconds() < busy.processor_seconds()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has priorities of threads")

@@ -42,19 +42,19 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     A text that no two events share is no code, few different ones are codes only in a field with the name of one, and
     the values of a field whose name is that of an identifier must be codes as they stand in the ontology.
     """
-    found = []
-    for one in fields:
-        unique = one.is_unique and len(one.values) > MOST_UNIQUE
-        if all(map(is_short_number, one.values)):
+    coded = []
+    for field in fields:
+        unique = field.is_unique and len(field.values) > MOST_UNIQUE
+        if all(map(is_short_number, field.values)):
             continue
-        is_named = one.place.is_coded or CLINICAL_NAMES.fits(one.name)
-        few = len(one.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
-        if one.kinds.keys() - {"str"} or few or unique:
+        is_named = field.place.is_coded or CLINICAL_NAMES.fits(field.name)
+        few = len(field.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
+        if field.kinds.keys() - {"str"} or few or unique:
             continue
-        best = max((_coded(one, name, own) for name, own in concepts.items()), key=lambda coded: coded.share)
+        best = max((_coded(field, name, known) for name, known in concepts.items()), key=lambda coded: coded.share)
         if best.share >= LEAST_MATCH:
-            found.append(best)
-    return found
+            coded.append(best)
+    return coded
 
 
 def is_short_number(text: str) -> bool:
@@ -62,22 +62,22 @@ def is_short_number(text: str) -> bool:
     return text.isdigit() and len(text) < SHORTEST_NUMBER
 
 
-def has_single_code(one: SampledField, concepts: Iterable[ConceptMap]) -> bool:
+def has_single_code(field: SampledField, concepts: Iterable[ConceptMap]) -> bool:
     """Return whether a field whose name is that of codes has one code only, which has the form of an ontology."""
-    named = one.place.is_coded or CLINICAL_NAMES.fits(one.name)
-    return named and len(one.values) == 1 and any(own.find(*one.values).how == "exact" for own in concepts)
+    named = field.place.is_coded or CLINICAL_NAMES.fits(field.name)
+    return named and len(field.values) == 1 and any(known.find(*field.values).how == "exact" for known in concepts)
 
 
-def _coded(one: SampledField, name: str, concepts: ConceptMap) -> CodedField:
-    tested = one.values.most_common(MATCHED_VALUES)
+def _coded(field: SampledField, name: str, concepts: ConceptMap) -> CodedField:
+    tested = field.values.most_common(MATCHED_VALUES)
     total = sum(count for _, count in tested)
     how = Counter[str]()
     for value, count in tested:
-        found = concepts.find(value).how
-        how["exact" if found == "unknown" and _is_marked(value, concepts) else found] += count
+        match = concepts.find(value).how
+        how["exact" if match == "unknown" and _is_marked(value, concepts) else match] += count
     # Numbered ids look like codes in another form: v123 is V12.3.
-    matched = how["exact"] if IDENTIFIER_NAMES.fits(one.name) else total - how["unknown"]
-    return CodedField(one, name, matched / total, by_label=how["label"] > matched / 2)
+    matched = how["exact"] if IDENTIFIER_NAMES.fits(field.name) else total - how["unknown"]
+    return CodedField(field, name, matched / total, by_label=how["label"] > matched / 2)
 
 
 def _is_marked(value: str, concepts: ConceptMap) -> bool:
@@ -103,48 +103,48 @@ def proposed_attributes(coded: Sequence[CodedField], *, joined: bool) -> Propose
 
     joined: whether all codes of an ontology are one attribute, as in FHIR, where a code has many places.
     """
-    codes = [one for one in coded if not one.by_label]
-    parents = {one.field.place.parent for one in codes}
-    alone = [one for one in coded if one.by_label and one.field.place.parent not in parents]
-    labels = {one.field.place.parent: one.field for one in coded if one.by_label}
-    found: ProposedAttributes = {}
+    codes = [code for code in coded if not code.by_label]
+    parents = {code.field.place.parent for code in codes}
+    alone = [code for code in coded if code.by_label and code.field.place.parent not in parents]
+    labels = {code.field.place.parent: code.field for code in coded if code.by_label}
+    proposed: ProposedAttributes = {}
     if joined:
-        for name in dict.fromkeys(one.ontology for one in codes):
-            own = [one for one in codes if one.ontology == name]
-            found[_attribute_name(own[0].field, found)] = _joined(own, labels)
-        return found
-    for one in [*codes, *alone]:
-        label = labels.get(one.field.place.parent) if one in codes and one.field.place.parent else None
-        found[_attribute_name(one.field, found)] = _single(one, label)
-    return found
+        for name in dict.fromkeys(code.ontology for code in codes):
+            codes_of_ontology = [code for code in codes if code.ontology == name]
+            proposed[_attribute_name(codes_of_ontology[0].field, proposed)] = _joined(codes_of_ontology, labels)
+        return proposed
+    for code in [*codes, *alone]:
+        label = labels.get(code.field.place.parent) if code in codes and code.field.place.parent else None
+        proposed[_attribute_name(code.field, proposed)] = _single(code, label)
+    return proposed
 
 
-def _single(one: CodedField, label: SampledField | None) -> ProposedAttribute:
-    settings: dict[str, Any] = {"path": one.field.path, "ontology": one.ontology}
+def _single(code: CodedField, label: SampledField | None) -> ProposedAttribute:
+    settings: dict[str, Any] = {"path": code.field.path, "ontology": code.ontology}
     if label is not None:
         settings["label"] = label.path
-    return ProposedAttribute(settings, _why(one), frozenset({one.field.path, *([label.path] if label else [])}))
+    return ProposedAttribute(settings, _why(code), frozenset({code.field.path, *([label.path] if label else [])}))
 
 
-def _joined(own: Sequence[CodedField], labels: Mapping[str, SampledField]) -> ProposedAttribute:
-    first, *others = (one.field.path for one in own)
-    beside = [label for one in own if (label := labels.get(one.field.place.parent)) is not None]
-    settings: dict[str, Any] = {"path": first, **({"also": others} if others else {}), "ontology": own[0].ontology}
+def _joined(codes: Sequence[CodedField], labels: Mapping[str, SampledField]) -> ProposedAttribute:
+    first, *others = (code.field.path for code in codes)
+    beside = [label for code in codes if (label := labels.get(code.field.place.parent)) is not None]
+    settings: dict[str, Any] = {"path": first, **({"also": others} if others else {}), "ontology": codes[0].ontology}
     if beside:
         settings["label"] = f".{beside[0].name}"
     masked = frozenset({first, *others, *(label.path for label in beside)})
-    return ProposedAttribute(settings, _why(min(own, key=lambda one: one.share)), masked)
+    return ProposedAttribute(settings, _why(min(codes, key=lambda code: code.share)), masked)
 
 
-def _why(one: CodedField) -> str:
-    return f"{one.share:.0%} of the values are concepts of {one.ontology}"
+def _why(code: CodedField) -> str:
+    return f"{code.share:.0%} of the values are concepts of {code.ontology}"
 
 
-def _attribute_name(one: SampledField, taken: Collection[str]) -> str:
+def _attribute_name(field: SampledField, taken: Collection[str]) -> str:
     """Return a name from the path: its last names that are not ``code`` or ``coding``."""
-    names = one.place.names
+    names = field.place.names
     telling = [name for name in names if name not in {"code", "coding", "value"} and not name.isdigit()] or names
     name = re.sub(r"[^A-Za-z0-9_-]+", "_", telling[-1]).strip("_")[:90] or "attribute"
     name = name if re.match(r"[A-Za-z_]", name) else f"a_{name}"
     numbered = (name if k == 1 else f"{name}_{k}" for k in range(1, 1000))
-    return next(one for one in numbered if one not in taken)
+    return next(name for name in numbered if name not in taken)

@@ -45,7 +45,7 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
         yield f"# It cannot be masked by its own statistics: {problem}."
     for path, count in totals.emptied.most_common():
         yield f"# {emptied_text(path, count)}."
-    if flagged := sum(one.is_flagged for one in treatments.values()):
+    if flagged := sum(treatment.is_flagged for treatment in treatments.values()):
         which = (
             "1 dropped field may hold diagnoses or codes; it is"
             if flagged == 1
@@ -57,23 +57,23 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
 def field_sections(treatments: Mapping[str, ProposedTreatment]) -> dict[str, Any]:
     """Return the section ``fields`` of treatments by path."""
     fields: dict[str, Any] = {}
-    for path, one in treatments.items():
-        if one.value is None:
-            fields.setdefault(one.key, []).append(path)
+    for path, treatment in treatments.items():
+        if treatment.value is None:
+            fields.setdefault(treatment.key, []).append(path)
         else:
-            fields.setdefault(one.key, {})[path] = one.value
+            fields.setdefault(treatment.key, {})[path] = treatment.value
     return {**fields, "unlisted": "drop"}
 
 
 def _fields(treatments: Mapping[str, ProposedTreatment]) -> Iterator[str]:
     yield "fields:"
     for key in ("keep", "pseudonymize", "references", "pseudonyms", "generalize", "constant", "drop"):
-        chosen = {path: one for path, one in treatments.items() if one.key == key}
-        if chosen:
+        of_key = {path: treatment for path, treatment in treatments.items() if treatment.key == key}
+        if of_key:
             yield f"  {key}:"
-        for path, one in chosen.items():
-            entry = f"- {flow(path)}" if one.value is None else f"{flow(path)}: {flow(one.value)}"
-            yield f"    {entry}  # {FLAG if one.is_flagged else ''}{one.why}"
+        for path, treatment in of_key.items():
+            entry = f"- {flow(path)}" if treatment.value is None else f"{flow(path)}: {flow(treatment.value)}"
+            yield f"    {entry}  # {FLAG if treatment.is_flagged else ''}{treatment.why}"
     yield "  unlisted: drop"
 
 

@@ -61,17 +61,17 @@ def hl7_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple
     """Return the path and the treatment of a value of a message; None for the header, which has its own rules."""
     if (standard := _standard(field)) is not None:
         return field.path, standard
-    found = treatment(field, concepts)
-    if found.key == "generalize" and field.place.names[0] in _DATED:
-        return field.path, found
+    proposed = treatment(field, concepts)
+    if proposed.key == "generalize" and field.place.names[0] in _DATED:
+        return field.path, proposed
     if field.place.names[0] == HEADER:
         return None
-    return field.path, found if found.key == "drop" else _UNLISTED
+    return field.path, proposed if proposed.key == "drop" else _UNLISTED
 
 
 def hl7_noise_key(fields: Mapping[str, SampledField], events: int) -> tuple[str, str]:
     """Return the noise key, and why: the patient's id if all messages have it."""
-    found = next((path for path in _PERSON if path in fields and fields[path].events == events), None)
-    if found is None:
+    person = next((path for path in _PERSON if path in fields and fields[path].events == events), None)
+    if person is None:
         return "position", "no id of the patient is in every message; give the path of one if there is"
-    return found, "every message has it: equal codes of a patient get the same mask"
+    return person, "every message has it: equal codes of a patient get the same mask"

@@ -140,7 +140,7 @@ def _text(
     ontologies: Mapping[str, str],
     sections: Mapping[str, Any],
 ) -> str:
-    used = {one.settings["ontology"] for one in attributes.values()}
+    used = {attribute.settings["ontology"] for attribute in attributes.values()}
     key, why = noise_key(_unmasked(fields.values(), attributes), len(lines))
     if kind is HL7_EVENTS:
         key, why = hl7_noise_key(fields, len(lines))
@@ -150,13 +150,13 @@ def _text(
         **sections,
         **({"records": kind.records} if kind is not JSON_EVENTS else {}),
         "ontologies": {name: {"source": ontologies[name]} for name in ontologies if name in used},
-        "attributes": {name: one.settings for name, one in attributes.items()},
+        "attributes": {name: attribute.settings for name, attribute in attributes.items()},
         "fields": field_sections(treatments),
         "noise_key": key,
     }
     reasons = {"noise_key": why}
     if len(attributes) > 1 and (
-        kind is not JSON_EVENTS or sum("[*" in one.settings["path"] for one in attributes.values()) > 1
+        kind is not JSON_EVENTS or sum("[*" in attribute.settings["path"] for attribute in attributes.values()) > 1
     ):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
@@ -191,8 +191,8 @@ def _concepts(source: str) -> ConceptMap:
 
 
 def _unmasked(fields: Iterable[SampledField], attributes: ProposedAttributes) -> list[SampledField]:
-    masked = frozenset[str]().union(*(one.masked for one in attributes.values()))
-    return [one for one in fields if one.path not in masked]
+    masked = frozenset[str]().union(*(attribute.masked for attribute in attributes.values()))
+    return [field for field in fields if field.path not in masked]
 
 
 def _treatments(
@@ -204,23 +204,23 @@ def _treatments(
     """Return the treatment of each field that is not masked; of several at one path the strictest."""
 
     def is_concept(text: str) -> bool:
-        return not is_short_number(text) and any(own.find(text).how != "unknown" for own in concepts.values())
+        return not is_short_number(text) and any(known.find(text).how != "unknown" for known in concepts.values())
 
     fields = list(fields)
-    masked = frozenset[str]().union(*(one.masked for one in attributes.values()))
-    beside = {one.container for one in fields if one.path in masked} - {()}
-    selected = {f"{one.place.parent}.system" for one in fields if _selects_system(one) and one.path in masked}
-    found: dict[str, ProposedTreatment] = {}
-    for one in _unmasked(fields, attributes):
-        if (treated := kind.treat(one, is_concept)) is None:
+    masked = frozenset[str]().union(*(attribute.masked for attribute in attributes.values()))
+    beside = {field.container for field in fields if field.path in masked} - {()}
+    selected = {f"{field.place.parent}.system" for field in fields if _selects_system(field) and field.path in masked}
+    treatments: dict[str, ProposedTreatment] = {}
+    for field in _unmasked(fields, attributes):
+        if (treated := kind.treat(field, is_concept)) is None:
             continue
-        path, own = treated
-        if one.path in selected:
-            path, own = one.path, _SELECTED
-        elif one.container in beside and not own.is_standard:
-            path, own = one.path, BESIDE_CODE
-        found[path] = own if path not in found or own.key == "drop" else found[path]
-    return _of_whole_containers(found, masked) if kind is FHIR_EVENTS else found
+        path, proposed = treated
+        if field.path in selected:
+            path, proposed = field.path, _SELECTED
+        elif field.container in beside and not proposed.is_standard:
+            path, proposed = field.path, BESIDE_CODE
+        treatments[path] = proposed if path not in treatments or proposed.key == "drop" else treatments[path]
+    return _of_whole_containers(treatments, masked) if kind is FHIR_EVENTS else treatments
 
 
 _STEP: Final = re.compile(r"\[(?:'(?:\\.|[^'\\])*'|[^'\]])*\]|\.?[^.\[\]]+")
@@ -233,17 +233,17 @@ def _of_whole_containers(
 
     What is left of a Reference is what ``references`` leaves, so the fields in it have no treatment of their own.
     """
-    references = [path for path, one in treatments.items() if one.key == "references"]
-    left = [*masked, *(path for path, one in treatments.items() if one.key != "drop")]
-    found: dict[str, ProposedTreatment] = {}
-    for path, one in treatments.items():
+    references = [path for path, proposed in treatments.items() if proposed.key == "references"]
+    left = [*masked, *(path for path, proposed in treatments.items() if proposed.key != "drop")]
+    whole: dict[str, ProposedTreatment] = {}
+    for path, proposed in treatments.items():
         if any(_is_below(path, reference) for reference in references):
             continue
-        outer = _containers(path) if one.key == "drop" else ()
+        outer = _containers(path) if proposed.key == "drop" else ()
         place = next((empty for empty in outer if not any(_is_below(other, empty) for other in left)), path)
-        if place not in found or one.is_flagged > found[place].is_flagged:
-            found[place] = one
-    return found
+        if place not in whole or proposed.is_flagged > whole[place].is_flagged:
+            whole[place] = proposed
+    return whole
 
 
 def _containers(path: str) -> Iterator[str]:
@@ -266,15 +266,15 @@ def _selects_system(field: SampledField) -> bool:
 def _no_codes(events: int, fields: Iterable[SampledField], concepts: Mapping[str, ConceptMap]) -> str:
     """Say that no field has codes, with the fields that look as if they had codes of another ontology."""
     fields = list(fields)
-    if single := [one.path for one in fields if has_single_code(one, concepts.values())]:
+    if single := [field.path for field in fields if has_single_code(field, concepts.values())]:
         of_all = "a single event is no sample" if events == 1 else f"it has the same code in all of {events:,} events"
         return f"{_some(single)} cannot be masked: {of_all}: use more events, such as a folder of files"
-    of_standard = [one.path for one in fields if one.place.is_coded]
-    likely = of_standard or [one.path for one in fields if _may_have_codes(one)]
+    of_standard = [field.path for field in fields if field.place.is_coded]
+    likely = of_standard or [field.path for field in fields if _may_have_codes(field)]
     return (
         f"no field of {events:,} events has codes of {', '.join(concepts)}: name an ontology with --ontology; "
         + (f"codes of another one may be in {_some(likely)}; " if likely else "")
-        + f"the fields are {_some([one.path for one in fields]) or 'none'}"
+        + f"the fields are {_some([field.path for field in fields]) or 'none'}"
     )
 
 

@@ -78,9 +78,9 @@ def sampled_fields(scalars: Iterable[Scalars]) -> dict[str, SampledField]:
     for event in scalars:
         seen: set[str] = set()
         for place, value in event:
-            found = fields.setdefault(place.path, SampledField(place))
-            found.kinds[type(value).__name__] += 1
-            found.values[value if isinstance(value, str) else json.dumps(value)] += 1
+            field = fields.setdefault(place.path, SampledField(place))
+            field.kinds[type(value).__name__] += 1
+            field.values[value if isinstance(value, str) else json.dumps(value)] += 1
             seen.add(place.path)
         for path in seen:
             fields[path].events += 1

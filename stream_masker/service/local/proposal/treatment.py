@@ -44,9 +44,9 @@ Rule: TypeAlias = Callable[[SampledField, Collection[str]], ProposedTreatment | 
 def treatment(field: SampledField, concepts: Callable[[str], bool]) -> ProposedTreatment:
     """Return the treatment of a field. ``concepts``: whether a text is a code or label of a known ontology."""
     tested = [value for value, _ in field.values.most_common(TESTED_VALUES)]
-    found = next((one for rule in _RULES if (one := rule(field, tested)) is not None), None)
-    if found is not None and (found.key != "keep" or not any(map(concepts, tested))):
-        return found
+    fitting = next((treated for rule in _RULES if (treated := rule(field, tested)) is not None), None)
+    if fitting is not None and (fitting.key != "keep" or not any(map(concepts, tested))):
+        return fitting
     return ProposedTreatment("drop", None, f"{_different(field)} of unknown meaning")
 
 
@@ -194,8 +194,8 @@ _RULES: Final[tuple[Rule, ...]] = (
 
 def noise_key(fields: Iterable[SampledField], events: int) -> tuple[str, str]:
     """Return the noise key, and why: the person's id that all events have, and several of them share."""
-    named = [one for one in fields if one.events == events and not _in_list(one) and is_person_id(one)]
-    repeated = max(named, key=lambda one: (len(one.values) < events, -len(one.path)), default=None)
+    named = [field for field in fields if field.events == events and not _in_list(field) and is_person_id(field)]
+    repeated = max(named, key=lambda field: (len(field.values) < events, -len(field.path)), default=None)
     if repeated is None:
         return "position", "no field is the id of a person that every event has; give the path of one if there is"
     return repeated.path, "every event has it: equal codes of a person get the same mask"

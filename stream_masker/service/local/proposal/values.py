@@ -77,15 +77,15 @@ def code_shape(values: Collection[str]) -> str | None:
 def codes_separator(values: Collection[str]) -> str | None:
     """Return what stands between the codes of texts that have several, most often; None if few have several codes."""
     shape = _SHAPES.get(code_shape(values) or "")
-    found, several = Counter[str](), 0
+    separators, several = Counter[str](), 0
     for value in map(str.strip, values):
         between = _SEPARATORS.findall(value)
         if shape is not None and between and _all_match(shape, value):
-            found.update(between)
+            separators.update(between)
             several += 1
     if several < max(LEAST_SEVERAL, LEAST_SHARE_OF_SEVERAL * len(values)):
         return None
-    return found.most_common(1)[0][0]
+    return separators.most_common(1)[0][0]
 
 
 def _is_coded(shape: re.Pattern[str], text: str) -> bool:
@@ -127,26 +127,26 @@ def _permuted(times: int, digit: int) -> int:
 def date_formats(values: Sequence[str]) -> tuple[str, ...] | None:
     """Return the formats of dates beside ISO 8601; None if less than ``LEAST_DATES`` of the values are dates."""
     rest = [value for value in values if not _is_date(value, ())]
-    found: list[str] = []
+    formats: list[str] = []
     while rest:
         best = max(DATE_FORMATS, key=lambda form: sum(_is_date(value, (form,)) for value in rest))
         left = [value for value in rest if not _is_date(value, (best,))]
         if len(left) == len(rest):
             break
-        rest, found = left, [*found, best]
-    return tuple(found) if values and len(rest) <= (1 - LEAST_DATES) * len(values) else None
+        rest, formats = left, [*formats, best]
+    return tuple(formats) if values and len(rest) <= (1 - LEAST_DATES) * len(values) else None
 
 
 def _is_date(value: str, formats: Sequence[str]) -> bool:
-    found = find_date(value, formats)
-    return found is not None and 1850 <= found.date.year <= 2150
+    date = find_date(value, formats)
+    return date is not None and 1850 <= date.date.year <= 2150
 
 
 def are_in_future(values: Iterable[str], formats: Sequence[str]) -> bool:
     """Return whether some dates with two digits of the year are in the future, as births before 1969 are (``%y``)."""
     short = [form for form in formats if "%y" in form]
     dates = (find_date(value, short) for value in values) if short else ()
-    return any(found is not None and found.date > datetime.date.today() for found in dates)
+    return any(date is not None and date.date > datetime.date.today() for date in dates)
 
 
 def are_bands(values: Iterable[str]) -> bool:

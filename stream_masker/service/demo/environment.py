@@ -14,6 +14,7 @@ import yaml
 
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.demo.feed import MAX_LEAD
+from stream_masker.service.local.sampling import NESTED_EVENTS
 
 TOPIC_PREFIX = "stream-masker-demo"
 
@@ -56,19 +57,7 @@ def demo_configuration(
     return {
         "kafka": {"bootstrap_servers": bootstrap_servers},
         "topics": {topic: f"{TOPIC_PREFIX}-{run}.{topic}" for topic in topics},
-        "ontologies": {"icd": {"source": "icd10cm"}},
-        "attributes": {
-            "principal": {
-                "path": "diagnoses.principal.code",
-                "label": "diagnoses.principal.display",
-                "ontology": "icd",
-            },
-            "secondary": {
-                "path": "diagnoses.secondary[*].code",
-                "label": "diagnoses.secondary[*].display",
-                "ontology": "icd",
-            },
-        },
+        **{section: NESTED_EVENTS[section] for section in ("ontologies", "attributes")},
         "mechanism": {"name": mechanism},
         "fields": {
             "keep": ["encounter_id", "age", "sex", "stay_days"],

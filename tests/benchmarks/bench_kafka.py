@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from measuring import table
 from peers.harness import INSIDE
@@ -43,10 +43,12 @@ def main() -> None:
     options = stream_arguments(__doc__)
     with broker() as (folder, cluster):
         stream = Stream.prepared(folder, cluster.bootstrap, options)
+        if options.records <= (window := stream.configuration.calibration.window_records):
+            sys.exit(f"--records is {options.records}; use more than the {window} of the window, which must overflow")
         size = stream.fill(options.records)
         stream.calibrate()
         title = f"{options.records:,} events of {size:.0f} bytes, transactions of {options.batch:,} records"
-        table(title, HEAD, compared(dict(contest(stream, options))))
+        table(title, HEAD, compared(contest(stream, options)))
 
 
 def contest(stream: Stream, options: argparse.Namespace) -> Iterator[tuple[str, Measured]]:
@@ -73,9 +75,12 @@ def samples(stream: Stream) -> bool:
     return any(opened_version(stream.configuration, record).sampling for record in records if record.value)
 
 
-def compared(rates: dict[str, Measured]) -> Iterator[tuple[str | float, ...]]:
-    for name, (rate, processor) in rates.items():
-        yield name, rate, rate / rates["copy"].rate, processor
+def compared(rates: Iterable[tuple[str, Measured]]) -> Iterator[tuple[str | float, ...]]:
+    """Yield the rows of the table; the first contender is the copy."""
+    copied = None
+    for name, (rate, processor) in rates:
+        copied = copied or rate
+        yield name, rate, rate / copied, processor
 
 
 if __name__ == "__main__":

@@ -67,6 +67,9 @@ EXIT_CODES = {
 """The exit codes of all commands, and their meaning."""
 
 
+STANDARD_OUTPUT = 1
+"""The file descriptor of standard output."""
+
 WRITE_ERRORS = {errno.ENOSPC, errno.EPIPE, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF, errno.EROFS}
 """The numbers of the operating system's errors for an output that cannot be written."""
 
@@ -126,6 +129,7 @@ class CommandGroup(SuggestingGroup):
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         """Run the command line; help that cannot be written ends it with one line and exit code 1."""
+        open_closed_output()
         try:
             return super().main(*args, **kwargs)
         except OSError as error:
@@ -179,11 +183,20 @@ def unwritten_output(error: OSError) -> ServiceError:
     return kind(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
 
 
+def open_closed_output() -> None:
+    """If standard output is closed, let it fail when it is written: Python would leave out what is written to it."""
+    if sys.stdout is None:
+        unwritable = os.open(os.devnull, os.O_RDONLY)
+        if unwritable != STANDARD_OUTPUT:
+            os.dup2(unwritable, STANDARD_OUTPUT)
+            os.close(unwritable)
+        sys.stdout = open(STANDARD_OUTPUT, "w", closefd=False)  # noqa: SIM115 - open as long as the process
+
+
 def discard_unwritten_output() -> None:
     """If standard output cannot be written, let it lead nowhere: Python would fail again when it flushes it at exit."""
     try:
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
     except (OSError, ValueError):
         with suppress(OSError, ValueError):
             nowhere = os.open(os.devnull, os.O_WRONLY)

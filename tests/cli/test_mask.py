@@ -316,6 +316,8 @@ FULL, CLOSED = "standard output cannot be written: No space left", "standard out
         pytest.param("mask in.jsonl >/dev/full", FULL, marks=pytest.mark.exhaustive),
         ("config schema >/dev/full", FULL),
         ("--help >/dev/full", FULL),
+        ("config schema >&-", "standard output cannot be written: Bad file descriptor"),
+        ("--version >&-", "standard output cannot be written: Bad file descriptor"),
         pytest.param("mask in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
         pytest.param("calibrate in.jsonl >&-", CLOSED, marks=pytest.mark.exhaustive),
     ],

@@ -10,6 +10,7 @@ values, statistics. A file that was there before keeps its mode, which is how a 
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import io
 import os
@@ -20,7 +21,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import combinations, product
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, cast
+from typing import Any, BinaryIO, Protocol, TextIO, cast
 
 import cramjam
 
@@ -121,11 +122,20 @@ def open_output(name: str, *, private: bool = True) -> Iterator[BinaryIO]:
 
 
 def _standard_output() -> Iterator[BinaryIO]:
-    if sys.stdout is None:
+    if _is_read_only(sys.stdout):
         raise ServiceError("standard output is closed: name an output file")
     stream = CheckedStream(sys.stdout.buffer, "standard output")
     yield cast(BinaryIO, stream)
     stream.flush()
+
+
+def _is_read_only(stream: TextIO) -> bool:
+    """Return whether a stream cannot be written, as standard output that was closed."""
+    try:
+        flags = fcntl.fcntl(stream.fileno(), fcntl.F_GETFL)
+    except (OSError, ValueError):
+        return False
+    return flags & os.O_ACCMODE == os.O_RDONLY
 
 
 @contextmanager

@@ -105,7 +105,11 @@ class RecordMasker:
             self._formatted_keys = FormattedKeys(record_format, pseudonyms.of_bytes)
         reference, counting = ReferenceCodec(plan, pseudonyms), ReferenceCodec(plan, pseudonyms, writes=False)
         self._reference = self._formatted(reference)
-        self._codec = self._formatted(fastest_codec(reference, plan, pseudonyms) if compiled else reference)
+        records = "records" if record_format is None else record_format.records
+        fastest = fastest_codec(reference, plan, pseudonyms, records) if compiled else reference
+        self.is_compiled: Final = fastest is not reference
+        """Whether the scanner decodes most records; False if the plan cannot be compiled or the self-check failed."""
+        self._codec = self._formatted(fastest)
         self._counting_codec = self._formatted(fastest_codec(counting, plan, pseudonyms) if compiled else counting)
         self._unit = None if plan.unit is None else unit_reader(plan.unit, plan.limits)
         self._treat_keys = key_treatment(plan.message, pseudonyms)
@@ -145,11 +149,6 @@ class RecordMasker:
         and other records of it are sampled.
         """
         self._noise_keys.set_identities(identities)
-
-    @property
-    def is_compiled(self) -> bool:
-        """Whether the scanner decodes most records; False if the plan cannot be compiled or the self-check failed."""
-        return self._codec is not self._reference
 
     @property
     def needs_group(self) -> bool:

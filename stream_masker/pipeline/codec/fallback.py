@@ -136,10 +136,13 @@ class FallbackCodec(RecordCodec[FallbackTemplates]):
         return spliced(self.scanner.render(scanned, first), self.reference.render(rest, second), places)
 
 
-def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms) -> RecordCodec[Any]:
+def fastest_codec(
+    reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms, records: str = "records"
+) -> RecordCodec[Any]:
     """Return the scanner with the reference codec as its fallback.
 
     For a plan that cannot be compiled, or if the scanner fails its self-check, return the reference codec alone.
+    records: what they are called in the log.
     """
     if not scanner_agrees():
         return reference
@@ -147,5 +150,6 @@ def fastest_codec(reference: ReferenceCodec, plan: Plan, pseudonyms: Pseudonyms)
         return FallbackCodec(ScannerCodec(plan, reference.attributes, pseudonyms, writes=reference.writes), reference)
     except NotCompilableError as reason:
         if reference.writes:
-            _log.info("this configuration cannot be compiled, so records are decoded one by one: %s", reason)
+            kind = records if plan.fhir is None else "FHIR resources and Bundles"
+            _log.info("%s are read by the reference codec, one by one: %s", kind, reason)
         return reference

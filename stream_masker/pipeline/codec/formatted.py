@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol, TypeAlias, TypeVar
+from typing import Any, ClassVar, Final, Protocol, TypeAlias, TypeVar
 
 import orjson
 
@@ -34,6 +34,9 @@ class RecordFormat(Protocol):
     Its functions raise RecordRejectedError for a record that is not in the format, and FormatUnavailableError while
     they cannot obtain what they need to decide that.
     """
+
+    records: ClassVar[str]
+    """What records in the format are called in log lines."""
 
     def prepare(self, messages: Iterable[bytes]) -> None:
         """Obtain together what decoding these values or keys needs. Raises only FormatUnavailableError."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import hl7
 import orjson
@@ -83,6 +83,8 @@ class Delimiters:
 @dataclass(frozen=True, slots=True)
 class Hl7Format:
     """The format of records that are HL7 v2 messages. Keys are bytes."""
+
+    records: ClassVar[str] = "HL7 v2 messages"
 
     def prepare(self, messages: Iterable[bytes]) -> None:
         """Nothing is needed to decode a message."""

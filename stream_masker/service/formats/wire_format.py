@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, Literal, NamedTuple, TypeAlias
 
 import orjson
 
@@ -146,6 +146,8 @@ class ConfluentFormat:
     subject: what masked records are written with; None for the schema that they came with. limit: the maximum size of
     a record, and of its JSON, in bytes (≥ 1).
     """
+
+    records: ClassVar[str] = "records in the Confluent wire format"
 
     def __init__(
         self,

@@ -27,6 +27,8 @@ class MarkedFormat:
     available: whether records can be decoded; keys: whether keys are in the format too.
     """
 
+    records = "marked records"
+
     def __init__(self, unfit: str = "", *, keys: bool = False) -> None:
         self.unfit = unfit
         self.decodes_keys = keys

@@ -177,7 +177,7 @@ class _StateTable:
         while len(self.states) < len(self._keys):
             self.states.append(self._describe(*self._keys[len(self.states)]))
             if len(self._keys) > MAX_STATES:
-                raise NotCompilableError("its paths lead to too many states")
+                raise NotCompilableError("their paths lead to too many states")
 
     def _describe(self, policy: PolicyState, nodes: RoleNodes) -> _State:
         positions = sorted(policy.indices.union(*(node.indices for node in nodes)))
@@ -215,7 +215,7 @@ class _StateTable:
     def _masked_role(self, policy: PolicyState, ending: Sequence[int]) -> int:
         masked = [role for role in ending if self.roles[role].is_masked]
         if len(masked) > 1 or (masked and policy.misshapen is not Action.KEEP):
-            raise NotCompilableError("several of its paths end at the same value")
+            raise NotCompilableError("several of their paths end at the same value")
         return masked[0] if masked else -1
 
     def _member(self, policy: PolicyState, nodes: RoleNodes, name: str) -> int:
@@ -261,7 +261,7 @@ def _control_flag(role: Role) -> int:
 def _check_lists(plan: Plan) -> None:
     """Raise NotCompilableError unless each attribute has one place, with at most one ``[*]``."""
     if plan.fhir is not None:
-        raise NotCompilableError("its messages are FHIR resources and Bundles")
+        raise NotCompilableError("each type of resource has paths of its own")
     for attribute in plan.attributes:
         steps = list(attribute.path.array_steps)
         if attribute.also or len(steps) > 1 or any(isinstance(step, FilterStep) for step in steps):

@@ -195,7 +195,11 @@ class TestCompile:
             ([source, "-o", str(tmp_path / "x.bin")], 2, r"must end in .ontology"),
             ([compiled], 2, "is compiled already"),
             ([source, "-o", str(tmp_path / "none" / "x.ontology")], 1, "none does not exist"),
-            ([str(tmp_path)], 2, "lacks files of a SNOMED CT RF2 snapshot"),
+            (
+                [str(tmp_path)],
+                2,
+                "SNOMED CT RF2 snapshot (of another ontology, name its file, unpacked)",
+            ),
         ]:
             result = run("compile", *arguments)
             assert (result.exit_code, result.stdout) == (code, "")

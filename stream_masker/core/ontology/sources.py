@@ -26,7 +26,7 @@ from stream_masker.core.ontology.formats import icd10cm
 from stream_masker.core.ontology.formats.claml import read_claml
 from stream_masker.core.ontology.formats.edge_list import read_csv, read_tsv
 from stream_masker.core.ontology.formats.json_documents import read_graph
-from stream_masker.core.ontology.formats.metadata import read_levels, upper_files
+from stream_masker.core.ontology.formats.metadata import read_levels, table_text, upper_files
 from stream_masker.core.ontology.formats.obo import read_obo
 from stream_masker.core.ontology.formats.owl import read_owl
 from stream_masker.core.ontology.formats.rf2.files import find_snapshots, is_snapshot, open_archive, open_release
@@ -147,17 +147,7 @@ def _text(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], Ont
 
 
 def _table(reader: Callable[[TextIO], OntologyDraft]) -> Callable[[BinaryIO], OntologyDraft]:
-    """Return the reader of a table, which is UTF-8 or else Windows-1252."""
-
-    def read(raw: BinaryIO) -> OntologyDraft:
-        content = raw.read()
-        try:
-            text = content.decode("utf-8-sig")
-        except UnicodeDecodeError:
-            text = content.decode("cp1252")
-        return reader(io.StringIO(text, newline=""))
-
-    return read
+    return lambda raw: reader(io.StringIO(table_text(raw.read()), newline=""))
 
 
 def _icd10cm() -> ResolvedSource:

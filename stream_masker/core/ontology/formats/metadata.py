@@ -8,8 +8,10 @@ of chapters, groups and, for OPS, categories beside it name the levels above.
 from __future__ import annotations
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -18,7 +20,7 @@ from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, lo
 from stream_masker.errors import SourceFormatError
 
 _CHAPTER, _GROUP, _CODE, _TITLE = 3, 4, 6, 8
-_CODES: Final = re.compile(r"(.*)_(?:kodes|codes)\.txt", re.IGNORECASE)
+_CODES: Final = re.compile(r"(.*)_(?:kodes|codes)(\d*)\.txt", re.IGNORECASE)
 _LEVELS: Final = {
     "chapters": ("kapitel", "chapters"),
     "groups": ("gruppen", "groups", "blocks"),
@@ -46,8 +48,8 @@ def is_metadata(row: Sequence[str]) -> bool:
 def upper_files(path: Path) -> dict[Path, str]:
     """Return the files beside a file of codes, with the level that each one names; none for other files."""
     match = _CODES.fullmatch(path.name)
-    stem = match[1] if match else ""
-    names = {path.with_name(f"{stem}_{name}.txt"): level for level in _LEVELS for name in _LEVELS[level] if stem}
+    stem, year = match.groups() if match else ("", "")
+    names = {path.with_name(f"{stem}_{name}{year}.txt"): level for level in _LEVELS for name in _LEVELS[level] if stem}
     return {file: level for file, level in names.items() if file.is_file()}
 
 
@@ -55,9 +57,17 @@ def read_levels(files: Mapping[Path, str]) -> UpperLevels:
     """Read the files of the upper levels. Raises SourceFormatError for a row that is too short."""
     levels = UpperLevels()
     for path, level in files.items():
-        with path.open(encoding="utf-8-sig", newline="") as lines:
-            _add_level(levels, level, csv.reader(lines, delimiter=";"), path)
+        lines = io.StringIO(table_text(path.read_bytes()), newline="")
+        _add_level(levels, level, csv.reader(lines, delimiter=";"), path)
     return levels
+
+
+def table_text(content: bytes) -> str:
+    """Return the text of a table: UTF-8, otherwise Windows-1252. Raises SourceFormatError."""
+    for encoding in ("utf-8-sig", "cp1252"):
+        with suppress(UnicodeDecodeError):
+            return content.decode(encoding)
+    raise SourceFormatError("the text is neither UTF-8 nor Windows-1252: save it as UTF-8")
 
 
 def _add_level(levels: UpperLevels, level: str, rows: Iterable[list[str]], path: Path) -> None:

@@ -44,6 +44,19 @@ def test_codes_are_below_their_groups_and_chapters(tmp_path):
     assert labels == ["Typ-2-Diabetes", "Diabetes mellitus", "Stoffwechsel"]
 
 
+def test_the_year_may_stand_behind_the_kind_of_file(tmp_path):
+    source = written(tmp_path, "icd10gmsyst_kodes2009.txt", ICD, "cp1252")
+    written(tmp_path, "icd10gmsyst_kapitel2009.txt", "01;Infektiöse Krankheiten\n04;Stoffwechsel\n", "cp1252")
+    ontology = Ontology.load(source)
+    assert [ontology.label(concept) for concept in ("01", "04")] == ["Infektiöse Krankheiten", "Stoffwechsel"]
+
+
+def test_a_text_in_another_encoding_is_named(tmp_path):
+    source = written(tmp_path, "codes.txt", ICD.replace("klassische", "übliche"), "cp850")
+    with pytest.raises(SourceFormatError, match=r"codes.txt: the text is neither UTF-8 nor Windows-1252: save it as"):
+        Ontology.load(source)
+
+
 @pytest.mark.parametrize("name", ["icd102019syst_codes.txt", "icd10gm.csv", "codes.txt"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
 def test_without_the_other_files_codes_are_below_their_chapters(tmp_path, name, encoding):

@@ -79,7 +79,8 @@ def _release(path: Path, files: Sequence[ReleaseFile]) -> Release:
     by_kind = {kind: [file for file in files if _kind(file) == kind] for kind in FILE_KINDS}
     missing = [f"sct2_{kind}_Snapshot*.txt" for kind in FILE_KINDS if not by_kind[kind]]
     if missing:
-        raise MissingFileError(f"{path} lacks files of a SNOMED CT RF2 snapshot", culprits=missing)
+        advice = "" if files else " (of another ontology, name its file, unpacked)"
+        raise MissingFileError(f"{path} lacks files of a SNOMED CT RF2 snapshot{advice}", culprits=missing)
     return Release(*by_kind.values())
 
 

@@ -1,7 +1,7 @@
 """Dates and times as texts: ISO 8601, and patterns such as ``%d.%m.%Y``.
 
 A text is read and written in the same form: only the digits of year, month and day are replaced, the time behind them
-stays as it is.
+stays as it is. Patterns of months and years, such as ``%m/%Y``, are read only.
 """
 
 from __future__ import annotations
@@ -29,7 +29,10 @@ DATE_DIRECTIVES: Final = frozenset({*_FORMS, *_TWO_DIGITS})
 
 @dataclass(frozen=True, slots=True)
 class FoundDate:
-    """A date in a text. ``spans``: the start and end of the digits of its year, month and day."""
+    """A date in a text. ``spans``: the start and end of the digits of its year, month and day, as far as it has them.
+
+    The date of a month or a year is its first day.
+    """
 
     date: datetime.date
     text: str
@@ -37,7 +40,7 @@ class FoundDate:
     is_number: bool
 
     def moved(self, days: int) -> JsonValue:
-        """Return the text with another date, in the same form. Raises OverflowError."""
+        """Return the text of a day with another date, in the same form. Raises OverflowError."""
         date = self.date + datetime.timedelta(days)
         text = self.text
         for (start, end), number in sorted(zip(self.spans, (date.year, date.month, date.day), strict=True))[::-1]:
@@ -59,15 +62,19 @@ def find_date(value: JsonValue, patterns: Sequence[str] = ()) -> FoundDate | Non
     return None
 
 
-def date_pattern_problem(pattern: str) -> str | None:
-    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives."""
+def date_pattern_problem(pattern: str, *, partial: bool) -> str | None:
+    """Return what is wrong with a pattern; None if it has one year, month and day, and only allowed directives.
+
+    partial: whether the day, or the month and the day, may be left out.
+    """
     directives = _DIRECTIVE.findall(pattern)
-    once = all(sum(directive in kind for directive in directives) == 1 for kind in ("Yy", "m", "d"))
-    if once and len(set(directives)) == len(directives) and set(directives) <= DATE_DIRECTIVES:
+    year, month, day = (sum(directive in kind for directive in directives) for kind in ("Yy", "m", "d"))
+    whole = (month, day) == (1, 1) or (partial and (month, day) in {(1, 0), (0, 0)})
+    if year == 1 and whole and len(set(directives)) == len(directives) and set(directives) <= DATE_DIRECTIVES:
         return None
     return (
         f"{pattern!r} is not a date format: use %Y (or %y), %m and %d once, as in %d.%m.%Y, and for the time %H, %I, "
-        "%M, %S, %f, %p, %z"
+        "%M, %S, %f, %p, %z" + ("; %d, or %m and %d, may be left out" if partial else "")
     )
 
 
@@ -94,11 +101,13 @@ def _date_of(match: re.Match[str], text: str, *, is_number: bool) -> FoundDate |
     year = "Y" if "Y" in match.re.groupindex else "y"
     number = int(match[year])
     number += (2000 if number < _LATEST_CENTURY else 1900) if year == "y" else 0
+    given = [name for name in (year, "m", "d") if name in match.re.groupindex]
+    month, day = (int(match[name]) if name in given else 1 for name in "md")
     try:
-        date = datetime.date(number, int(match["m"]), int(match["d"]))
+        date = datetime.date(number, month, day)
     except ValueError:
         return None
-    return FoundDate(date, text, (match.span(year), match.span("m"), match.span("d")), is_number)
+    return FoundDate(date, text, tuple(map(match.span, given)), is_number)
 
 
 def _has_time(match: re.Match[str]) -> bool:

@@ -160,7 +160,7 @@ def _number(value: JsonValue) -> float | None:
 class DateUnit(FieldTransform):
     """The year or the month of a date or time: ``1980`` or ``1980-03`` for ``1980-03-14``.
 
-    formats: the patterns of dates that are not in ISO 8601 (``pipeline.dates``).
+    formats: the patterns of dates that are not in ISO 8601 (``pipeline.dates``). A year has no month, so it stays one.
     """
 
     unit: Literal["year", "month"]
@@ -168,7 +168,9 @@ class DateUnit(FieldTransform):
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
         date = find_date(value, self.formats)
-        return DROPPED if date is None else date.date.isoformat()[: 4 if self.unit == "year" else 7]
+        if date is None:
+            return DROPPED
+        return date.date.isoformat()[: 4 if self.unit == "year" or len(date.spans) == 1 else 7]
 
 
 @dataclass(frozen=True, slots=True)

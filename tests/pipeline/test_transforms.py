@@ -184,3 +184,20 @@ def test_dates_in_other_formats_are_generalized_and_shifted_in_their_own_form(fo
     assert DateShift(3, KEY, formats).of_value(moved, context()) != moved
     assert find_date(moved, formats).date - find_date(value, formats).date == datetime.timedelta(days)
     assert re.sub(r"\d", "", str(moved)) == re.sub(r"\d", "", str(value))
+
+
+@pytest.mark.parametrize(
+    ("pattern", "value", "month", "year"),
+    [
+        ("%m/%Y", "03/1980", "1980-03", "1980"),
+        ("%m/%Y", "13/1980", DROPPED, DROPPED),
+        ("%Y-%m", "1980-03", "1980-03", "1980"),
+        ("%Y%m", 198003, "1980-03", "1980"),
+        ("%Y", "1980", "1980", "1980"),
+        ("%Y", 1980, "1980", "1980"),
+        ("%Y", "80", DROPPED, DROPPED),
+    ],
+)
+def test_months_and_years_are_generalized_without_inventing_what_they_lack(pattern, value, month, year):
+    assert DateUnit("month", (pattern,)).of_value(value, context()) == month
+    assert DateUnit("year", (pattern,)).of_value(value, context()) == year

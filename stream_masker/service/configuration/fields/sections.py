@@ -32,7 +32,10 @@ class DateUnitSection(Section):
     """Dates and times become months or years; a value that is not a date is removed."""
 
     date: Literal["month", "year"] = Field(description="What is left of a date: `1980-03` or `1980`.")
-    formats: DateFormats = Field(default=None, description=FORMATS)
+    formats: DateFormats = Field(
+        default=None,
+        description=f"{FORMATS} Months and years have formats without `%d`, or without `%m` and `%d`, such as `%m/%Y`.",
+    )
 
 
 class CharactersSection(Section):

@@ -102,7 +102,7 @@ def _format_problems(configuration: Configuration) -> Iterator[LocatedProblem]:
     for kind in ("generalize", "shift"):
         for path, section in getattr(configuration.fields, kind).items():
             for pattern in getattr(section, "formats", None) or ():
-                if (problem := date_pattern_problem(pattern)) is not None:
+                if (problem := date_pattern_problem(pattern, partial=kind == "generalize")) is not None:
                     yield ("fields", kind, path, "formats"), problem
 
 

@@ -63,10 +63,12 @@ BIRTH_YEAR_NAMES: Final = _kind(
     "annonascita geboortejaar fodelsear",
 )
 DATE_NAMES: Final = _kind(
-    "dob date datum fecha dat geb zeit time timestamp heure hora tijd czas",
-    "datum birthdate geburts geboren naissance nacimiento nascita nascimento geboorte urodzenia fodelse zeitpunkt",
-    "date datum zeit",
+    "dob date datum fecha dat geb",
+    "datum birthdate geburts geboren naissance nacimiento nascita nascimento geboorte urodzenia fodelse",
+    "date datum",
 )
+TIME_NAMES: Final = _kind("zeit time timestamp heure hora tijd czas", "zeitpunkt", "zeit")
+YEAR_NAMES: Final = _kind("year yr annee ano anno aar jaar rok ar", "", "jahr year jaar")
 PRIVATE_NAMES: Final = _kind(
     "nom nombre tel line city text note notes url ville rue calle via ort ssn iban konto imie religion beruf job "
     "display label title desc doctor arzt medecin",

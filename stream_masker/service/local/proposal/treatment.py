@@ -82,7 +82,8 @@ def _postcode(field: SampledField, tested: Collection[str]) -> ProposedTreatment
 
 
 def _dates(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    formats = values.date_formats(list(tested))
+    is_named = names.DATE_NAMES.fits(field.name) or names.YEAR_NAMES.fits(field.name)
+    formats = values.date_formats(list(tested), is_named=is_named)
     if formats is None or ("float" in field.kinds) or names.IDENTIFIER_NAMES.fits(field.name):
         return None
     if values.are_in_future(tested, formats):
@@ -92,9 +93,14 @@ def _dates(field: SampledField, tested: Collection[str]) -> ProposedTreatment | 
     return ProposedTreatment("generalize", form, "the values are dates")
 
 
+def _birth_year(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
+    is_birth = any(names.BIRTH_YEAR_NAMES.fits(name) for name in (field.name, " ".join(field.place.names[-2:])))
+    if not is_birth or not _all_numbers(tested, 1850, 2150):
+        return None
+    return ProposedTreatment("generalize", {"width": 10}, "the name is that of a year of birth")
+
+
 def _age(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    if names.BIRTH_YEAR_NAMES.fits(field.name) and _all_numbers(tested, 1850, 2150):
-        return ProposedTreatment("generalize", {"width": 10}, "the name is that of a year of birth")
     if not names.AGE_NAMES.fits(field.name):
         return None
     if _all_numbers(tested, 0, OLDEST):
@@ -165,7 +171,7 @@ def _are_harmless(tested: Collection[str]) -> bool:
 
 
 def _dated_name(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    if not names.DATE_NAMES.fits(field.name):
+    if not (names.DATE_NAMES.fits(field.name) or names.TIME_NAMES.fits(field.name)):
         return None
     why = "the name is that of a date, but its values are in no known format: give their formats to keep a part of them"
     return ProposedTreatment("drop", None, why, is_flagged=True)
@@ -180,6 +186,7 @@ def _free_text(field: SampledField, tested: Collection[str]) -> ProposedTreatmen
 _RULES: Final[tuple[Rule, ...]] = (
     _person,
     _postcode,
+    _birth_year,
     _dates,
     _age,
     _clinical,

@@ -61,6 +61,13 @@ DATE_FORMATS: Final = (
 )
 """The formats of dates that are looked for, beside ISO 8601."""
 
+MONTH_FORMATS: Final = ("%m/%Y", "%m.%Y", "%m-%Y", "%Y-%m", "%Y/%m")
+DIGIT_FORMATS: Final = ("%Y%m", "%Y")
+"""The formats of months and years without separators, which only a field with the name of a date or a year has."""
+
+_LOINC_YEAR: Final = re.compile(r"\d{4}-\d")
+"""A code of LOINC that could be a month: 2093-3."""
+
 
 def code_shape(values: Collection[str]) -> str | None:
     """Return the kind of codes that values look like, also several in one text; None if they do not."""
@@ -124,12 +131,16 @@ def _permuted(times: int, digit: int) -> int:
     return digit
 
 
-def date_formats(values: Sequence[str]) -> tuple[str, ...] | None:
-    """Return the formats of dates beside ISO 8601; None if less than ``LEAST_DATES`` of the values are dates."""
+def date_formats(values: Sequence[str], *, is_named: bool = False) -> tuple[str, ...] | None:
+    """Return the formats of dates beside ISO 8601; None if less than ``LEAST_DATES`` of the values are dates.
+
+    is_named: whether the field has the name of a date or a year, so that ``DIGIT_FORMATS`` are looked for, too.
+    """
+    known = DATE_FORMATS + MONTH_FORMATS + DIGIT_FORMATS * is_named
     rest = [value for value in values if not _is_date(value, ())]
     formats: list[str] = []
     while rest:
-        best = max(DATE_FORMATS, key=lambda form: sum(_is_date(value, (form,)) for value in rest))
+        best = max(known, key=lambda form: sum(_is_date(value, (form,)) for value in rest))
         left = [value for value in rest if not _is_date(value, (best,))]
         if len(left) == len(rest):
             break
@@ -139,7 +150,7 @@ def date_formats(values: Sequence[str]) -> tuple[str, ...] | None:
 
 def _is_date(value: str, formats: Sequence[str]) -> bool:
     date = find_date(value, formats)
-    return date is not None and 1850 <= date.date.year <= 2150
+    return date is not None and 1850 <= date.date.year <= 2150 and _LOINC_YEAR.fullmatch(value) is None
 
 
 def are_in_future(values: Iterable[str], formats: Sequence[str]) -> bool:

@@ -110,6 +110,30 @@ def test_dates_are_generalized_whatever_their_name_and_format(name, values, form
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "formats"),
+    [
+        ("x", ["03/2024", "12/2023"], ["%m/%Y"]),
+        ("x", ["2024-03", "2023-12", "2024-03-14"], ["%Y-%m"]),
+        ("Monat", ["3.2024", "12.2023"], ["%m.%Y"]),
+        ("Entlassdatum", ["2024", "202312"], ["%Y%m", "%Y"]),
+        ("Aufnahmejahr", [2023, 2024], ["%Y"]),
+        ("Année d'admission", ["2023", "2024"], ["%Y"]),
+    ],
+)
+def test_months_and_years_are_generalized(name, values, formats):
+    found = treated(name, values).value
+    assert (found["date"], sorted(found["formats"])) == ("year", sorted(formats))
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("lab_key", ["2093-3", "2085-9", "1988-5"]), ("zzz", [1980, 2024]), ("Uhrzeit", ["1900", "2015"])],
+)
+def test_codes_numbers_and_times_of_day_are_no_months_and_years(name, values):
+    assert treated(name, values).key == "drop"
+
+
 def test_dates_whose_century_is_not_known_are_dropped_and_flagged():
     found = treated("Geburtsdatum", ["4.3.94", "5.5.48"])
     assert (found.key, found.is_flagged) == ("drop", True)

@@ -386,6 +386,12 @@ def test_a_sample_that_cannot_be_masked_by_itself_says_why(tmp_path):
     assert "dx  # CHECK: the values look like codes of ICD" in config.read_text()
 
 
+def test_the_proposal_for_a_single_bundle_asks_for_more(tmp_path):
+    entries = [entry for k in range(6) for entry in bundle(k)["entry"][1:]]
+    config, _ = proposed(tmp_path, [{"resourceType": "Bundle", "type": "batch", "entry": entries}])
+    assert "# It is too small to be masked by its own statistics: give more events" in config.read_text()
+
+
 def test_fields_that_may_have_codes_are_named_and_not_all_of_many(tmp_path):
     events = [{**{f"field_{k}": k for k in range(50)}, "OPS": "5-470.11"}]
     done = run("config", "init", "--events", write(tmp_path / "e.jsonl", map(orjson.dumps, events)), code=1)

@@ -171,7 +171,7 @@ def check_written(name: str, written: BoolArray) -> None:
     if np.count_nonzero(written) < 2:
         raise StatisticsError(
             f"{name}: fewer than two different values may be written, because too few records of the window share "
-            "them, so nothing could be masked: use a smaller least, or calibrate on more records"
+            "them, so nothing could be masked: calibrate on more records, or use a smaller least"
         )
 
 

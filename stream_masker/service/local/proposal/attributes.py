@@ -23,7 +23,7 @@ MATCHED_VALUES: Final = 300
 _MARKS: Final = re.compile(r"(?<=[0-9])[GVAZRLB†*+!#]{1,2}$")
 MOST_UNIQUE: Final = 50
 SHORTEST_NUMBER: Final = 3
-"""Numbers with fewer digits are counts and flags, also where an ontology has chapters of such names."""
+"""Numbers with fewer digits, and single letters, are counts and flags, also where an ontology has such chapters."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     coded = []
     for field in fields:
         unique = field.is_unique and len(field.values) > MOST_UNIQUE
-        if all(map(is_short_number, field.values)):
+        if all(map(is_flag, field.values)):
             continue
         is_named = field.place.is_coded or CLINICAL_NAMES.fits(field.name)
         few = len(field.values) < (LEAST_OF_NAMED if is_named else LEAST_DISTINCT)
@@ -57,9 +57,9 @@ def coded_fields(fields: Iterable[SampledField], concepts: Mapping[str, ConceptM
     return coded
 
 
-def is_short_number(text: str) -> bool:
-    """Return whether a text is a count or a flag: a number with fewer than ``SHORTEST_NUMBER`` digits."""
-    return text.isdigit() and len(text) < SHORTEST_NUMBER
+def is_flag(text: str) -> bool:
+    """Return whether a text is a count or a flag: a letter, or a number with fewer digits than ``SHORTEST_NUMBER``."""
+    return len(text) < (SHORTEST_NUMBER if text.isdigit() else 2)
 
 
 def has_single_code(field: SampledField, concepts: Iterable[ConceptMap]) -> bool:

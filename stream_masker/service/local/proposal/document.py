@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from stream_masker.service.local.coverage import emptied_text
 from stream_masker.service.local.files import FileTotals
@@ -13,6 +13,9 @@ from stream_masker.service.local.proposal.attributes import ProposedAttributes
 from stream_masker.service.local.proposal.treatment import ProposedTreatment
 
 FLAG = "CHECK: "
+
+DEFAULT_MIN_RECORDS: Final = 1000
+"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
 
 
 def proposal_text(
@@ -41,7 +44,9 @@ def _header(totals: FileTotals, treatments: Mapping[str, ProposedTreatment], pro
     yield f"# Proposed for a sample of {totals.records:,} events by stream-masker config init. Check every line."
     outcome = "can be read" if problem else "are masked"
     yield f"# Of the sample, {totals.masked:,} {outcome}, {totals.rejections}."
-    if problem:
+    if problem and totals.masked < DEFAULT_MIN_RECORDS:
+        yield "# It is too small to be masked by its own statistics: give more events, such as a folder of files."
+    elif problem:
         yield f"# It cannot be masked by its own statistics: {problem}."
     for path, count in totals.emptied.most_common():
         yield f"# {emptied_text(path, count)}."

@@ -25,10 +25,10 @@ from stream_masker.service.local.proposal.attributes import (
     ProposedAttributes,
     coded_fields,
     has_single_code,
-    is_short_number,
+    is_flag,
     proposed_attributes,
 )
-from stream_masker.service.local.proposal.document import field_sections, proposal_text
+from stream_masker.service.local.proposal.document import DEFAULT_MIN_RECORDS, field_sections, proposal_text
 from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
 from stream_masker.service.local.proposal.names import CLINICAL_NAMES
 from stream_masker.service.local.proposal.rehearsal import rehearsed
@@ -79,8 +79,6 @@ def _is_administrative(names: tuple[str, ...]) -> bool:
 
 
 MOST_NAMED: Final = 20
-DEFAULT_MIN_RECORDS: Final = 1000
-"""The default of ``calibration.min_records``. A smaller sample is proposed with a smaller number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +202,7 @@ def _treatments(
     """Return the treatment of each field that is not masked; of several at one path the strictest."""
 
     def is_concept(text: str) -> bool:
-        return not is_short_number(text) and any(known.find(text).how != "unknown" for known in concepts.values())
+        return not is_flag(text) and any(known.find(text).how != "unknown" for known in concepts.values())
 
     fields = list(fields)
     masked = frozenset[str]().union(*(attribute.masked for attribute in attributes.values()))

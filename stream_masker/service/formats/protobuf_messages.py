@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
 import orjson
+
+_UNPARSED: Final = re.compile(r"Failed to parse (\w+) field: ")
 
 
 def message_document(message: Any) -> bytes:
@@ -25,6 +28,21 @@ def document_message(kind: Any, document: bytes) -> Any:
     fields = orjson.loads(document)
     _check_shapes(kind.DESCRIPTOR, fields)
     return ParseDict(fields, kind(), ignore_unknown_fields=True)
+
+
+def unparsed_field(message: Any, error: Exception) -> str | None:
+    """Return the path of the field of a message type that ``ParseDict`` could not parse; None if there is none.
+
+    The names are looked up in the schema: what else the error quotes may be values.
+    """
+    path: list[str] = []
+    for name in _UNPARSED.findall(str(error)):
+        field = None if message is None else message.fields_by_name.get(name)
+        if field is None:
+            break
+        path.append(name)
+        message = field.message_type
+    return ".".join(path) or None
 
 
 def _check_shapes(message: Any, fields: Any) -> None:

@@ -19,7 +19,13 @@ from stream_masker.pipeline.codec.formatted import EncodeRecord, FormatUnavailab
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.model import Configuration
 from stream_masker.service.configuration.secret import read_registry_secret
-from stream_masker.service.formats.protobuf_messages import add_known_file, document_message, is_in, message_document
+from stream_masker.service.formats.protobuf_messages import (
+    add_known_file,
+    document_message,
+    is_in,
+    message_document,
+    unparsed_field,
+)
 from stream_masker.service.formats.serdes import AvroSerde, JsonSchemaSerde, Serde, framed, no_subject
 
 REGISTRY_TIMEOUT_SECONDS = 5.0
@@ -189,8 +195,8 @@ class ProtobufSerde:
 def _encode(kind: _MessageType, document: bytes) -> bytes:
     try:
         return bytes(kind.write(document_message(kind.new, document)))
-    except Exception:  # noqa: BLE001
-        raise RecordRejectedError(Reason.SCHEMA_MISMATCH) from None
+    except Exception as error:  # noqa: BLE001
+        raise RecordRejectedError(Reason.SCHEMA_MISMATCH, unparsed_field(kind.new.DESCRIPTOR, error)) from None
 
 
 def _descriptor(file: Any, indexes: Sequence[int]) -> Any:

@@ -57,10 +57,14 @@ NESTED_EVENTS: Mapping[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class EventSample:
-    """Events as JSON, and the sections of a configuration that say how they were read."""
+    """Events as JSON, and the sections of a configuration that say how they were read.
+
+    records: the records of the events, if they are not JSON.
+    """
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
+    records: list[bytes] | None = None
 
 
 def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
@@ -153,7 +157,11 @@ def topic_sample(
         values = _consumed(consumer, topic, size)
     finally:
         consumer.close()
-    return EventSample(_documents(values, topic, wire_format(configuration)), sections)
+    record_format = wire_format(configuration)
+    if record_format is None:
+        return EventSample(_json_values(values, topic), sections)
+    documents = _documents(values, topic, record_format)
+    return EventSample([document for document, _ in documents], sections, [value for _, value in documents])
 
 
 def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
@@ -165,19 +173,21 @@ def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:
     return values
 
 
-def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat | None) -> list[bytes]:
-    """Return the JSON of values. Raises ServiceError if none of them is in the format, or they are in another one."""
-    if record_format is None:
-        if all(value.startswith(b"\0") for value in values):
-            raise ServiceError(
-                f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
-                "registry with --registry"
-            )
-        return list(values)
+def _json_values(values: list[bytes], topic: str) -> list[bytes]:
+    if all(value.startswith(b"\0") for value in values):
+        raise ServiceError(
+            f"the records of topic {topic} are not JSON but probably in the Confluent wire format: name the schema "
+            "registry with --registry"
+        )
+    return values
+
+
+def _documents(values: Sequence[bytes], topic: str, record_format: RecordFormat) -> list[tuple[bytes, bytes]]:
+    """Return the JSON of the values that are in the format, each with its value. Raises ServiceError without any."""
     documents, reasons = [], Counter[str]()
     for value in values:
         try:
-            documents.append(record_format.decode(value)[0])
+            documents.append((record_format.decode(value)[0], value))
         except RecordRejectedError as error:
             reasons[error.reason] += 1
     if not documents:

@@ -39,6 +39,7 @@ from stream_masker.service.local.proposal.sample import (
     json_scalars,
     sampled_fields,
 )
+from stream_masker.service.local.proposal.schema_fit import fitting_treatments
 from stream_masker.service.local.proposal.treatment import (
     BESIDE_CODE,
     TESTED_VALUES,
@@ -108,16 +109,20 @@ def proposed_configuration(
     lines: Iterable[bytes],
     ontologies: Mapping[str, str],
     sections: Mapping[str, Any] = MappingProxyType({}),
+    records: Iterable[bytes] | None = None,
 ) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
     ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
+    ``records``: the records of the events, if they are not the events themselves.
     Raises ServiceError if no event is a JSON object or an HL7 v2 message, or no field has codes of an ontology.
     """
-    events = [(line, event) for line in lines if (event := _parsed(line)) is not None]
+    lines = list(lines)
+    pairs = zip(lines, lines if records is None else records, strict=True)
+    events = [(record, event) for line, record in pairs if (event := _parsed(line)) is not None]
     if not events:
         raise ServiceError("the sample has no event that is a JSON object, or a row with the cells of its header")
-    kind = _kind_of([line for line, _ in events], [event for _, event in events])
+    kind = _kind_of([record for record, _ in events], [event for _, event in events])
     fields = sampled_fields(kind.scalars(event) for _, event in events)
     concepts = {name: _concepts(source) for name, source in ontologies.items()}
     attributes = proposed_attributes(
@@ -126,11 +131,11 @@ def proposed_configuration(
     if not attributes:
         raise ServiceError(_no_codes(len(events), filter(kind.may_be_coded, fields.values()), concepts))
     treatments = _treatments(kind, fields.values(), attributes, concepts)
-    return _text([line for line, _ in events], kind, fields, attributes, treatments, ontologies, sections)
+    return _text([record for record, _ in events], kind, fields, attributes, treatments, ontologies, sections)
 
 
 def _text(
-    lines: Sequence[bytes],
+    records: Sequence[bytes],
     kind: EventKind,
     fields: Mapping[str, SampledField],
     attributes: ProposedAttributes,
@@ -139,9 +144,9 @@ def _text(
     sections: Mapping[str, Any],
 ) -> str:
     used = {attribute.settings["ontology"] for attribute in attributes.values()}
-    key, why = noise_key(_unmasked(fields.values(), attributes), len(lines))
+    key, why = noise_key(_unmasked(fields.values(), attributes), len(records))
     if kind is HL7_EVENTS:
-        key, why = hl7_noise_key(fields, len(lines))
+        key, why = hl7_noise_key(fields, len(records))
     if kind is FHIR_EVENTS:
         key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
     data: dict[str, Any] = {
@@ -158,7 +163,8 @@ def _text(
     ):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
-    data, totals, problem = rehearsed(data, lines)
+    treatments = fitting_treatments(data, treatments, fields, records)
+    data, totals, problem = rehearsed({**data, "fields": field_sections(treatments)}, records)
     if totals.masked < DEFAULT_MIN_RECORDS:
         data["calibration"] = {"min_records": max(1, totals.masked)}
         reasons["calibration"] = f"the sample has no more; use {DEFAULT_MIN_RECORDS:,} or more in production"

@@ -14,11 +14,14 @@ from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Inputs
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.build import build_mechanism, build_plan
-from stream_masker.service.formats.wire_format import file_format
+from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.local.files import FileTotals
 
 UNKNOWN_POLICIES = ("ancestor", "suppress")
 """The policies for unknown codes that are tried, in their order, if the sample has such codes."""
+
+TRIED_VALUES = 100
+"""The records that are masked to find out which fields fit the schema."""
 
 
 def rehearsed(data: Mapping[str, Any], values: Sequence[bytes]) -> tuple[dict[str, Any], FileTotals, str]:
@@ -59,17 +62,43 @@ def _adapted(attributes: Mapping[str, dict[str, Any]], totals: FileTotals, polic
 
 def _masked(configuration: Configuration, values: Sequence[bytes]) -> tuple[FileTotals, str]:
     """Mask the values by their own statistics. Without statistics, count those that can be read, and say why."""
-    plan, secret = build_plan(configuration), secrets.token_bytes(32)
-    mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
-    masker = RecordMasker(plan, mechanism, secret, compiled=False, record_format=file_format(configuration))
+    masker, mechanism = _built(configuration, secrets.token_bytes(32))
     counted = masker.count(values)
     totals = FileTotals(masked=len(values) - sum(counted.causes.values()), rejected=Counter(counted.causes))
     try:
         mechanism.restore(mechanism.snapshot_of(mechanism.compute(counted.counts, version=1)))
     except StatisticsError as error:
         return totals, str(error)
+    return _outcomes(masker, mechanism, values), ""
+
+
+def _built(configuration: Configuration, secret: bytes) -> tuple[RecordMasker, WindowedMechanism[Any]]:
+    plan, record_format = build_plan(configuration), wire_format(configuration)
+    mechanism: WindowedMechanism[Any] = build_mechanism(configuration, secret)
+    return RecordMasker(plan, mechanism, secret, compiled=False, record_format=record_format), mechanism
+
+
+def _outcomes(masker: RecordMasker, mechanism: WindowedMechanism[Any], values: Sequence[bytes]) -> FileTotals:
     size = len(values)
     records = Inputs(offsets=range(size), values=values, keys=[None] * size, timestamps=[-1] * size)
     masked = FileTotals()
     masked.add(masker.mask("sample", 0, records, statistics_version=1), mechanism.attributes)
-    return masked, ""
+    return masked
+
+
+class FieldTrial:
+    """Masks the first values of a sample, by statistics of all, with proposals that differ in their fields only."""
+
+    def __init__(self, data: Mapping[str, Any], values: Sequence[bytes]) -> None:
+        """Raises ConfigurationError, and StatisticsError if there are no statistics."""
+        self._secret = secrets.token_bytes(32)
+        self._values = values[:TRIED_VALUES]
+        masker, mechanism = _built(parse_configuration(data), self._secret)
+        self._snapshot = mechanism.snapshot_of(mechanism.compute(masker.count(values).counts, version=1))
+
+    def misfits(self, data: Mapping[str, Any]) -> frozenset[str]:
+        """Return the fields of the schema that masked records do not fit: of each record the first one."""
+        masker, mechanism = _built(parse_configuration(data), self._secret)
+        mechanism.restore(self._snapshot)
+        rejected = _outcomes(masker, mechanism, self._values).rejected
+        return frozenset(field for reason, field in rejected if reason == Reason.SCHEMA_MISMATCH and field)

@@ -76,10 +76,15 @@ def snapshot(here, suffix):
     return {key: value for key, value in found.items() if key != "published"}
 
 
+@pytest.fixture(scope="module")
+def expected_snapshot(here):
+    return snapshot(here, ".jsonl")
+
+
 @pytest.mark.parametrize("suffix", SUFFIXES)
-def test_calibrate(here, suffix):
-    assert snapshot(here, suffix) == snapshot(here, ".jsonl")
-    assert snapshot(here, suffix)["snapshot"]["statistics"]["records"] == 50
+def test_calibrate(here, expected_snapshot, suffix):
+    assert snapshot(here, suffix) == expected_snapshot
+    assert expected_snapshot["snapshot"]["statistics"]["records"] == 50
 
 
 def measures(here, suffix):
@@ -101,13 +106,13 @@ def measures(here, suffix):
 
 
 @pytest.fixture(scope="module")
-def expected(here):
+def expected_measures(here):
     return measures(here, ".jsonl")
 
 
 @pytest.mark.parametrize("suffix", FORMATS)
-def test_evaluate(here, expected, suffix):
-    assert measures(here, suffix) == expected
+def test_evaluate(here, expected_measures, suffix):
+    assert measures(here, suffix) == expected_measures
 
 
 @pytest.mark.parametrize("suffix", FORMATS)

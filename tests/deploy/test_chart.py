@@ -6,6 +6,7 @@ import itertools
 import json
 import runpy
 import subprocess
+from functools import cache
 from hashlib import sha256
 
 import kubernetes_validate
@@ -77,7 +78,7 @@ def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(va
     objects = rendered({"strimzi": {"cluster": "kafka"}, **values})
     for (kind, _), one in objects.items():
         if kind not in CUSTOM:
-            kubernetes_validate.validate(one, "1.33", strict=True)
+            check_schema(json.dumps(one))
     assert {"Deployment", "ConfigMap", "Job", "PodDisruptionBudget"} <= {kind for kind, _ in objects}
     for template in pod_templates(objects):
         pod = template["spec"]
@@ -91,6 +92,12 @@ def test_objects_meet_the_schemas_of_kubernetes_and_pods_the_restricted_level(va
             assert context["capabilities"] == {"drop": ["ALL"]}
             assert "memory" in container["resources"]["limits"]
         assert all("hostPath" not in volume for volume in pod["volumes"])
+
+
+@cache
+def check_schema(manifest: str) -> None:
+    """Check an object against the schema of Kubernetes, once for all values that render it."""
+    kubernetes_validate.validate(json.loads(manifest), "1.33", strict=True)
 
 
 def test_http_ports_are_protected_by_secrets():

@@ -180,7 +180,7 @@ def test_the_ranges_partition_the_input_after_workers_were_killed(here: Setting)
         for name in ("first", "second", "third"):
             process = processes.start(name, "worker", "--config", str(here.path), "--http-port", "0")
             before = len(here.read("provenance"))
-            for _ in range(60):
+            for _ in range(20):
                 here.produce(range(sent, sent + 100))
                 sent += 100
             wait(lambda before=before: len(here.read("provenance")) > before + 3, "events of the worker")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from support.graphs import dags, trees
 from support.large import phenotypes, snomed_shaped
 
 from stream_masker.core.distance import Distance, LogTaxonomic, WuPalmer
+from stream_masker.core.dtypes import UInt64Array
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.replacement.dag.engine import DagReplacer
 from stream_masker.core.replacement.dag.index import MEMBER_BLOCK
@@ -77,36 +79,24 @@ def meets_sign(sd, c, a, r, noise) -> bool:
     return sd[c, r] > sd[a, r] if noise > 0 else sd[c, r] < sd[a, r]
 
 
-def task_of(cases) -> ReplacementTask:
-    """Rows of (a, r, noise, rounding word, tie word)."""
-    a, r, noise, rounding, ties = zip(*cases, strict=True)
-    return ReplacementTask(
-        np.array(a, np.int32),
-        np.array([NO_REFERENCE if ref is None else ref for ref in r], np.int32),
-        np.array(noise, np.float64),
-        np.array(rounding, np.uint64),
-        np.array(ties, np.uint64),
-    )
-
-
-def ties_of(chooser, size) -> list[int]:
+@cache
+def ties_of(kind, size) -> UInt64Array:
     """Words that select every choice among up to ``size``: a whole range for some choosers, random words for others,
     which miss a choice with probability e^-40."""
-    if isinstance(chooser, DagReplacer | RowReplacer):
-        return np.random.default_rng(size).integers(0, TOP, 40 * size, dtype=np.uint64).tolist()
-    return [k * TOP // (4 * size) for k in range(4 * size)]
+    if issubclass(kind, DagReplacer | RowReplacer):
+        return np.random.default_rng(size).integers(0, TOP, 40 * size, dtype=np.uint64)
+    return np.array([k * TOP // (4 * size) for k in range(4 * size)], np.uint64)
 
 
 def outcomes(chooser, a, r, noise, size, roundings) -> list[tuple[frozenset[int], set[int]]]:
     """The values and flags over all tie words, for each rounding word."""
-    ties = ties_of(chooser, size)
-    cases = [(a, r, noise, word, tie) for word in roundings for tie in ties]
-    result = chooser.replace(task_of(cases))
-    rows = range(0, len(cases), len(ties))
-    return [
-        (frozenset(result.codes[i : i + len(ties)].tolist()), set(result.flags[i : i + len(ties)].tolist()))
-        for i in rows
-    ]
+    ties = ties_of(type(chooser), size)
+    words = np.repeat(np.array(roundings, np.uint64), ties.size)
+    codes, references = (np.full(words.size, code, np.int32) for code in (a, NO_REFERENCE if r is None else r))
+    task = ReplacementTask(codes, references, np.full(words.size, noise), words, np.tile(ties, len(roundings)))
+    result = chooser.replace(task)
+    rows = (each.reshape(len(roundings), ties.size).tolist() for each in (result.codes, result.flags))
+    return [(frozenset(values), set(flags)) for values, flags in zip(*rows, strict=True)]
 
 
 def noises(sd) -> st.SearchStrategy[float]:

@@ -7,8 +7,7 @@ from support.schemas import schema_validator
 from stream_masker import Ontology, __version__
 from stream_masker.cli import COMMANDS, main
 from stream_masker.evaluation.candidates import candidates
-from stream_masker.evaluation.dataset import DataSet
-from stream_masker.evaluation.measurement import utility_of
+from stream_masker.evaluation.dataset import DataSet, semantic_errors
 from stream_masker.pipeline.masker import RecordMasker
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import InputRecord, Masked
@@ -88,5 +87,5 @@ __all__ = [
     "parse_configuration",
     "required_topics",
     "schema_validator",
-    "utility_of",
+    "semantic_errors",
 ]

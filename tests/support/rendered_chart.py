@@ -45,5 +45,6 @@ def rendered_text(values: Any, *, example: bool = True, arguments: Sequence[str]
 
 def rendered(values: Any, *, example: bool = True, arguments: Sequence[str] = (), chart: Path = CHART) -> Objects:
     """Return the objects that the chart renders for these values. Raises ValueError if helm refuses them."""
-    manifests = yaml.safe_load_all(rendered_text(values, example=example, arguments=arguments, chart=chart))
+    text = rendered_text(values, example=example, arguments=arguments, chart=chart)
+    manifests = yaml.load_all(text, Loader=yaml.CSafeLoader)
     return {(one["kind"], one["metadata"]["name"]): one for one in manifests if one}

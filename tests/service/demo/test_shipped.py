@@ -20,7 +20,6 @@ from stream_masker.core.cache_folder import SHIPPED
 from stream_masker.core.kernels.disk_cache import kernels_folder
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.ontology.formats.icd10cm import ICD10CM_PACKAGE
-from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.service.demo.shipped import REHEARSALS, run_rehearsals
 
 COUNT = """
@@ -182,11 +181,11 @@ def other_source(folder: Path, pattern: str, before: str, after: str) -> Path:
 @pytest.mark.exhaustive
 def test_an_installation_parses_icd10cm_only_if_its_version_or_content_differs(tmp_path):
     wheel = unpacked_wheel(tmp_path / "wheel")
-    path, _ = compile_ontology("icd10cm", tmp_path / "parsed.ontology")
-    assert load(tmp_path / "first", wheel) == (False, path.read_bytes(), [])
+    parsed, shipped, cached = load(tmp_path / "first", wheel)
+    assert (parsed, cached) == (False, [])
 
     newer = other_source(tmp_path / "newer", "*.dist-info/METADATA", "\nVersion: ", "\nVersion: 9")
-    assert load(tmp_path / "second", wheel, newer) == (True, path.read_bytes(), [".lock", ".ontology"])
+    assert load(tmp_path / "second", wheel, newer) == (True, shipped, [".lock", ".ontology"])
 
     other = other_source(tmp_path / "other", "*/data/*.xml", "<desc>Cholera</desc>", "<desc>Other label</desc>")
     parsed, content, cached = load(tmp_path / "third", wheel, other)

@@ -256,7 +256,7 @@ def test_a_value_does_not_depend_on_its_batch(tau, seed):
 def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
     """Distances and flags equal the literal ones; each value drawn has that distance and is admissible."""
     d = WuPalmer(phenotypes() if name == "hpo" else snomed_shaped(3_000))
-    task = many_values(d, 2_000)
+    task = many_values(d, 1_000)
     kinds = (DagReplacer, by_rows)
     fast, literally = (
         kind(d, candidates=candidates, calibrated=rounding == "calibrated").replace(task) for kind in kinds
@@ -267,7 +267,7 @@ def test_levels_agree_in_graphs_of_thousands(rounding, candidates, name):
     signed = (task.references != NO_REFERENCE) & (task.references != task.codes) & (fast.codes != task.codes)
     signed &= (fast.flags & SIGN_DROPPED) == 0
     own, new = (d.pairs(codes[signed], task.references[signed]) for codes in (task.codes, fast.codes))
-    assert signed.sum() > 500
+    assert signed.sum() > 250
     assert np.where(task.noise[signed] > 0, new > own, new < own).all()
     if candidates == "leaves":
         assert d.taxonomy.leaf[fast.codes[fast.codes != task.codes]].all()

@@ -89,8 +89,9 @@ def test_codes_of_an_event_are_distinct() -> None:
 
 
 def test_seed_determines_the_events() -> None:
-    assert events(BLOCK_EVENTS + 10, seed=3) == events(BLOCK_EVENTS + 10, seed=3)
-    assert events(10, seed=3) != events(10, seed=4)
+    generated = events(BLOCK_EVENTS + 10, seed=3)
+    assert events(BLOCK_EVENTS + 10, seed=3) == generated
+    assert events(10, seed=4) != generated[:10]
 
 
 def test_events_do_not_depend_on_their_number() -> None:
@@ -99,8 +100,9 @@ def test_events_do_not_depend_on_their_number() -> None:
 
 
 def test_drift_changes_only_later_events() -> None:
-    assert events(100, drift_after=100) == events(100)
-    assert events(101, drift_after=100)[100] != events(101)[100]
+    drifting, steady = events(101, drift_after=100), events(101)
+    assert drifting[:100] == steady[:100]
+    assert drifting[100] != steady[100]
 
 
 def test_returning_patients_keep_their_identity() -> None:

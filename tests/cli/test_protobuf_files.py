@@ -94,8 +94,9 @@ def test_a_damaged_file_is_named_without_its_content(tmp_path, config, source, c
 def test_a_masked_record_that_does_not_fit_the_message_is_an_error(tmp_path, config, source):
     amend(config, fields={"pseudonymize": ["id"], "unlisted": "drop"})
     done = run("mask", "-c", config, source, tmp_path / "out.pb", code=1)
-    assert "a masked record does not fit the message example.Event" in done.stderr
-    assert "write a .jsonl file" in done.stderr
+    assert (
+        f"a masked record does not fit the message example.Event of {source} at id: write a .jsonl file" in done.stderr
+    )
     assert not (tmp_path / "out.pb").exists()
 
 

@@ -14,7 +14,12 @@ from stream_masker.service.configuration.fields.sections import ProduceSection, 
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import NumberedLine, WriteLine
 from stream_masker.service.files.schemas import beside_messages
-from stream_masker.service.formats.protobuf_messages import described_messages, document_message, message_document
+from stream_masker.service.formats.protobuf_messages import (
+    described_messages,
+    document_message,
+    message_document,
+    unparsed_field,
+)
 
 SHOWN_MESSAGES = 10
 """The number of message types that an error lists."""
@@ -63,14 +68,16 @@ class ProtobufTable:
         from google.protobuf.proto import serialize_length_prefixed
 
         def write(line: bytes) -> None:
+            message, field = None, None
             try:
                 message = document_message(self._message, line)
-            except Exception:  # noqa: BLE001 - its text may contain a value
-                message = None
+            except Exception as error:  # noqa: BLE001 - its text may contain a value
+                field = unparsed_field(self._message.DESCRIPTOR, error)
             if message is None or not message.IsInitialized():
                 name = self._message.DESCRIPTOR.full_name
+                where = f" at {field}" if field else ""
                 raise ServiceError(
-                    f"a masked record does not fit the message {name} of {self._file.name}: write a .jsonl file"
+                    f"a masked record does not fit the message {name} of {self._file.name}{where}: write a .jsonl file"
                 )
             serialize_length_prefixed(message, stream)
 

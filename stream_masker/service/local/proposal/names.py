@@ -45,7 +45,7 @@ def _kind(words: str, stems: str = "", endings: str = "") -> NameKind:
 
 
 PERSON_NAMES: Final = _kind(
-    "pat patnr patid mrn pid client member ipp nhs bsn pesel cpf dni kvnr",
+    "pat patnr patid mrn pid client member ipp nhs bsn pesel cpf dni kvnr vers",
     "patient pacient pazient pacjent paciente subject person beneficiary insured versicher assure utente",
 )
 IDENTIFIER_NAMES: Final = _kind(
@@ -68,7 +68,11 @@ DATE_NAMES: Final = _kind(
     "date datum",
 )
 TIME_NAMES: Final = _kind("zeit time timestamp heure hora tijd czas", "zeitpunkt", "zeit")
-YEAR_NAMES: Final = _kind("year yr annee ano anno aar jaar rok ar", "", "jahr year jaar")
+YEAR_NAMES: Final = _kind(
+    "year yr annee ano anno aar jaar rok ar month mois mes mese maand", "", "jahr year jaar monat month"
+)
+"""Names of years and months."""
+
 PRIVATE_NAMES: Final = _kind(
     "nom nombre tel line city text note notes url ville rue calle via ort ssn iban konto imie religion beruf job "
     "display label title desc doctor arzt medecin",

@@ -275,8 +275,9 @@ def _no_codes(events: int, fields: Iterable[SampledField], concepts: Mapping[str
         return f"{_some(single)} cannot be masked: {of_all}: use more events, such as a folder of files"
     of_standard = [field.path for field in fields if field.place.is_coded]
     likely = of_standard or [field.path for field in fields if _may_have_codes(field)]
+    of_events = "the event" if events == 1 else f"{events:,} events"
     return (
-        f"no field of {events:,} events has codes of {', '.join(concepts)}: name an ontology with --ontology; "
+        f"no field of {of_events} has codes of {', '.join(concepts)}: name an ontology with --ontology; "
         + (f"codes of another one may be in {_some(likely)}; " if likely else "")
         + f"the fields are {_some([field.path for field in fields]) or 'none'}"
     )

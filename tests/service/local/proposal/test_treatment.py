@@ -118,6 +118,7 @@ def test_dates_are_generalized_whatever_their_name_and_format(name, values, form
         ("Monat", ["3.2024", "12.2023"], ["%m.%Y"]),
         ("Entlassdatum", ["2024", "202312"], ["%Y%m", "%Y"]),
         ("Aufnahmejahr", [2023, 2024], ["%Y"]),
+        ("Entlassmonat", [202403, 202312], ["%Y%m"]),
         ("Année d'admission", ["2023", "2024"], ["%Y"]),
     ],
 )
@@ -182,7 +183,7 @@ def test_codes_of_any_kind_are_not_kept_for_a_harmless_name(values):
 
 
 @pytest.mark.parametrize(
-    "name", ["patient_id", "PatientenID", "Pat-Nr", "PATNR", "paciente_id", "patient", "MRN", "KVNR"]
+    "name", ["patient_id", "PatientenID", "Pat-Nr", "PATNR", "paciente_id", "patient", "MRN", "KVNR", "VersNr"]
 )
 def test_the_id_of_a_person_is_pseudonymized_and_keys_the_noise(name):
     fields = sampled(name, [f"p{k % 7}" for k in range(60)])

@@ -175,6 +175,13 @@ def fitted(parents, least, target):
     return made._prepared_statistics()
 
 
+def drawn_pairs(channel, a, b, words):
+    """The indices of the masked values of pairs, which all have values."""
+    masks = np.full((2, a.size), -1, np.int32)
+    assert draw_pairs(channel, a, b, *words, *masks) == 0
+    return masks
+
+
 @pytest.mark.parametrize("parents", [1, 2])
 @pytest.mark.parametrize(("least", "target"), [(1, {"alpha": 0.3}), (1, {"alpha": 0.5, "certainty": 0.5})])
 def test_draws_follow_the_channel(parents, least, target):
@@ -192,7 +199,7 @@ def test_draws_follow_the_channel(parents, least, target):
     for s in np.argsort(given.law)[-10:]:
         words = rng.integers(0, 2**64, (2, size), dtype=np.uint64)
         pairs = (np.full(size, int(x[s]), np.int32) for x in (a, b))
-        new_a, new_b = draw_pairs(prepared.pair_channel, *pairs, words[0], words[1])
+        new_a, new_b = drawn_pairs(prepared.pair_channel, *pairs, words)
         shares = np.zeros(given.table.shape)
         np.add.at(shares, (new_a, new_b), 1.0 / size)
         wanted = np.zeros(given.table.shape)
@@ -244,10 +251,10 @@ def test_a_sum_that_is_rounded_does_not_draw_a_tuple_without_weight(total):
     """Neither if the remaining weight is negative, nor if no candidate is accepted."""
     prepared = fitted(1, 3, {"alpha": 0.3})
     channel = prepared.pair_channel
-    channel = channel._replace(totals=np.full_like(channel.totals, total))
-    a, b = (x.ravel().astype(np.int32) for x in np.indices(channel.totals.shape))
+    channel = channel._replace(first=channel.first._replace(totals=np.full_like(channel.first.totals, total)))
+    a, b = (x.ravel().astype(np.int32) for x in np.indices(channel.first.totals.shape))
     words = np.random.default_rng(8).integers(0, 2**64, (2, a.size), dtype=np.uint64)
-    new_a, new_b = draw_pairs(channel, a, b, words[0], words[1])
+    new_a, new_b = drawn_pairs(channel, a, b, words)
     solved = prepared.solution()
     given = solved.problem
     weights = np.zeros(given.table.shape)

@@ -9,8 +9,10 @@ import pytest
 from support.small_transport import KINDS, SHAPE, literal_meaning, small_table, squares
 
 from stream_masker.core.mechanisms.transport.limits import Caps
+from stream_masker.core.mechanisms.transport.sampling import FirstChannel
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.couplings import coupling_costs, make_distinct
+from stream_masker.core.mechanisms.transport.star.attribute import AttributeChannel
+from stream_masker.core.mechanisms.transport.star.couplings import Rows, coupling_costs, covered_pairs
 from stream_masker.core.mechanisms.transport.star.edges import Edge, meet_distance
 from stream_masker.core.mechanisms.transport.star.figures import conditional_epsilon, limited
 from stream_masker.core.random.draws import salts_of
@@ -216,17 +218,28 @@ def test_the_epsilon_of_a_child_bounds_its_ratios(child):
     assert np.nanmax(most - least) <= stated + 1e-9
 
 
+def drawn_masks(child, edge, offsets, before, words, pairs):
+    """The masks of values of the child, given the values and masks of its root; those of lists are different."""
+    alone = Rows.of_values(np.zeros(SHAPE[1]))
+    channel = AttributeChannel(
+        edge.given_root(child.squares, PLACES), alone, SALTS, FirstChannel.none, distinct=offsets is not None
+    )
+    after = np.full(before.size, -1, np.int32)
+    channel.draw(offsets, before, words, pairs, after)
+    return after
+
+
 def test_draws_of_a_child_follow_its_joint_law(child):
     edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
     rng, size = np.random.default_rng(3), 40_000
-    channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
+    joint = child.joint(edge)
     for a, new_a in ((0, 0), (1, 4), (5, 2), (7, 3)):
         pairs = (np.full(size, a, np.int32), np.full(size, new_a, np.int32))
-        if not channel.laws.covers(*pairs).all():
+        if not covered_pairs(edge.laws(child.squares), *pairs).all():
             continue
         for b in np.flatnonzero(child.dense[a]):
             words = rng.integers(0, 2**64, size, dtype=np.uint64)
-            drawn = channel.draw(*pairs, np.full(size, b, np.int32), words)
+            drawn = drawn_masks(child, edge, None, np.full(size, b, np.int32), words, pairs)
             wanted = joint[a, b, new_a] / joint[a, b, new_a].sum()
             assert np.abs(np.bincount(drawn, minlength=SHAPE[1]) / size - wanted).max() < 5 * np.sqrt(0.25 / size)
 
@@ -267,16 +280,13 @@ def test_masks_that_do_not_repeat_tell_no_more_and_nothing_of_the_root(child):
 
 def test_draws_that_do_not_repeat_follow_their_law(child):
     edge, _ = limited(child.edge, child.squares, child.law, (CHILD_BOUNDS, NO_BOUNDS), 0.0)
-    channel, joint = edge.channel(child.squares, PLACES, SALTS), child.joint(edge)
-    rng, size = np.random.default_rng(4), 40_000
+    joint, rng, size = child.joint(edge), np.random.default_rng(4), 40_000
     a, new_a = 1, 4
     source = child.dense[a] / child.dense[a].sum()
     elements = rng.choice(SHAPE[1], 2 * size, p=source).astype(np.int32)
     words = rng.integers(0, 2**64, 2 * size, dtype=np.uint64)
-    pairs = (np.full(2 * size, a, np.int32), np.full(2 * size, new_a, np.int32))
-    drawn = channel.draw(*pairs, elements, words)
-    law = channel.laws.target
-    make_distinct(law, np.full(size, new_a), np.arange(0, 2 * size + 1, 2), words, SALTS, drawn)
+    pairs = (np.full(size, a, np.int32), np.full(size, new_a, np.int32))
+    drawn = drawn_masks(child, edge, np.arange(0, 2 * size + 1, 2), elements, words, pairs)
     places, later = np.arange(0, 2 * size, 2), np.where(words[::2] < words[1::2], 1, 0)
     first, second = places + 1 - later, places + later
     seen = np.zeros((SHAPE[1],) * 3)

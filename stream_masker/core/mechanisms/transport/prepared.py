@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property, partial
 from itertools import combinations, pairwise
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import (
-    BoolArray,
     Float32Matrix,
     Float64Array,
     Float64Matrix,
@@ -20,6 +19,7 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
+from stream_masker.core.kernels.jit import for_types
 from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.transport.disclosure import (
     Disclosure,
@@ -29,16 +29,12 @@ from stream_masker.core.mechanisms.transport.disclosure import (
 )
 from stream_masker.core.mechanisms.transport.kernel import least_vulnerability
 from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.sampling import PairChannel, draw_pairs, draw_values
+from stream_masker.core.mechanisms.transport.sampling import FirstChannel, PairChannel, draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
-from stream_masker.core.mechanisms.transport.star.couplings import (
-    MOST_EQUAL,
-    ConditionalChannel,
-    Rows,
-    make_distinct,
-)
+from stream_masker.core.mechanisms.transport.star.attribute import MOST_EQUAL, AttributeChannel, GivenRoot
+from stream_masker.core.mechanisms.transport.star.couplings import Rows
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.transport.star.figures import EdgeFigures, conditional_epsilon, limited
 from stream_masker.core.mechanisms.transport.values import Values
@@ -54,19 +50,6 @@ TRIVIAL = np.zeros((1, 1))
 """The squared distances of an attribute with a single value."""
 ONE_PLACE = np.zeros(1, np.int32)
 """The position, and the place, of the single value of an attribute that is not there."""
-
-
-class Draws(NamedTuple):
-    """The columns of a batch while they are drawn.
-
-    ``offsets``: those of lists, None for scalars. ``before``, ``after``: the indices of values and of masks, −1 for
-    absent ones. ``words``: one random word for each value.
-    """
-
-    offsets: Sequence[Int64Array | None]
-    before: list[Int32Array]
-    after: list[Int32Array]
-    words: list[UInt64Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +71,10 @@ class PreparedTransport:
     limits: tuple[Caps, ...]
     noise: tuple[float, ...]
     truncated: tuple[bool, ...]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: the model alone. Compiled forms of kernels and locks cannot be."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def counts(self) -> Counts:
         """Return the counts of the window, as far as the model has them: of values, and of linked pairs."""
@@ -116,10 +103,10 @@ class PreparedTransport:
         for values in self.values:
             values.locate_all()
         if self.pair is not None:
-            _ = self.pair_channel
+            _ = self._draw_pairs
         else:
-            for j in {*range(len(self.values))} - {*self._conditionals}:
-                self._channel(j)
+            for j in {*range(len(self.values))} - {*self._edges}:
+                self._channels[j].make_alone()
 
     def mask(self, batch: Batch, words: list[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
@@ -135,74 +122,60 @@ class PreparedTransport:
         """
         spans = [slice(first, end) for first, end in pairwise(record.offsets)]
         owned = list(zip(self.values, spans, strict=True))
-        before = [np.array([v.index(code) for code in record.codes[span]], np.int32) for v, span in owned]
-        lists = zip(record.is_array, before, strict=True)
-        offsets = [np.array([0, indices.size]) if is_array else None for is_array, indices in lists]
-        after = self.draw(offsets, before, [words[span] for span in spans])
+        before = np.array([v.index(code) for v, span in owned for code in record.codes[span]], np.int32)
+        sizes = zip(record.is_array, spans, strict=True)
+        offsets = [np.array([0, span.stop - span.start]) if is_array else None for is_array, span in sizes]
+        after = self.draw(offsets, [before[span] for span in spans], [words[span] for span in spans])
         return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 
     def draw(
         self, offsets: Sequence[Int64Array | None], before: list[Int32Array], words: list[UInt64Array]
     ) -> list[Int32Array]:
-        """Return the indices of the masked values of each column, −1 for absent ones; see ``Draws``."""
-        after = [np.full(indices.size, -1, np.int32) for indices in before]
-        draws = Draws(offsets, before, after, words)
-        if self.pair is not None:
-            after[:] = draw_pairs(self.pair_channel, before[0], before[1], words[0], words[1])
-        for root in {edge.root for edge in self.edges}:
-            self._draw_alone(root, draws)
-        linked = [edge for edge in self.edges if offsets[edge.root] is None]
-        laws = [self._conditionals[edge.child].laws for edge in linked]
-        covered = [law.covers(before[e.root], after[e.root]) for law, e in zip(laws, linked, strict=True)]
-        for edge, given in zip(linked, covered, strict=True):
-            self._draw_given(edge, draws, given)
-        for j in range(len(before)):
-            self._draw_alone(j, draws)
-        for edge, law, given in zip(linked, laws, covered, strict=True):
-            self._make_distinct(edge.child, law.target, np.where(given, after[edge.root], -1).astype(np.int64), draws)
-        for j, column in enumerate(offsets):
-            if column is not None:
-                self._make_distinct(j, self._alone[j], np.zeros(column.size - 1, np.int64), draws)
+        """Return the indices of the masked values of each column, −1 for absent ones.
+
+        * ``offsets``: those of lists, None for scalars. ``before``: the indices of the values, −1 for absent ones.
+        * ``words``: one random word for each value.
+        """
+        after = [np.empty(indices.size, np.int32) for indices in before]
+        for masks in after:
+            masks.fill(-1)
+        if self.pair is not None and not self._draw_pairs(self.pair_channel, *before, *words, *after):
+            return after
+        for j in self._order:
+            edge = self._edges.get(j)
+            root = None if edge is None or offsets[edge.root] is not None else (before[edge.root], after[edge.root])
+            self._channels[j].draw(offsets[j], before[j], words[j], root, after[j])
         return after
 
-    def _draw_alone(self, j: int, draws: Draws) -> None:
-        """Draw the values of column j that are not masked yet."""
-        before, after = draws.before[j], draws.after[j]
-        if after.min(initial=0) >= 0:
-            return
-        rows = np.flatnonzero((before >= 0) & (after < 0))
-        if rows.size:
-            after[rows] = draw_values(self._channel(j), before[rows], draws.words[j][rows])
-
-    def _draw_given(self, edge: Edge, draws: Draws, covered: BoolArray) -> None:
-        """Draw the values of an edge's child; ``covered``: the records whose root occurs with values of the child."""
-        j, offsets = edge.child, draws.offsets[edge.child]
-        a, new_a, b = draws.before[edge.root], draws.after[edge.root], draws.before[j]
-        if offsets is not None:
-            lengths = np.diff(offsets)
-            a, new_a, covered = np.repeat(a, lengths), np.repeat(new_a, lengths), np.repeat(covered, lengths)
-        rows = np.flatnonzero((b >= 0) & covered)
-        if rows.size:
-            draws.after[j][rows] = self._conditionals[j].draw(a[rows], new_a[rows], b[rows], draws.words[j][rows])
-
-    def _make_distinct(self, j: int, law: Rows, rows: Int64Array, draws: Draws) -> None:
-        """Draw the masks of column j's lists again that occur in their list before (``star.couplings``).
-
-        The kernel is called for the other lists too, which it leaves as they are, so that a warm-up compiles it.
-        """
-        offsets = draws.offsets[j]
-        if offsets is not None:
-            chosen = rows if j in self._made_distinct else np.full_like(rows, -1)
-            make_distinct(law, chosen, offsets, draws.words[j], self._salts[j], draws.after[j])
+    @cached_property
+    def _edges(self) -> dict[int, Edge]:
+        """The edge of each child of the star."""
+        return {edge.child: edge for edge in self.edges}
 
     @cached_property
-    def _made_distinct(self) -> frozenset[int]:
-        """The attributes whose lists have different masks (``star.couplings``)."""
-        equal = {j: rows.equal_share(np.ones(1)) for j, rows in enumerate(self._alone)}
-        for edge in self.edges:
-            laws = self._conditionals[edge.child].laws
-            equal[edge.child] = laws.target.equal_share(self._shares[edge.root])
-        return frozenset(j for j, share in equal.items() if share <= MOST_EQUAL)
+    def _order(self) -> list[int]:
+        """The attributes, the root of the star first."""
+        return sorted(range(len(self.values)), key=self._edges.__contains__)
+
+    @cached_property
+    def _channels(self) -> list[AttributeChannel]:
+        """The channel of each attribute."""
+        return [self._attribute_channel(j, values) for j, values in enumerate(self.values)]
+
+    def _attribute_channel(self, j: int, values: Values) -> AttributeChannel:
+        edge, law = self._edges.get(j), Rows.of_values(self._shares[j])
+        if edge is None:
+            given, equal = GivenRoot.none(), law.equal_share(np.ones(1))
+        else:
+            given = edge.given_root(self.squares[j], values.places)
+            equal = given.laws.target.equal_share(self._shares[edge.root])
+        alone = partial(self._alone, j)
+        return AttributeChannel(given, law, salts_of(values.positions), alone, distinct=equal <= MOST_EQUAL)
+
+    def _alone(self, j: int) -> FirstChannel:
+        """Return the channel of one attribute alone."""
+        positions = (self.values[j].positions, ONE_PLACE)
+        return PairChannel.of(self.fits[j], self.squares32[j], positions, ONE_PLACE).first
 
     @cached_property
     def _shares(self) -> list[Float64Array]:
@@ -210,16 +183,16 @@ class PreparedTransport:
         return [fit.columns[0].shares for fit in self.fits]
 
     @cached_property
-    def _alone(self) -> list[Rows]:
-        """The same as rows."""
-        return [Rows.of_values(shares) for shares in self._shares]
-
-    @cached_property
     def pair_channel(self) -> PairChannel:
         """The channel of pairs."""
         assert self.pair is not None
         positions = (self.values[0].positions, self.values[1].positions)
         return PairChannel.of(self.pair, self.squares32[0], positions, self.values[1].places)
+
+    @cached_property
+    def _draw_pairs(self) -> Callable[..., int]:
+        values, words = (np.empty(0, np.int32),) * 2, (np.empty(0, np.uint64),) * 2
+        return for_types(draw_pairs, self.pair_channel, *values, *words, *values)
 
     def solution(self) -> Scaling:
         """Return the transport of pairs, or that of a single attribute."""
@@ -331,27 +304,6 @@ class PreparedTransport:
         without = joint.sum(axis=1) <= 0.0
         joint = np.where(without[:, None], self.alone[j].joint, joint) if without.any() else joint
         return np.asarray(joint / np.maximum(joint.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny))
-
-    @cached_property
-    def _salts(self) -> tuple[UInt64Array, ...]:
-        return tuple(salts_of(values.positions) for values in self.values)
-
-    @cached_property
-    def _channels(self) -> dict[int, PairChannel]:
-        return {}
-
-    @cached_property
-    def _conditionals(self) -> dict[int, ConditionalChannel]:
-        """The channels of the children of the star."""
-        each = ((edge, edge.child) for edge in self.edges)
-        return {j: edge.channel(self.squares[j], self.values[j].places, self._salts[j]) for edge, j in each}
-
-    def _channel(self, j: int) -> PairChannel:
-        """Return the channel of one attribute alone."""
-        if j not in self._channels:
-            positions = (self.values[j].positions, ONE_PLACE)
-            self._channels[j] = PairChannel.of(self.fits[j], self.squares32[j], positions, ONE_PLACE)
-        return self._channels[j]
 
 
 def _masked(

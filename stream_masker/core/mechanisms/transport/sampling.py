@@ -23,7 +23,7 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
-from stream_masker.core.kernels.jit import inlined, int64, kernel, part
+from stream_masker.core.kernels.jit import borrowing, inlined, int64, part
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
 from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
@@ -38,32 +38,47 @@ GREATEST_CONTEXT = 1e30
 """The greatest C, to which ψ is scaled: K is at least 10⁻³⁵, so that no product underflows float32."""
 
 
+class FirstChannel(NamedTuple):
+    """The arrays of draws of a*, of k_A × k_B values; of an attribute alone, k_B = 1.
+
+    * ``totals``: (k_A, k_B) float32 Kψ. ``context``: (k_B, k_A) float32 Cᵀ.
+    * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``kernel``: (k_A, k_A)
+      float32 K_A in this order.
+    * ``salts``: (k_A,) uint64 (``core.random.draws.accepts``).
+    """
+
+    totals: Float32Matrix
+    context: Float32Matrix
+    order: UInt16Matrix
+    kernel: Float32Matrix
+    salts: UInt64Array
+
+    @classmethod
+    def none(cls) -> FirstChannel:
+        """Return a channel of no values."""
+        empty = np.empty((0, 0), np.float32)
+        return cls(empty, empty, np.empty((0, 0), np.uint16), empty, np.empty(0, np.uint64))
+
+
 class PairChannel(NamedTuple):
     """The arrays of a transport of pairs of k_A × k_B values with m tuples.
 
     * ``offsets``, ``partners``: the tuples as compressed rows. ``place_of``: (k_B,) int32, the indices of values in a
       preorder walk of the taxonomy, in which values that are near each other have near places. ``places``: (m,) int32,
       those of the partners, ascending within a row.
-    * ``psi``: (m,) float64 ψ, up to a factor. ``totals``: (k_A, k_B) float32 Kψ.
-    * ``second``: (k_B, k_B) float32 K_B. ``context``: (k_B, k_A) float32 Cᵀ.
-    * ``order``: (k_A, k_A) uint16, the order in which the candidates a* of each a are visited. ``first``: (k_A, k_A)
-      float32 K_A in this order.
-    * ``first_salts``, ``second_salts``: (k_A,) and (k_B,) uint64 (``core.random.draws.accepts``).
+    * ``psi``: (m,) float64 ψ, up to a factor. ``second``: (k_B, k_B) float32 K_B.
+    * ``salts``: (k_B,) uint64 (``core.random.draws.accepts``).
     * ``first_factors``, ``second_factors``: the factors of both attributes, by tuple.
     """
 
+    first: FirstChannel
     partners: Int32Array
     places: Int32Array
     place_of: Int32Array
     offsets: Int64Array
     psi: Float64Array
-    totals: Float32Matrix
     second: Float32Matrix
-    context: Float32Matrix
-    order: UInt16Matrix
-    first: Float32Matrix
-    first_salts: UInt64Array
-    second_salts: UInt64Array
+    salts: UInt64Array
     first_factors: Binding
     second_factors: Binding
 
@@ -92,18 +107,15 @@ class PairChannel(NamedTuple):
         steps = (squares * np.float32(DISTANCE_STEPS)).astype(np.uint16)
         order = np.argsort(steps, axis=1, kind="stable").astype(np.uint16)
         first_factors, second_factors = (each.ordered(ordered) for each in binding)
+        in_order = np.take_along_axis(first, order, axis=1)
         return cls(
+            FirstChannel(first @ context.T, context, order, in_order, salts_of(positions[0])),
             partners,
             place_of[partners],
             place_of,
             table.by_row.offsets,
             scaled[ordered],
-            first @ context.T,
             solved.kernels.second,
-            context,
-            order,
-            np.take_along_axis(first, order, axis=1),
-            salts_of(positions[0]),
             salts_of(positions[1]),
             first_factors,
             second_factors,
@@ -124,16 +136,16 @@ def tuple_index(offsets: Int64Array, partners: Int32Array, a: int, b: int) -> in
 
 
 @part
-def draw_first(channel: PairChannel, a: int, b: int, word: np.uint64) -> int:
+def draw_first(channel: FirstChannel, a: int, b: int, word: np.uint64) -> int:
     """Draw a*; a and b are indices of values. −1 if all weights are 0."""
     context = channel.context[b]
-    weights = channel.first[a]
+    weights = channel.kernel[a]
     order = channel.order[a]
     left = np.float64(channel.totals[a, b])
     for k in range(order.size):
         chosen = int64(order[k])
         weight = np.float64(weights[k]) * np.float64(context[chosen])
-        if accepts(word, channel.first_salts[chosen], weight, left) and weight > 0.0:
+        if accepts(word, channel.salts[chosen], weight, left) and weight > 0.0:
             return chosen
         left -= weight
     for k in range(order.size - 1, -1, -1):
@@ -147,9 +159,10 @@ def draw_second(channel: PairChannel, new: int, b: int, word: np.uint64) -> int:
     """Draw a tuple (a*, b*) of a*, and return its index."""
     first, end, place = channel.offsets[new], channel.offsets[new + 1], channel.place_of[b]
     span = (first, first + int64(np.searchsorted(channel.places[first:end], place)), end)
-    partners, places, left = channel.partners, channel.places, np.float64(channel.context[b, new])
-    salts = channel.second_salts
-    return draw_nearest(channel.second, b, partners, places, channel.psi, int64(0), span, place, left, word, salts)
+    partners, places, left = channel.partners, channel.places, np.float64(channel.first.context[b, new])
+    return draw_nearest(
+        channel.second, b, partners, places, channel.psi, int64(0), span, place, left, word, channel.salts
+    )
 
 
 @inlined
@@ -202,19 +215,19 @@ def factors_of(channel: PairChannel, k: int, a: int, b: int) -> float:
 @part
 def draw_among_all(channel: PairChannel, a: int, b: int, word: np.uint64) -> tuple[int, int]:
     """Draw a* and the index of a tuple (a*, b*) from the weights with factors of all tuples."""
-    left, new, last = 0.0, int64(-1), int64(-1)
+    first, left, new, last = channel.first, 0.0, int64(-1), int64(-1)
     for visit in range(2):
-        for rank in range(channel.order.shape[1]):
-            row = int64(channel.order[a, rank])
+        for rank in range(first.order.shape[1]):
+            row = int64(first.order[a, rank])
             for k in range(channel.offsets[row], channel.offsets[row + 1]):
                 other = channel.partners[k]
-                weight = channel.psi[k] * np.float64(channel.first[a, rank]) * np.float64(channel.second[b, other])
+                weight = channel.psi[k] * np.float64(first.kernel[a, rank]) * np.float64(channel.second[b, other])
                 weight *= factors_of(channel, k, a, b)
                 if visit == 0:
                     left += weight
                 elif weight > 0.0:
                     new, last = row, k
-                    salt = channel.first_salts[row] ^ mixed_word(channel.second_salts[other])
+                    salt = first.salts[row] ^ mixed_word(channel.salts[other])
                     if accepts(word, salt, weight, left):
                         return new, last
                     left -= weight
@@ -226,39 +239,35 @@ def draw_pair_again(channel: PairChannel, a: int, b: int, word: np.uint64) -> tu
     """Draw a* and the index of a tuple, after a first one that was not accepted."""
     for _ in range(PAIR_ATTEMPTS):
         word = mixed_word(word)
-        new = draw_first(channel, a, b, word)
+        new = draw_first(channel.first, a, b, word)
         k = draw_second(channel, new, b, mixed_word(~word))
         if uniform(mixed_word(word ^ ACCEPTANCE)) < factors_of(channel, k, a, b):
             return new, k
     return draw_among_all(channel, a, b, mixed_word(word))
 
 
-@kernel
+@borrowing
 def draw_pairs(
-    channel: PairChannel, a: Int32Array, b: Int32Array, words_a: UInt64Array, words_b: UInt64Array
-) -> tuple[Int32Array, Int32Array]:
-    """Return (n,) int32 each: the indices of the masked values of n pairs; −1 for pairs with an absent value."""
-    new_a = np.full(a.size, -1, np.int32)
-    new_b = np.full(a.size, -1, np.int32)
+    channel: PairChannel,
+    a: Int32Array,
+    b: Int32Array,
+    words_a: UInt64Array,
+    words_b: UInt64Array,
+    new_a: Int32Array,
+    new_b: Int32Array,
+) -> int:
+    """Draw the masks of n pairs of indices of values, (n,) each. Return how many have none, because a value is absent
+    or all weights are 0: their ``new_a`` and ``new_b`` stay as they are."""
+    left = a.size
     for i in range(a.size):
         if a[i] >= 0 and b[i] >= 0:
             own, other = int64(a[i]), int64(b[i])
-            new = draw_first(channel, own, other, words_a[i])
+            new = draw_first(channel.first, own, other, words_a[i])
             if new >= 0:
                 k = draw_second(channel, new, other, words_b[i])
                 accepted = factors_of(channel, k, own, other)
                 if accepted < 1.0 and uniform(mixed_word(words_a[i] ^ words_b[i] ^ ACCEPTANCE)) >= accepted:
                     new, k = draw_pair_again(channel, own, other, words_a[i] ^ mixed_word(words_b[i]))
                 new_a[i], new_b[i] = new, channel.partners[k]
-    return new_a, new_b
-
-
-@kernel
-def draw_values(channel: PairChannel, a: Int32Array, words: UInt64Array) -> Int32Array:
-    """Return (n,) int32: the indices of the masked values of one attribute, whose second attribute has a single
-    value."""
-    new = np.full(a.size, -1, np.int32)
-    for i in range(a.size):
-        if a[i] >= 0:
-            new[i] = draw_first(channel, int64(a[i]), int64(0), words[i])
-    return new
+                left -= 1
+    return left

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import numpy as np
 import pytest
@@ -378,6 +379,7 @@ def test_a_single_call_with_a_list_writes_what_a_batch_does(tau, codes, order):
     records += [{root: "c59", child: ["c0", "c58", "c59"]}, {root: "c1", child: []}, {root: None, child: ["c1"]}]
     records += [{root: ["c1", "c2"], child: "c3"}, {root: ["c1"], child: ["c3"]}]
     check_single_calls(made, records)
+    check_single_calls(pickle.loads(pickle.dumps(made)), records)
 
 
 def test_a_single_call_refuses_what_a_batch_refuses(tau, codes):

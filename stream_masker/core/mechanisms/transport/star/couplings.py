@@ -10,7 +10,6 @@ is computed when (a, a*) first occurs, and kept in bounded memory. Draws from ψ
 
 from __future__ import annotations
 
-from threading import Lock
 from typing import NamedTuple
 
 import numpy as np
@@ -35,10 +34,6 @@ from stream_masker.core.random.draws import accepts, mixed_word, uniform
 SINKHORN_STEPS = 6
 SINKHORN_ERROR = 1e-2
 LEAST_LACK = 1e-300
-CACHE_ENTRIES = 1 << 22
-"""The number of float64 entries of cached couplings of an attribute: 32 MB."""
-MOST_EQUAL = 0.25
-"""The greatest chance that two elements of an event have equal masks with which masks are made different."""
 
 
 class Rows(NamedTuple):
@@ -77,17 +72,30 @@ class Conditional(NamedTuple):
     target: Rows
     kernel: Float32Matrix
 
-    def covers(self, a: Int32Array, new_a: Int32Array) -> BoolArray:
-        """Return (n,) bool: whether both values of A have partners; if not, B is masked without its context."""
-        partnered = self.source.offsets[a + 1] > self.source.offsets[a]
-        written = self.target.offsets[new_a + 1] > self.target.offsets[new_a]
-        return np.asarray((a >= 0) & (new_a >= 0) & partnered & written)
-
 
 @part
 def span(rows: Rows, a: int) -> tuple[int, int]:
     """Return the first partner of a, and the end of its partners."""
     return int64(rows.offsets[a]), int64(rows.offsets[a + 1])
+
+
+@part
+def is_covered(laws: Conditional, a: int, new: int) -> bool:
+    """Return whether both values of A are there and have partners; if not, B is masked without its context."""
+    if a < 0 or new < 0:
+        return False
+    own, own_end = span(laws.source, a)
+    first, end = span(laws.target, new)
+    return own_end > own and end > first
+
+
+@kernel
+def covered_pairs(laws: Conditional, a: Int32Array, new_a: Int32Array) -> BoolArray:
+    """Return (n,) bool: ``is_covered`` of pairs (a, a*)."""
+    result = np.empty(a.size, np.bool_)
+    for i in range(a.size):
+        result[i] = is_covered(laws, int64(a[i]), int64(new_a[i]))
+    return result
 
 
 @kernel
@@ -219,13 +227,12 @@ class DrawnMasks(NamedTuple):
     """What a draw needs of the masks b* beside their laws, whose rows are in the order of places.
 
     * ``redraws``, ``places``: (n,) float64 η and int32 the place of each pair (a*, b*).
-    * ``place_of``, ``salts``: (k_B,) int32 and uint64, of the values of B (``transport.sampling``).
+    * ``place_of``: (k_B,) int32, the places of the values of B (``transport.sampling``).
     """
 
     redraws: Float64Array
     places: Int32Array
     place_of: Int32Array
-    salts: UInt64Array
 
 
 @inlined
@@ -239,8 +246,9 @@ def draw_mask(
     new_a: int,
     b: int,
     word: np.uint64,
+    salts: UInt64Array,
 ) -> int:
-    """Draw b*. ``numbers``: of couplings; that of (a, a*) begins at ``start``. ``scratch``: (k_B,)."""
+    """Draw b*. ``numbers``: of couplings; that of (a, a*) begins at ``start``. ``scratch``, ``salts``: (k_B,)."""
     first, last = span(laws.target, new_a)
     own, own_end = span(laws.source, a)
     size, sources = last - first, own_end - own
@@ -254,117 +262,15 @@ def draw_mask(
             for k in range(first, last):
                 total += np.float64(laws.kernel[b, partners[k]]) * numbers[k + shift]
         line = (first, first + int64(np.searchsorted(masks.places[first:last], place)), last)
-        new = draw_nearest(
-            laws.kernel, b, partners, masks.places, numbers, shift, line, place, total, word, masks.salts
-        )
+        new = draw_nearest(laws.kernel, b, partners, masks.places, numbers, shift, line, place, total, word, salts)
     else:
         for k in range(size):
             weights[k] = numbers[start + size + k] - (numbers[start + size + k - 1] if k > 0 else 0.0)
-        new = first + draw_among(partners[first:last], weights, lacking, word, masks.salts)
+        new = first + draw_among(partners[first:last], weights, lacking, word, salts)
     again, total = mixed_word(word), 0.0
     if new >= 0 and uniform(again) < masks.redraws[new]:
         for k in range(size):
             weights[k] = laws.target.shares[first + k] * masks.redraws[first + k]
             total += weights[k]
-        new = first + draw_among(partners[first:last], weights, total, mixed_word(again), masks.salts)
+        new = first + draw_among(partners[first:last], weights, total, mixed_word(again), salts)
     return int64(partners[new]) if new >= 0 else int64(-1)
-
-
-@kernel
-def draw_conditional(
-    laws: Conditional,
-    masks: DrawnMasks,
-    couplings: Couplings,
-    a: Int32Array,
-    new_a: Int32Array,
-    b: Int32Array,
-    words: UInt64Array,
-) -> Int32Array:
-    """Return (n,) int32: b* of n values."""
-    result, scratch = np.empty(b.size, np.int32), np.empty(laws.kernel.shape[0])
-    for i in range(b.size):
-        before, after = int64(a[i]), int64(new_a[i])
-        start = int64(couplings.starts[before, after])
-        if start < 0:
-            start = start_of(laws, couplings, before, after)
-        result[i] = draw_mask(laws, masks, couplings.numbers, scratch, start, before, after, int64(b[i]), words[i])
-    return result
-
-
-class ConditionalChannel:
-    """The channel of B given (a, a*), with a cache of couplings."""
-
-    def __init__(self, laws: Conditional, redraws: Float64Array, place_of: Int32Array, salts: UInt64Array) -> None:
-        """Create a channel without couplings.
-
-        ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
-        ``place_of``, ``salts``: (k_B,), of the values of B.
-        """
-        target = laws.target
-        rows = np.repeat(np.arange(target.offsets.size - 1), np.diff(target.offsets))
-        ordered = np.lexsort((place_of[target.partners], rows))
-        partners = target.partners[ordered]
-        self.laws = laws._replace(target=Rows(target.offsets, partners, target.shares[ordered]))
-        self._masks = DrawnMasks(redraws[ordered], place_of[partners], place_of, salts)
-        size = laws.source.offsets.size - 1
-        starts = np.full((size, size), -1, np.int32)
-        self._couplings = Couplings(starts, np.empty(CACHE_ENTRIES), np.zeros(1, np.int64))
-        self._lock = Lock()
-
-    def draw(self, a: Int32Array, new_a: Int32Array, b: Int32Array, words: UInt64Array) -> Int32Array:
-        """Return (n,) int32: the indices of the masked values of B.
-
-        The arguments are (n,), of pairs (a, a*) that the laws cover.
-        """
-        with self._lock:
-            return draw_conditional(self.laws, self._masks, self._couplings, a, new_a, b, words)
-
-
-@part
-def has_repeats(masks: Int32Array, seen: Int64Array, stamp: int) -> bool:
-    """Return whether two elements have the same mask, absent ones apart; masks that occur get the stamp in ``seen``."""
-    for mask in masks:
-        if mask >= 0:
-            if seen[mask] == stamp:
-                return True
-            seen[mask] = stamp
-    return False
-
-
-@kernel
-def make_distinct(
-    law: Rows, rows: Int64Array, offsets: Int64Array, words: UInt64Array, salts: UInt64Array, new: Int32Array
-) -> None:
-    """Draw the masks again that occur in their event before, as long as there are others.
-
-    Elements come in the order of their random words; equal elements with one word keep equal masks. An event with k
-    elements takes time in proportion to k, and to the square of the number of different masks at most.
-
-    * ``rows``: (r,) the row of the law of each event, −1 for events that are left as they are. ``offsets``: (r + 1,).
-    * ``words``, ``new``: (m,) the random word and the mask of each element; absent ones have −1. ``salts``: (k_B,).
-    """
-    seen = np.zeros(salts.size, np.int64)
-    for event in range(rows.size):
-        masks, checked, used = new[offsets[event] : offsets[event + 1]], 2 * event + 1, 2 * event + 2
-        if rows[event] < 0 or not has_repeats(masks, seen, checked):
-            continue
-        own = words[offsets[event] : offsets[event + 1]]
-        order = np.argsort(own, kind="mergesort")
-        first, last = law.offsets[rows[event]], law.offsets[rows[event] + 1]
-        partners, left = law.partners[first:last], True
-        for k in range(masks.size):
-            place = order[k]
-            if k > 0 and own[place] == own[order[k - 1]]:
-                masks[place] = masks[order[k - 1]]
-                continue
-            if masks[place] >= 0 and seen[masks[place]] == used and left:
-                weights, total = law.shares[first:last].copy(), 0.0
-                for i in range(weights.size):
-                    weights[i] = 0.0 if seen[partners[i]] == used else weights[i]
-                    total += weights[i]
-                left = total > 0.0
-                if left:
-                    word = mixed_word(~own[place])
-                    masks[place] = partners[draw_among(partners, weights, total, word, salts)]
-            if masks[place] >= 0:
-                seen[masks[place]] = used

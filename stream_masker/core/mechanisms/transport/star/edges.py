@@ -19,7 +19,8 @@ from stream_masker.core.mechanisms.transition.serialization import pack_array, r
 from stream_masker.core.mechanisms.transport.fitting import pack_tuples, read_tuples
 from stream_masker.core.mechanisms.transport.kernel import GREATEST, kernel_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
-from stream_masker.core.mechanisms.transport.star.couplings import Conditional, ConditionalChannel, Rows, coupling_costs
+from stream_masker.core.mechanisms.transport.star.attribute import GivenRoot
+from stream_masker.core.mechanisms.transport.star.couplings import Conditional, Rows, coupling_costs, covered_pairs
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.ontology.graph import first_parents_of
 from stream_masker.core.random.keys import SecretHash
@@ -108,9 +109,9 @@ class Edge:
         kernel = kernel_of(squares.astype(np.float32), self.sharpness)
         return Conditional(Rows.of(self.pairs), Rows.of(self.masks), kernel)
 
-    def channel(self, squares: Float64Matrix, places: Int32Array, salts: UInt64Array) -> ConditionalChannel:
-        """Return the channel of B given (a, a*); ``places``, ``salts``: (k_B,), of the values of B."""
-        return ConditionalChannel(self.laws(squares), self.redraws.astype(np.float64), places, salts)
+    def given_root(self, squares: Float64Matrix, places: Int32Array) -> GivenRoot:
+        """Return what draws of B given (a, a*) need; ``places``: (k_B,), of the values of B."""
+        return GivenRoot.of(self.laws(squares), self.redraws.astype(np.float64), places)
 
     def to_model(self, names: Sequence[str]) -> dict[str, Any]:
         """Return the JSON-serialisable form."""
@@ -168,7 +169,7 @@ def meet_distance(
 
     def mean(log_sharpness: float) -> float:
         laws = replace(edge, sharpness=math.exp(log_sharpness)).laws(squares)
-        covered = laws.covers(a, new_a)
+        covered = covered_pairs(laws, a, new_a)
         keys, counts = np.unique(a[covered].astype(np.int64) * len(joint) + new_a[covered], return_counts=True)
         own, new = (each.astype(np.int32) for each in np.divmod(keys, len(joint)))
         return inner_product(coupling_costs(laws, squares, own, new), counts.astype(np.float64)) / int(counts.sum())

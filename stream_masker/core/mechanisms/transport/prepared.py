@@ -121,10 +121,9 @@ class PreparedTransport:
         ``words``: one random word for each value.
         """
         spans = [slice(first, end) for first, end in pairwise(record.offsets)]
-        owned = list(zip(self.values, spans, strict=True))
-        before = np.array([v.index(code) for v, span in owned for code in record.codes[span]], np.int32)
-        sizes = zip(record.is_array, spans, strict=True)
-        offsets = [np.array([0, span.stop - span.start]) if is_array else None for is_array, span in sizes]
+        known = [v.index(code) for v, span in zip(self.values, spans, strict=True) for code in record.codes[span]]
+        before, lists = np.array(known, np.int32), zip(record.is_array, spans, strict=True)
+        offsets = [np.array((0, span.stop - span.start)) if is_array else None for is_array, span in lists]
         after = self.draw(offsets, [before[span] for span in spans], [words[span] for span in spans])
         return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 

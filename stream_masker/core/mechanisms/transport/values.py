@@ -108,7 +108,7 @@ class Values:
 
     def index(self, code: int) -> int:
         """Return the index of one code's value."""
-        known = int(self.index_of[code])
+        known: int = self.index_of.item(code)
         return known if known >= 0 else int(self.indices(np.array([code], np.int32))[0])
 
     def locate_all(self) -> None:

@@ -22,7 +22,7 @@ from stream_masker.core.mechanisms.transport.star.couplings import (
     Rows,
     draw_among,
     draw_mask,
-    is_covered,
+    has_partners,
     start_of,
 )
 from stream_masker.core.random.draws import mixed_word
@@ -155,7 +155,7 @@ def make_distinct(
         masks, own_words = after[offsets[event] : offsets[event + 1]], words[offsets[event] : offsets[event + 1]]
         if not has_repeats(masks, scratch):
             continue
-        if rooted and is_covered(laws, int64(a[event]), int64(new_a[event])):
+        if rooted and has_partners(laws, int64(a[event]), int64(new_a[event])):
             draw_repeats_again(laws.target, int64(new_a[event]), own_words, salts, scratch, masks)
         if has_repeats(masks, scratch):
             draw_repeats_again(arrays.law, int64(0), own_words, salts, scratch, masks)
@@ -182,11 +182,12 @@ def draw_attribute(
     * ``a``, ``new_a``: (n,) the indices of the values and masks of the root, if values are drawn given it.
     * ``after``: (m,) the indices of the masks, −1 for those that are missing.
     """
-    given, missing = arrays.given, 0
-    laws, couplings = given.laws, given.couplings
+    given, alone, salts, weights, missing = arrays.given, arrays.alone, arrays.salts, arrays.scratch.weights, 0
+    laws, masks, couplings = given.laws, given.masks, given.couplings
+    numbers = couplings.numbers
     for event in range(offsets.size - 1):
         own, new = (int64(a[event]), int64(new_a[event])) if rooted else (int64(-1), int64(-1))
-        covered, start = is_covered(laws, own, new), int64(-1)
+        covered, start = has_partners(laws, own, new), int64(-1)
         for k in range(offsets[event], offsets[event + 1]):
             if before[k] < 0 or after[k] >= 0:
                 continue
@@ -196,12 +197,9 @@ def draw_attribute(
                     start = int64(couplings.starts[own, new])
                 if start < 0:
                     start = start_of(laws, couplings, own, new)
-                weights = arrays.scratch.weights
-                mask = draw_mask(
-                    laws, given.masks, couplings.numbers, weights, start, own, new, b, words[k], arrays.salts
-                )
-            if mask < 0 and arrays.alone.order.size > 0:
-                mask = draw_first(arrays.alone, b, int64(0), words[k])
+                mask = draw_mask(laws, masks, numbers, weights, start, own, new, b, words[k], salts)
+            if mask < 0 and alone.order.size > 0:
+                mask = draw_first(alone, b, int64(0), words[k])
             elif mask < 0:
                 missing += 1
             after[k] = mask

@@ -80,7 +80,7 @@ def span(rows: Rows, a: int) -> tuple[int, int]:
 
 
 @part
-def is_covered(laws: Conditional, a: int, new: int) -> bool:
+def has_partners(laws: Conditional, a: int, new: int) -> bool:
     """Return whether both values of A are there and have partners; if not, B is masked without its context."""
     if a < 0 or new < 0:
         return False
@@ -91,10 +91,10 @@ def is_covered(laws: Conditional, a: int, new: int) -> bool:
 
 @kernel
 def covered_pairs(laws: Conditional, a: Int32Array, new_a: Int32Array) -> BoolArray:
-    """Return (n,) bool: ``is_covered`` of pairs (a, a*)."""
+    """Return (n,) bool: ``has_partners`` of pairs (a, a*)."""
     result = np.empty(a.size, np.bool_)
     for i in range(a.size):
-        result[i] = is_covered(laws, int64(a[i]), int64(new_a[i]))
+        result[i] = has_partners(laws, int64(a[i]), int64(new_a[i]))
     return result
 
 

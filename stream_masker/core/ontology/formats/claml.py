@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
 from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
 from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
 SYNONYM_KINDS = ("inclusion", "preferredLong")
+
+UNMODIFIED_KINDS = frozenset({"component", "chapter", "block"})
+"""Classes whose modifiers make no codes, such as the qualifiers of ICF."""
+
+_CATEGORY: Final = re.compile(r"[A-Z]\d\d")
+"""A code of ICD-10 with three characters."""
 
 
 @dataclass(slots=True)
@@ -19,13 +26,14 @@ class Classification:
 
     draft: the classes; above: the classes that name a class as their subclass; modified: the modifiers of each class,
     in their order, each with the codes that are valid, none for all; modifiers: the codes and labels of each modifier,
-    in the order of the document.
+    in the order of the document; excluded: classes with modifiers that do not apply to them.
     """
 
     draft: OntologyDraft = field(default_factory=OntologyDraft)
     above: dict[str, list[str]] = field(default_factory=dict)
     modified: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
     modifiers: dict[str, dict[str, str]] = field(default_factory=dict)
+    excluded: set[tuple[str, str]] = field(default_factory=set)
 
 
 def read_claml(file: BinaryIO) -> OntologyDraft:
@@ -34,7 +42,9 @@ def read_claml(file: BinaryIO) -> OntologyDraft:
     * A class without a superclass is below the classes that name it as their subclass.
     * Label: the preferred rubric; synonyms: the long preferred one and inclusions.
     * A class with modifiers (``ModifiedBy``) gets a child for each code of the first one, each of these a child for
-      each code of the second one, and so on, unless the document lists the class itself.
+      each code of the second one, and so on, unless the document lists the class itself. A modifier without a dot of a
+      category with three characters applies to its subclasses: ``I70.0`` and ``0`` make ``I70.00``. Without subclasses
+      the dot is added (``W00.0``), and before a fifth character an X (``M45.X0``).
     * Several chapters get a common root, with the name in the document's title.
 
     Raises SourceFormatError, DuplicateConceptError.
@@ -51,8 +61,12 @@ def read_claml(file: BinaryIO) -> OntologyDraft:
     for concept, parents in document.draft.parents.items():
         if not parents:
             parents.extend(document.above.get(concept, ()))
+    below: dict[str, list[str]] = {}
+    for concept, parents in document.draft.parents.items():
+        for parent in parents:
+            below.setdefault(parent, []).append(concept)
     for concept, modifiers in document.modified.items():
-        _expand(document, [concept], modifiers)
+        _expand(document, [concept], modifiers, below)
     title = root.find("Title")
     name = "ClaML" if title is None else title.get("name") or "ClaML"
     add_common_root(document.draft, name, "" if title is None else _content(title))
@@ -76,13 +90,19 @@ def _add_class(document: Classification, element: Element, code: str) -> None:
         document.above.setdefault(_required(below, "code"), []).append(code)
     draft.labels[code] = _rubric(element, "preferred")
     draft.synonyms[code] = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-    for modifier in element.iter("ModifiedBy"):
+    document.excluded.update((code, _required(one, "code")) for one in element.iter("ExcludeModifier"))
+    for modifier in () if element.get("kind") in UNMODIFIED_KINDS else element.iter("ModifiedBy"):
         valid = frozenset(_required(one, "code") for one in modifier.iter("ValidModifierClass"))
         document.modified.setdefault(code, []).append((_required(modifier, "code"), valid))
 
 
-def _expand(document: Classification, concepts: list[str], modifiers: list[tuple[str, frozenset[str]]]) -> None:
-    """Add the codes of a class's modifiers, one level for each modifier."""
+def _expand(
+    document: Classification,
+    concepts: list[str],
+    modifiers: list[tuple[str, frozenset[str]]],
+    below: Mapping[str, list[str]],
+) -> None:
+    """Add the codes of a class's modifiers, one level for each modifier. ``below``: the subclasses of classes."""
     draft = document.draft
     for modifier, valid in modifiers:
         new = []
@@ -90,12 +110,22 @@ def _expand(document: Classification, concepts: list[str], modifiers: list[tuple
             for code, label in document.modifiers.get(modifier, {}).items():
                 if valid and code not in valid:
                     continue
-                child = concept + code
-                if child not in draft.parents:
-                    draft.parents[child] = [concept]
-                    draft.labels[child] = ": ".join(part for part in (draft.labels[concept], label) if part)
-                new.append(child)
+                has_place = code.startswith(".") or not _CATEGORY.fullmatch(concept) or concept not in below
+                for base in [concept] if has_place else below[concept]:
+                    if (base, modifier) in document.excluded:
+                        continue
+                    child = _modified_code(base, code, modifier)
+                    if child not in draft.parents:
+                        draft.parents[child] = [base]
+                        draft.labels[child] = ": ".join(part for part in (draft.labels[base], label) if part)
+                    new.append(child)
         concepts = new
+
+
+def _modified_code(base: str, code: str, modifier: str) -> str:
+    if code.startswith(".") or not _CATEGORY.fullmatch(base):
+        return base + code
+    return f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
 
 
 def _rubric(element: Element, kind: str) -> str:

@@ -70,6 +70,28 @@ def test_modifiers_make_codes_one_level_after_another(classification):
     assert len(classification) == 9
 
 
+def test_modifiers_of_a_category_apply_to_its_subclasses(tmp_path):
+    modified = {"I70": "I70_4", "M45": "M40_5", "W00": "W00_4"}
+    document = '<ClaML><Class code="IX" kind="chapter"><ModifiedBy code="W00_4"/></Class>'
+    for category, modifier in modified.items():
+        document += f'<ModifierClass code="0" modifier="{modifier}"/><ModifierClass code="1" modifier="{modifier}"/>'
+        inner = f'<SuperClass code="IX"/><ModifiedBy code="{modifier}"/>'
+        document += f'<Class code="{category}" kind="category">{inner}</Class>'
+    document += '<Class code="I70.0" kind="category"><SuperClass code="I70"/></Class>'
+    document += '<Class code="I70.9" kind="category"><SuperClass code="I70"/><ExcludeModifier code="I70_4"/></Class>'
+    (tmp_path / "icd10.xml").write_text(document + "</ClaML>")
+    tau = Ontology.load(tmp_path / "icd10.xml").taxonomy()
+    below = {code: list(tau.children_of(code)) for code in ("IX", *modified, "I70.0", "I70.9")}
+    assert below == {
+        "IX": ["I70", "M45", "W00"],
+        "I70": ["I70.0", "I70.9"],
+        "M45": ["M45.X0", "M45.X1"],
+        "W00": ["W00.0", "W00.1"],
+        "I70.0": ["I70.00", "I70.01"],
+        "I70.9": [],
+    }
+
+
 def test_classes_may_name_their_subclasses_alone(tmp_path):
     document = re.sub(r'(<Class .*)<SuperClass code=".*?"/>', r"\1", DOCUMENT)
     document = document.replace('<ModifiedBy code="S4"/>', '<SubClass code="E10.1"/><ModifiedBy code="S4"/>')

@@ -73,9 +73,11 @@ PROTECTION = Dashboard(
         "Best guess of a value": [
             Panel(
                 "Vulnerability",
-                "Chance of the best guess of a value: without masks (prior), given its mask, or given its record's.",
+                "Chance of the best guess of a value: without masks (prior), given its mask, or given its record's. "
+                "Given its mask, no method that keeps the law and moves values as far can go below the least.",
                 [
                     Query(aggregated("max", "risk_vulnerability", "attribute", "given"), "{{attribute}}, {{given}}"),
+                    Query(aggregated("max", "risk_least_vulnerability", "attribute"), "{{attribute}} least"),
                     Query(aggregated("max", "risk_prior", "attribute"), "{{attribute}} prior"),
                 ],
                 SHARE,

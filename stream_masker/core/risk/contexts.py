@@ -32,12 +32,14 @@ def average_risk(parts: Sequence[RiskOfContext], names: Sequence[str], distances
     figures: dict[str, Any] = {f: _means([getattr(risk, f) for risk in risks], weights) for f in AVERAGED}
     records = np.array([counts.records for _, counts in parts], np.float64)
     given = any(risk.meaning_given_record is not None for risk in risks)
+    least = [risk.least for risk in risks if risk.least is not None]
     told = _meanings([risk.told for risk in risks], parts, names, distances) if given else None
     of_records: dict[str, Any] = {field: _of_record(risks, field, records) for field in RECORD_FIGURES}
     return Risk(
         **figures,
         certainty={a: max(risk.certainty[a] for risk in risks) for a in names},
         certainty_given_record=_greatest([risk.certainty_given_record for risk in risks], names),
+        least=_means(least, weights) if least else None,
         frequency=_greatest([risk.frequency for risk in risks], names),
         epsilon={a: max(risk.epsilon[a] for risk in risks) for a in names},
         rmse={a: float(np.average([r.rmse[a] ** 2 for r in risks], weights=weights[a]) ** 0.5) for a in names},

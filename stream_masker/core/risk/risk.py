@@ -88,6 +88,8 @@ class Risk:
       ``meaning_given_record``: ``meaning`` given all masks, of the same mechanisms.
     * ``frequency``: the greatest prior of a value, in any law and any context that an attacker may know, of the same
       mechanisms. No promise about certainty is below it.
+    * ``least``: a lower bound of ``vulnerability`` of all methods that keep the law of the attribute's values and move
+      them by ``rmse``, of the same mechanisms.
     * ``vulnerability_of_record``: the chance that the best guess of the whole record is right, given all its masks.
     * ``prior_of_record``: the same without masks. ``unchanged_of_record``: the share of records with no value changed.
     * ``bound_of_record``: with confidence 0.95, none of the figures of records differs from its true value by more.
@@ -122,6 +124,7 @@ class Risk:
     given_record: Mapping[str, float] | None = None
     certainty_given_record: Mapping[str, float] | None = None
     frequency: Mapping[str, float] | None = None
+    least: Mapping[str, float] | None = None
     meaning_given_record: Mapping[str, MeaningRisk] | None = None
     vulnerability_of_record: float | None = None
     prior_of_record: float | None = None
@@ -132,6 +135,7 @@ class Risk:
         """Return the chances of an attacker and the unchanged shares, rounded; ``to_dict`` has everything."""
         shown = {
             "vulnerability": _rounded(self.vulnerability),
+            "least": _rounded(self.least),
             "prior": _rounded(self.prior),
             "certainty": _rounded(self.certainty_given_record),
             "chapter": _rounded({name: meaning.levels["chapter"].chance for name, meaning in self.told.items()}),

@@ -125,6 +125,8 @@ def set_risk_metrics(metrics: Metrics, version: VersionRisk) -> None:
         metrics.set("risk_epsilon", risk.epsilon[attribute], attribute=attribute)
         metrics.set("risk_expected_rank", risk.rank[attribute], attribute=attribute)
         metrics.set("risk_entropy", risk.entropy[attribute], attribute=attribute)
+        if risk.least is not None:
+            metrics.set("risk_least_vulnerability", risk.least[attribute], attribute=attribute)
         if risk.given_record is not None:
             metrics.set("risk_vulnerability", risk.given_record[attribute], attribute=attribute, given="record")
         if risk.certainty_given_record is not None and risk.meaning_given_record is not None:

@@ -247,6 +247,11 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
         ("attribute", "given"),
     ),
     calibrator_gauge(
+        "risk_least_vulnerability",
+        "Lower bound of the vulnerability of all methods that keep the law and move values as far, in [0, 1].",
+        ATTRIBUTE_LABEL,
+    ),
+    calibrator_gauge(
         "risk_certainty",
         "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
         "given all masks only where the mechanism promises something about every record.",

@@ -51,6 +51,8 @@ def test_the_risk_of_a_version_is_measured_and_logged(bench: SessionBench, caplo
     assert bench.metric("risk_prior", attribute="one") == pytest.approx(0.2)
     for given in ("value", "record"):
         assert 0.2 < (bench.metric("risk_vulnerability", attribute="one", given=given) or 0.0) <= 1.0
+    own = bench.metric("risk_vulnerability", attribute="one", given="value") or 0.0
+    assert 0.2 <= (bench.metric("risk_least_vulnerability", attribute="one") or 0.0) <= own
     for name in ("risk_certain_share", "risk_likely_share", "risk_unchanged_share", "risk_epsilon"):
         assert bench.metric(name, attribute="two") is not None
     assert (bench.metric("risk_expected_rank", attribute="two") or 0.0) >= 1.0

@@ -48,7 +48,7 @@ MAX_POLISHES = 5
 """How often rounds to a third of the error follow where a posterior exceeds its limit."""
 PUBLISHED_ERROR = 2.0 * MARGINAL_ERROR
 """The greatest sum of absolute differences between the law of masks of a model and its law."""
-MAX_TRIMS = 6
+MAX_TRIMS = 24
 TRIM, LEAST_EXCESS = 64.0, 1e-3
 """How much more often a tuple is written, in units of what exceeds a limit, which counts as that much more."""
 
@@ -185,7 +185,7 @@ def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scalin
     near: Scaling | None = None
     if not problem.lone:
         near, met = meet_means(problem, wanted, start)
-        if not met and start is not None:
+        if not met and start is not None and not (near.met and (near.moved > wanted).all()):
             near, met = meet_means(problem, wanted, None)
         if met:
             return near

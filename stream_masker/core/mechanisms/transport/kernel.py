@@ -19,8 +19,8 @@ from stream_masker.core.mechanisms.transition.serialization import pack_array, r
 
 KAPPA = 8.0
 """κ. At the distances of the default, the vulnerability is within a tenth of the linear programme's bound."""
-DUAL_KAPPA, DUAL_STEP, DUAL_SEARCHES = 64.0, 0.4, 6
-"""κ, the first step of ln λ, and the number of steps of the bound of all vulnerabilities."""
+DUAL_KAPPA, DUAL_STEP, DUAL_SEARCHES, DUAL_ROUNDS = 64.0, 0.4, 6, 12
+"""κ, the first step of ln λ, the number of steps, and the rounds of each, of the bound of all vulnerabilities."""
 LEVEL_ROUNDS = 40
 LEVEL_ERROR = 2e-2
 """The rounds end when the sum of absolute differences between the rows and their law is at most this."""
@@ -85,7 +85,7 @@ class Levels:
 def leveled(law: Float64Array, squares: Float64Matrix, sharpness: float) -> Levels:
     """Return the levels of the kernel of a given λ. For the other arguments see ``design``."""
     rows, levels = logarithms(law), np.full(law.size, np.inf)
-    level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, rows, levels)
+    level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
     return Levels(sharpness, rows, levels).rounded()
 
 
@@ -99,7 +99,7 @@ def design(law: Float64Array, squares: Float64Matrix, wanted: float, start: Leve
     low, high = (-np.inf, np.inf), (np.inf, -np.inf)
     for _ in range(MAX_KERNEL_SEARCHES):
         sharpness = math.exp(point)
-        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, rows, levels)
+        moved = level(law, squares, exponentials(-sharpness * squares), sharpness, KAPPA, LEVEL_ROUNDS, rows, levels)
         miss = math.log(max(moved, 1e-12) / wanted)
         if abs(miss) <= DISTANCE_ERROR or high[0] - low[0] < DISTANCE_ERROR / 4.0:
             break
@@ -125,7 +125,7 @@ def least_vulnerability(law: Float64Array, squares: Float64Matrix, square: float
 
     def dual(point: float) -> float:
         sharpness = math.exp(point)
-        level(law, squares, exponentials(-sharpness * squares), sharpness, DUAL_KAPPA, rows, cuts)
+        level(law, squares, exponentials(-sharpness * squares), sharpness, DUAL_KAPPA, DUAL_ROUNDS, rows, cuts)
         terms = zip(rows - sharpness * squares, cuts.tolist(), strict=True)
         betas = np.array([cut_level(each, before, DUAL_KAPPA, scratch) for each, before in terms])
         return (inner_product(law, rows - betas) - sharpness * square) / DUAL_KAPPA
@@ -145,6 +145,7 @@ def level(
     gibbs: Float64Matrix,
     sharpness: float,
     kappa: float,
+    rounds: int,
     rows: Float64Array,
     levels: Float64Array,
 ) -> float:
@@ -155,7 +156,7 @@ def level(
     size = law.size
     moved = 0.0
     phi, sums, terms, scratch = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
-    for _ in range(LEVEL_ROUNDS):
+    for _ in range(rounds):
         moved = 0.0
         sums[:] = 0.0
         for x in range(size):

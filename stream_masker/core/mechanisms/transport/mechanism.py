@@ -180,7 +180,10 @@ class SemanticTransport(WindowedMechanism[PreparedTransport | Laws]):
     def risk(self, *, draws: int = 1000, repeats: int = 1) -> Risk:
         """Return the disclosure risk. With a context, an attacker reads it, and his prior is the law of his context."""
         prepared = self._prepared_statistics()
-        if not isinstance(prepared, Laws) or self._counts is None:
+        if isinstance(prepared, PreparedTransport):
+            least = dict(zip(self._attributes, prepared.least, strict=True))
+            return replace(super().risk(draws=draws, repeats=repeats), least=least)
+        if self._counts is None:
             return super().risk(draws=draws, repeats=repeats)
         parts = [(own.risk(draws=n, repeats=repeats), counts) for own, counts, n in self._parts(prepared, draws)]
         return average_risk(parts, self._attributes, self._distances)

@@ -6,6 +6,7 @@ attributes their transport as pairs; and the edges of a star (``transport.star.e
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -35,8 +36,8 @@ from stream_masker.core.mechanisms.transport.fitting import (
 from stream_masker.core.mechanisms.transport.kernel import Levels, design
 from stream_masker.core.mechanisms.transport.limits import Caps, Groups
 from stream_masker.core.mechanisms.transport.prepared import ONE_PLACE, TRIVIAL, PreparedTransport
-from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, columns_of
-from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
+from stream_masker.core.mechanisms.transport.scaling.solver import Problem, Scaling, Start, columns_of
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, CountedPairs, Table
 from stream_masker.core.mechanisms.transport.star.edges import (
     Edge,
     Star,
@@ -129,7 +130,7 @@ class ModelBuilder:
         singles = [self._single(j) for j in range(len(names))]
         arrays = array_attributes(self._counts)
         if len(names) == 2 and not arrays and self._counts.pairs[0, 1].keys.size:
-            model["pair"] = fit_to_model(self._pair())
+            model["pair"] = fit_to_model(self._pair(singles))
         elif len(names) > 1:
             star = Star.of(self._statistics, self._counts)
             if star.children:
@@ -180,17 +181,25 @@ class ModelBuilder:
 
     def _single(self, j: int, allowed: BoolArray | None = None) -> Scaling:
         before = None if self._previous is None else self._previous.fits[j]
-        return self._fitted((j,), self._single_goal(j, allowed), before)
+        goal = self._single_goal(j, allowed)
+        return self._fitted((j,), goal, before, None)
 
-    def _pair(self) -> Scaling:
+    def _pair(self, singles: Sequence[Scaling]) -> Scaling:
+        """Fit the pair, from the solution in force, or with the exponents of both attributes."""
         table, counts, units = pair_table(self._counts.pairs[0, 1], *self._values)
         goal = self._goal((0, 1), table, counts, units >= self._settings.least)
-        return self._fitted((0, 1), goal, None if self._previous is None else self._previous.pair)
+        known = None if self._previous is None else self._previous.pair
+        none = Binding.none(counts.size)
+        exponents = np.array([each.exponents[0] for each in singles])
+        return self._fitted((0, 1), goal, known, (exponents, (goal.problem.target, (none, none))))
 
-    def _fitted(self, js: tuple[int, ...], goal: Goal, before: Scaling | None) -> Scaling:
-        """Fit a goal, from the solution in force for the same attributes."""
+    def _fitted(
+        self, js: tuple[int, ...], goal: Goal, before: Scaling | None, start: tuple[Float64Array, Start] | None
+    ) -> Scaling:
+        """Fit a goal from the solution in force for the same attributes; without one, from the given start."""
+        target = goal.problem.target
         if before is None or self._previous is None:
-            return fit(goal, None)
+            return fit(goal, start)
         now, then = ([v[j].positions for j in js] + [ONE_PLACE] for v in (self._values, self._previous.values))
         places = [located(new, old) for new, old in zip(now, then, strict=True)]
         first, second = (np.where(held, place, -1) for place, held in places[:2])
@@ -199,10 +208,12 @@ class ModelBuilder:
             a[t.rows].astype(np.int64) * MAX_CONCEPTS + b[t.columns] for (a, b, *_), t in ((now, new), (then, old))
         )
         place, held = located(own, keys)
-        known = held & (before.psi[place] > 0.0)
-        psi = np.where(known, before.psi[place], goal.problem.target)
+        known, ratio = held & (before.psi[place] > 0.0) & (target > 0.0), np.ones(target.size)
+        if known.any():
+            ratio[known] = before.psi[place[known]] / before.problem.target[place[known]]
+            ratio[~known] = math.exp(np.average(logarithms(ratio[known]), weights=target[known]))
         factors = [b.carried(place, known, v) for b, v in zip(before.binding, (first, second), strict=True)]
-        return fit(goal, (before.exponents, (psi, (factors[0], factors[1]))))
+        return fit(goal, (before.exponents, (ratio * target, (factors[0], factors[1]))))
 
     def _star(self, star: Star, singles: list[Scaling]) -> list[Edge]:
         """Return the edges to the children, and replace the fits of attributes that are masked alone."""

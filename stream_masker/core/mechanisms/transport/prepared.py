@@ -204,7 +204,7 @@ class PreparedTransport:
             own[edge.child] = max(own[edge.child], conditional_epsilon(edge.laws(self.squares[edge.child])))
         return Disclosure(
             {name: each.vulnerability for name, each in zip(names, self.columns, strict=True)},
-            dict(zip(names, self._least, strict=True)),
+            dict(zip(names, self.least, strict=True)),
             {name: self.certainty(j) for j, name in enumerate(names)},
             {name: square**0.5 for name, square in zip(names, self._moved, strict=True)},
             sum(own) if self.pair is None else epsilon_of_record(self.pair),
@@ -217,7 +217,7 @@ class PreparedTransport:
         return tuple(float((c.joint * d).sum()) for c, d in zip(self.columns, self.squares, strict=True))
 
     @cached_property
-    def _least(self) -> tuple[float, ...]:
+    def least(self) -> tuple[float, ...]:
         """The bounds of ``transport.kernel.least_vulnerability``, of each attribute."""
         pairs = zip((fit.problem for fit in self.fits), self._moved, strict=True)
         return tuple(least_vulnerability(each.law, each.squares[0], e, each.levels[0]) for each, e in pairs)

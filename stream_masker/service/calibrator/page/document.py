@@ -238,6 +238,7 @@ def _protection_rows(risk: AttributeRiskFigures, rmse: tuple[float, float] | Non
     actual, target = (NOT_KNOWN_YET, NOT_KNOWN_YET) if rmse is None else (bar(value, "rmse") for value in rmse)
     rows = {
         "Vulnerability, given its mask": bar(risk.vulnerability, "risk"),
+        "Vulnerability, least of all methods": NOT_KNOWN_YET if risk.least is None else bar(risk.least, "risk"),
         "Vulnerability, given its record": given,
         "Surest guess, given any record": NOT_KNOWN_YET if risk.certainty is None else bar(risk.certainty, "risk"),
         "Vulnerability, after repeats": NOT_KNOWN_YET if risk.repeated is None else bar(risk.repeated, "risk"),

@@ -64,6 +64,7 @@ class AttributeRiskFigures:
 
     ``repeated``: after several masks, given all masks of the records if their law is known, otherwise its own.
     ``certainty``: the greatest posterior of a value given all masks of its record, None if nothing is promised.
+    ``least``: a lower bound of the vulnerability of all methods that keep as much, if it is known.
     """
 
     prior: float
@@ -74,6 +75,7 @@ class AttributeRiskFigures:
     epsilon: float
     repeated: float | None = None
     certainty: float | None = None
+    least: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +165,7 @@ def _risk(version: VersionRisk) -> dict[str, AttributeRiskFigures]:
             unchanged=risk.unchanged[name],
             epsilon=risk.epsilon[name],
             certainty=None if risk.certainty_given_record is None else risk.certainty_given_record[name],
+            least=None if risk.least is None else risk.least[name],
             repeated=version.repeated.get("record", version.repeated.get("value", {})).get(name),
         )
         for name in risk.vulnerability

@@ -106,3 +106,4 @@ def test_one_attribute_is_near_the_least_chance_of_any_channel(target):
     least = least_vulnerability(counts / batch.size, squares, risk.rmse["x0"])
     assert least * (1 - 1e-6) <= risk.vulnerability["x0"] <= 1.1 * least
     assert 0.95 * least <= made.disclosure().least["x0"] <= least * (1 + 1e-6)
+    assert risk.least == made.disclosure().least

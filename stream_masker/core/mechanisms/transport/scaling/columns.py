@@ -23,7 +23,7 @@ from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
 from stream_masker.core.mechanisms.transport.limits import Caps, cut_column, excess_of, fill_weighted, within_limits
-from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
+from stream_masker.core.mechanisms.transport.scaling.table import Binding, Lines, factor_of
 from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
 from stream_masker.core.risk.meaning import MeaningRisk
 
@@ -60,32 +60,12 @@ class Side(NamedTuple):
 
 
 @part
-def sum_column(side: Side, others: Binding, t: int, column: Float64Array) -> float:
-    """Do as ``fill_column`` without differences, where little is left of a column."""
-    column[:] = 0.0
-    total = 0.0
-    own = side.kernel[side.mine[t]]
-    kernel_row = side.their_kernel[side.theirs[t]]
-    for other in range(kernel_row.size):
-        weight = np.float64(kernel_row[other]) * factor_of(others, t, int64(other))
-        for e in range(side.lines[other], side.lines[other + 1]):
-            tuple_ = side.entries[e]
-            x = side.mine[tuple_]
-            share = side.phi[tuple_] * weight * np.float64(own[x])
-            column[x] += share
-            total += share
-    return total
-
-
-@part
 def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> float:
     """Set ``column``, (k,), to g of my values without my factors, and return its sum."""
     own = side.kernel[side.mine[t]]
     sums = side.sums[side.theirs[t]]
     for x in range(column.size):
         column[x] = np.float64(own[x]) * np.float64(sums[x])
-    whole: float = sum_of(column)
-    total = whole
     kernel_row = side.their_kernel[side.theirs[t]]
     for f in range(others.offsets[t], others.offsets[t + 1]):
         other = others.values[f]
@@ -93,11 +73,25 @@ def fill_column(side: Side, others: Binding, t: int, column: Float64Array) -> fl
         for e in range(side.lines[other], side.lines[other + 1]):
             tuple_ = side.entries[e]
             x = side.mine[tuple_]
-            change = side.phi[tuple_] * lost * np.float64(own[x])
-            column[x] = max(column[x] + change, 0.0)
-            total += change
-    if total < CANCELLED * whole:
-        total = sum_column(side, others, t, column)
+            column[x] += side.phi[tuple_] * lost * np.float64(own[x])
+    for f in range(others.offsets[t], others.offsets[t + 1]):
+        other = others.values[f]
+        for e in range(side.lines[other], side.lines[other + 1]):
+            x = int64(side.mine[side.entries[e]])
+            if column[x] < CANCELLED * np.float64(own[x]) * np.float64(sums[x]):
+                column[x] = np.float64(own[x]) * sum_value(side, others, t, x)
+    total: float = sum_of(column)
+    return total
+
+
+@part
+def sum_value(side: Side, others: Binding, t: int, x: int) -> float:
+    """Return Σ φ·K·r over their values for a value of mine and a mask."""
+    total, kernel_row = 0.0, side.their_kernel[side.theirs[t]]
+    for e in range(side.my_lines[x], side.my_lines[x + 1]):
+        s = side.my_entries[e]
+        other = int64(side.theirs[s])
+        total += side.phi[s] * np.float64(kernel_row[other]) * factor_of(others, t, other)
     return total
 
 
@@ -168,19 +162,42 @@ def add_factors(
 
 @kernel
 def sum_again(
-    side: Side, mine: Binding, others: Binding, psi: Float64Array, whole: Float64Array, result: Float64Array
+    side: Side,
+    masks: tuple[Float32Matrix, Float32Matrix],
+    mine: Binding,
+    others: Binding,
+    bound_by: tuple[Lines, Lines],
+    whole: Float64Array,
+    result: Float64Array,
 ) -> None:
-    """Compute the sums Σ_t ψ·K·r again of which factors leave little; ``whole``: (m,) those without factors."""
-    written = np.flatnonzero(psi)
+    """Compute the sums Σ_t ψ·K·r again of which factors leave little, without differences.
+
+    * ``side``: with ψ in place of φ, and Σ ψ·K of each value of theirs and each mask of mine as ``sums``.
+      ``masks``: my and their K of a value (row) and a mask (column).
+    * ``bound_by``: the tuples with a factor of each of my and of their values.
+    * ``whole``: (m,) the sums without factors.
+    """
+    left = np.empty(masks[0].shape[1], np.float32)
     for s in range(result.size):
         if result[s] >= CANCELLED * whole[s]:
             continue
-        total = 0.0
         x, other = int64(side.mine[s]), int64(side.theirs[s])
-        for k in range(written.size):
-            t = int64(written[k])
-            weight = np.float64(side.kernel[side.mine[t], x]) * np.float64(side.their_kernel[side.theirs[t], other])
-            total += psi[t] * weight * factor_of(mine, t, x) * factor_of(others, t, other)
+        my_row, their_row, sums = masks[0][x], masks[1][other], side.sums[other]
+        left[:] = my_row
+        for offsets, tuples, value in ((*bound_by[0], x), (*bound_by[1], other)):
+            for f in range(offsets[value], offsets[value + 1]):
+                left[side.mine[tuples[f]]] = 0.0
+        total = np.float64(sum_of_products(left, sums))
+        least = NEGLIGIBLE * total
+        for offsets, tuples, value in ((*bound_by[0], x), (*bound_by[1], other)):
+            for f in range(offsets[value], offsets[value + 1]):
+                mask = int64(side.mine[tuples[f]])
+                if left[mask] == 0.0 and my_row[mask] * sums[mask] > least:
+                    left[mask] = my_row[mask]
+                    for e in range(side.my_lines[mask], side.my_lines[mask + 1]):
+                        t = int64(side.my_entries[e])
+                        weight = side.phi[t] * np.float64(my_row[mask]) * np.float64(their_row[side.theirs[t]])
+                        total += weight * factor_of(mine, t, x) * factor_of(others, t, other)
         result[s] = total
 
 

@@ -3,7 +3,7 @@
 Mean squared distances fall as the exponents grow. For given means of a pair, the exponents are found by Broyden's
 method on their logarithms and those of the means; the exponent of a lone attribute is bracketed by steps. Where
 limits bind, mean squared distances fall to a least value and rise again; if the means cannot be met, that value is
-found by sections.
+found by the parabola of three points.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ COMMON_PRECISION = 1e-3
 """The search for a common exponent ends when ln of both ends of its bracket differ by less."""
 FIRST_REACH = 0.5
 """The first step in ln of a common exponent; steps grow until the measure is bracketed."""
+PEAK_GAIN = 0.01
+"""The search for the greatest value ends where a parabola promises a relative gain of less: it is flat there."""
 POINT_DIGITS = 6
 """Points that are equal to so many digits are the same one: steps differ in their last digits between processors."""
 STEP_GROWTH = 1.4
 """Steps towards the least mean squared distances grow by this factor."""
-PEAK_SECTIONS = 3
-"""How often the bracket of the least mean squared distances is divided: it is flat there."""
 
 
 def meet_means(
@@ -53,8 +53,8 @@ def meet_means(
     """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
 
     ``start``: the exponents, and the solution, of a similar problem. The nearest solution that has the law is returned
-    if none meets the means. A search that comes to a point again goes in a circle: it ends if limits keep all means too
-    large, and begins again with exact solutions otherwise.
+    if none meets the means. The search ends where limits keep all means too large, which grow with the exponents there.
+    If it comes to a point again, it goes in a circle, and begins again with exact solutions.
     """
     given, before = (np.ones(2), None) if start is None else start
     point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
@@ -84,6 +84,8 @@ def meet_means(
             return new, new.met
         if miss <= NEAR_ERROR:
             tolerance = MARGINAL_ERROR
+        if known is not None and (misses > np.maximum(known[1], 0.0)).all() and (point > known[0]).all():
+            break
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)
@@ -161,21 +163,29 @@ def _climb(measure: Callable[[float, Start], Peak], here: Peak) -> tuple[Peak | 
             return (here, ahead) if step > 0.0 else (ahead, here)
         if ahead.value < here.value <= 1.0:
             if behind is not None:
-                return _sectioned(measure, *sorted((behind, here, ahead), key=lambda each: each.point))
+                return _at_vertex(measure, *sorted((behind, here, ahead), key=lambda each: each.point))
             behind, step = ahead, -step
             continue
         behind, here, step = here, ahead, step * STEP_GROWTH
 
 
-def _sectioned(measure: Callable[[float, Start], Peak], left: Peak, top: Peak, right: Peak) -> tuple[Peak, Peak | None]:
-    """Return the greatest value between two lesser ones; if it exceeds 1, the greatest one known before, and that."""
-    for _ in range(PEAK_SECTIONS):
-        after = right.point - top.point > top.point - left.point
-        new = measure((top.point + (right if after else left).point) / 2.0, top.solved.start)
+def _at_vertex(measure: Callable[[float, Start], Peak], left: Peak, top: Peak, right: Peak) -> tuple[Peak, Peak | None]:
+    """Return the greatest value between two lesser ones; if it exceeds 1, the greatest one known before, and that.
+
+    It is sought at the vertices of parabolas, until these are hardly greater than the greatest value.
+    """
+    while True:
+        before, after = top.point - left.point, right.point - top.point
+        rise, fall = (top.value - left.value) / before, (top.value - right.value) / after
+        if not (np.isfinite(rise) and np.isfinite(fall) and rise + fall > 0.0):
+            return top, None
+        slope, bend = (rise * after - fall * before) / (before + after), (rise + fall) / (before + after)
+        if slope**2 / bend / 4.0 < PEAK_GAIN * top.value:
+            return top, None
+        new = measure(top.point + slope / bend / 2.0, top.solved.start)
         if new.value > 1.0:
-            return (top, new) if after else (left, new)
-        if new.value > top.value:
-            left, top, right = (top, new, right) if after else (left, new, top)
-        else:
-            left, right = (left, new) if after else (new, right)
-    return top, None
+            return (top, new) if new.point > top.point else (left, new)
+        if new.value <= top.value:
+            return top, None
+        left, right = (top, right) if new.point > top.point else (left, top)
+        top = new

@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 import numpy as np
 
+from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.dtypes import BoolArray, Float32Matrix, Float64Array, Float64Matrix, Int64Array
 from stream_masker.core.kernels.elementary import exponentials, inner_product, least_squares, logarithms
 from stream_masker.core.mechanisms.transport.kernel import Levels, kernel_of, leveled
@@ -32,7 +33,7 @@ from stream_masker.core.risk.kinds import NO_KINDS, Kinds
 
 MARGINAL_ERROR = 1e-4
 """The greatest sum of absolute differences between the law of masks and P."""
-ROUGH_ERROR = 5e-3
+ROUGH_ERROR = 1e-2
 """The greatest such sum while the exponents are searched for."""
 MAX_ROUNDS = 300
 ANDERSON_MEMORY = 5
@@ -85,8 +86,9 @@ class Problem:
         if self.written.all():
             return kept
         kernels, rows = Kernels(self, np.ones(2)), self.table.by_row
-        near = rows.product(kept, kernels.first, kernels.second_masks)
-        moved = rows.product((self.law - kept) / np.maximum(near, LEAST), kernels.first_masks, kernels.second)
+        near = rows.product(kernels.first, rows.sums(kept, kernels.second_masks))
+        lacking = rows.sums((self.law - kept) / np.maximum(near, LEAST), kernels.second)
+        moved = rows.product(kernels.first_masks, lacking)
         target = kept * (1.0 + moved)
         return np.asarray(target / target.sum())
 
@@ -213,13 +215,19 @@ def balance(problem: Problem, exponents: Float64Array, tolerance: float, start: 
 
 def denominators(kernels: Kernels, psi: Float64Array, binding: tuple[Binding, Binding]) -> Float64Array:
     """Return (m,) float64: D(s) = Σ_t K·r·ψ of all tuples."""
-    result = kernels.problem.table.by_row.product(psi, kernels.first, kernels.second_masks)
+    table = kernels.problem.table
+    sums = table.by_row.sums(psi, kernels.second_masks)
+    result = table.by_row.product(kernels.first, sums)
     if binding[0].values.size or binding[1].values.size:
         whole = result.copy()
         first, second = (seen_from(kernels, psi, first=one, sums=False) for one in (True, False))
         add_factors(first, binding[0], binding[1], psi, True, result)
         add_factors(second, binding[1], binding[0], psi, False, result)
-        sum_again(first, binding[0], binding[1], psi, whole, result)
+        bound_by = (binding[0].by_value(table.shape[0]), binding[1].by_value(table.shape[1]))
+        masks, written = (kernels.first, kernels.second), np.flatnonzero(psi)
+        lines = offsets_from_lengths(np.bincount(table.rows[written], minlength=table.shape[0]))
+        first = first._replace(sums=sums, my_lines=lines, my_entries=written)
+        sum_again(first, masks, binding[0], binding[1], bound_by, whole, result)
     return result
 
 

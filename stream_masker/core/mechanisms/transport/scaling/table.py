@@ -8,7 +8,7 @@ factors r ≤ 1 where a value or a sensitive group would exceed its limit.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,10 @@ from stream_masker.core.mechanisms.transition.serialization import pack_array, r
 
 LINE = 16
 """Rows are computed so many at a time, and written as columns: a line of the cache holds 16 numbers."""
+
+
+Lines: TypeAlias = tuple[Int64Array, Int64Array]
+"""Compressed rows: where each begins, and what is in them."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -39,9 +43,12 @@ class Entries:
         fill_sums(self.offsets, self.columns, weights, right, result)
         return result
 
-    def product(self, weights: Float64Array, left: Float32Matrix, right: Float32Matrix) -> Float64Array:
-        """Return (m,) the entries of L·Φ·R, in single precision; weights that are too large for it become infinite."""
-        return entry_products(self.offsets, self.columns, left, self.sums(weights, right))
+    def product(self, left: Float32Matrix, sums: Float32Matrix) -> Float64Array:
+        """Return (m,) the entries of L·Φ·R, in single precision, of ``sums(weights, R)``.
+
+        Weights that are too large for it become infinite.
+        """
+        return entry_products(self.offsets, self.columns, left, sums)
 
 
 @kernel
@@ -153,6 +160,12 @@ class Binding(NamedTuple):
         kept = np.repeat(known, lengths) & (indices >= 0)
         left = np.bincount(np.repeat(np.arange(known.size), lengths)[kept], minlength=known.size)
         return Binding(offsets_from_lengths(left), indices[kept].astype(np.int32), own.factors[kept])
+
+    def by_value(self, values: int) -> Lines:
+        """Return the tuples that have a factor of each of ``values`` values."""
+        tuples = np.repeat(np.arange(self.offsets.size - 1), np.diff(self.offsets))
+        lengths = np.bincount(self.values, minlength=values)
+        return offsets_from_lengths(lengths), tuples[np.argsort(self.values, kind="stable")]
 
     def to_model(self) -> dict[str, Any]:
         """Return the JSON-serialisable form."""

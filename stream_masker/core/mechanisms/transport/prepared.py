@@ -120,11 +120,13 @@ class PreparedTransport:
 
         ``words``: one random word for each value.
         """
-        spans = [slice(first, end) for first, end in pairwise(record.offsets)]
-        known = [v.index(code) for v, span in zip(self.values, spans, strict=True) for code in record.codes[span]]
-        before, lists = np.array(known, np.int32), zip(record.is_array, spans, strict=True)
-        offsets = [np.array((0, span.stop - span.start)) if is_array else None for is_array, span in lists]
-        after = self.draw(offsets, [before[span] for span in spans], [words[span] for span in spans])
+        offsets: list[Int64Array | None] = []
+        before, own_words = [], []
+        for values, (first, end), is_array in zip(self.values, pairwise(record.offsets), record.is_array, strict=True):
+            before.append(np.array([values.index(code) for code in record.codes[first:end]], np.int32))
+            own_words.append(words[first:end])
+            offsets.append(np.array((0, end - first)) if is_array else None)
+        after = self.draw(offsets, before, own_words)
         return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 
     def draw(

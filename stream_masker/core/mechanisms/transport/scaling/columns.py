@@ -207,7 +207,7 @@ class Columns(NamedTuple):
     * ``shares``: (m,) the law of masks. ``greatest``: (m,) the greatest posterior of a value. ``stays``: (m,) the
       posterior of the value that equals the mask. ``missing``: (m,) the share of a posterior that is left out.
       ``surest``: (m,) the greatest posterior in any law, with what is left out. ``excess``: (m,) by how much a value or
-      a group exceeds its limit at most, in any law.
+      a group exceeds its limit at most, in any law; a bound of it where none does.
     * ``kinds``: (m, g) the greatest posterior of a kind of values, for each guess. ``joint``: (k, k) P(a, a*), if it
       was asked for.
     """
@@ -272,9 +272,8 @@ def set_figures(
     ``column``: (k,) its posterior times ``total``. ``share``: that of the tuple, up to a factor.
     """
     figures.shares[t] = share
-    figures.greatest[t] = greatest_of(column) / total
+    figures.greatest[t] = set_certainty(figures, t, column, total, figures.missing[t], limits, 0)
     figures.stays[t] = column[own] / total
-    set_certainty(figures, t, column, total, figures.missing[t], limits, 0)
     greatest_kinds(column, total, kinds, figures.kinds[t])
     if figures.joint.size > 0:
         into = figures.joint[own]
@@ -285,11 +284,20 @@ def set_figures(
 @part
 def set_certainty(
     figures: Columns, t: int, column: Float64Array, total: float, missing: float, limits: Caps, law: int
-) -> None:
-    """Raise the certainty and the excess of a tuple to those in a law; ``missing``: what is left out of ``column``."""
-    if total > 0.0:
-        figures.surest[t] = max(figures.surest[t], greatest_of(column) / total + missing)
-        figures.excess[t] = max(figures.excess[t], excess_of(column, limits, law, total) / total + missing)
+) -> float:
+    """Raise the certainty and the excess of a tuple to those in a law, and return the greatest posterior.
+
+    ``missing``: what is left out of ``column``. Where no limit can be exceeded, a bound of the excess counts.
+    """
+    if not total > 0.0:
+        return 0.0
+    greatest = greatest_of(column) / total
+    excess = greatest - limits.least[law]
+    if limits.groups.size > 0 or excess + missing > 0.0:
+        excess = excess_of(column, limits, law, total) / total
+    figures.surest[t] = max(figures.surest[t], greatest + missing)
+    figures.excess[t] = max(figures.excess[t], excess + missing)
+    return greatest
 
 
 @kernel

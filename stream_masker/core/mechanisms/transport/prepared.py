@@ -164,9 +164,10 @@ class PreparedTransport:
         return [self._attribute_channel(j, values) for j, values in enumerate(self.values)]
 
     def _attribute_channel(self, j: int, values: Values) -> AttributeChannel:
-        edge, law = self._edges.get(j), Rows.of_values(self._shares[j])
+        edge, listed = self._edges.get(j), self.pair is None
+        law = Rows.of_values(self._shares[j] if listed else np.zeros(len(values)))
         if edge is None:
-            given, equal = GivenRoot.none(), law.equal_share(np.ones(1))
+            given, equal = GivenRoot.none(), law.equal_share(np.ones(1)) if listed else 1.0
         else:
             given = edge.given_root(self.squares[j], values.places)
             equal = given.laws.target.equal_share(self._shares[edge.root])

@@ -271,3 +271,11 @@ def draw_pairs(
                 new_a[i], new_b[i] = new, channel.partners[k]
                 left -= 1
     return left
+
+
+@borrowing
+def draw_alone(channel: FirstChannel, a: Int32Array, words: UInt64Array, new: Int32Array) -> None:
+    """Draw the masks that are missing, −1 in ``new``, of n indices of values of one attribute, (n,) each."""
+    for i in range(a.size):
+        if a[i] >= 0 and new[i] < 0:
+            new[i] = draw_first(channel, int64(a[i]), int64(0), words[i])

@@ -7,6 +7,7 @@ partners. The masks of a list are then made different, where few of them would b
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ import numpy as np
 
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.jit import for_types, int64, kernel, part
-from stream_masker.core.mechanisms.transport.sampling import FirstChannel, draw_first
+from stream_masker.core.mechanisms.transport.sampling import FirstChannel, draw_alone, draw_first
 from stream_masker.core.mechanisms.transport.star.couplings import (
     Conditional,
     Couplings,
@@ -219,8 +220,12 @@ class AttributeChannel:
         scratch = Scratch(np.empty(salts.size), np.zeros(salts.size, np.int64), np.zeros(1, np.int64))
         self._arrays = AttributeArrays(given, FirstChannel.none(), law, salts, scratch)
         self._alone, self._distinct, self._lock = alone, distinct, Lock()
-        types = (False, distinct, NO_OFFSETS, NO_VALUES, salts, NO_VALUES, NO_VALUES, NO_VALUES)
-        self._draw = for_types(draw_attribute, self._arrays, *types)
+        self._draw_alone = for_types(draw_alone, FirstChannel.none(), NO_VALUES, salts, NO_VALUES)
+
+    @cached_property
+    def _draw(self) -> Callable[..., int]:
+        types = (False, False, NO_OFFSETS, NO_VALUES, self._arrays.salts, NO_VALUES, NO_VALUES, NO_VALUES)
+        return for_types(draw_attribute, self._arrays, *types)
 
     def make_alone(self) -> None:
         """Compute the channel without the root."""
@@ -240,6 +245,11 @@ class AttributeChannel:
           are drawn alone.
         """
         distinct = self._distinct and offsets is not None
+        if root is None and not distinct:
+            if not self._arrays.alone.order.size:
+                self.make_alone()
+            self._draw_alone(self._arrays.alone, before, words, after)
+            return
         places = np.arange(before.size + 1) if offsets is None else offsets
         a, new_a = (NO_VALUES, NO_VALUES) if root is None else root
         with self._lock:

@@ -262,7 +262,9 @@ def init(
         sample = simulated_sample(SAMPLE_EVENTS // 10)
     with shown_activity(information()) as show:
         show("comparing the fields with the ontologies")
-        proposal = proposed_configuration(sample.events, ontologies, sample.sections, sample.records)
+        proposal = proposed_configuration(
+            sample.events, ontologies, sample.sections, sample.records, sample.record_format
+        )
     if output == STANDARD_STREAM:
         write_output(proposal.rstrip("\n"), parse_yaml(proposal, name="the proposal"))
     else:

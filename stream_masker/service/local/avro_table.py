@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import orjson
@@ -15,7 +16,7 @@ from stream_masker.pipeline.plan import Plan
 from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.files.inputs import InputFile
 from stream_masker.service.files.lines import NumberedLine, WriteLine
-from stream_masker.service.formats.avro_values import avro_converter, avro_document
+from stream_masker.service.formats.avro_values import ToAvro, avro_converter, avro_document
 
 
 class AvroTable:
@@ -52,21 +53,28 @@ class AvroTable:
                 ) from None
             yield number, line
 
+    @cached_property
+    def _parsed(self) -> tuple[Any, ToAvro]:
+        named: dict[str, Any] = {}
+        schema = self._fastavro.parse_schema(self._definition, named)
+        return schema, avro_converter(schema, named)
+
+    def row(self, line: bytes) -> Any:
+        """Return the record of a masked line. Raises RecordRejectedError, with the field, if it does not fit."""
+        return self._parsed[1](orjson.loads(line))
+
     @contextmanager
     def writer(self, stream: Any, columns: Mapping[str, Any], plan: Plan) -> Iterator[WriteLine]:
         """Give a function that writes a masked line as a record, with the schema and codec of the file.
 
         The function raises ServiceError, with the field, for a record that does not fit the schema.
         """
-        named: dict[str, Any] = {}
-        schema = self._fastavro.parse_schema(self._definition, named)
-        convert = avro_converter(schema, named)
-        file = self._fastavro.write.Writer(stream, schema, codec=self._reader.codec)
+        file = self._fastavro.write.Writer(stream, self._parsed[0], codec=self._reader.codec)
 
         def write(line: bytes) -> None:
             field: str | None = None
             try:
-                return file.write(convert(orjson.loads(line)))  # type: ignore[no-any-return]
+                return file.write(self.row(line))  # type: ignore[no-any-return]
             except RecordRejectedError as error:
                 field = error.field
             except Exception:  # noqa: BLE001 - its text may contain a value

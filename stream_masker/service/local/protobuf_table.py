@@ -10,6 +10,7 @@ from typing import Any
 from stream_masker.errors import ConfigurationError, ServiceError, installation_of
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.plan import Plan
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration.fields.sections import ProduceSection, ProtobufSection
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import NumberedLine, WriteLine
@@ -59,6 +60,16 @@ class ProtobufTable:
                     f"{self._message.DESCRIPTOR.full_name} after its length ({type(error).__name__})"
                 ) from None
 
+    def row(self, line: bytes) -> Any:
+        """Return the message of a masked line. Raises RecordRejectedError, with the field, if it does not fit."""
+        try:
+            message = document_message(self._message, line)
+        except Exception as error:  # noqa: BLE001 - its text may contain a value
+            raise RecordRejectedError(Reason.SCHEMA_MISMATCH, unparsed_field(self._message.DESCRIPTOR, error)) from None
+        if not message.IsInitialized():
+            raise RecordRejectedError(Reason.SCHEMA_MISMATCH, message.FindInitializationErrors()[0])
+        return message
+
     @contextmanager
     def writer(self, stream: Any, columns: Mapping[str, Any], plan: Plan) -> Iterator[WriteLine]:
         """Give a function that writes a masked line as a message, after its length.
@@ -68,17 +79,14 @@ class ProtobufTable:
         from google.protobuf.proto import serialize_length_prefixed
 
         def write(line: bytes) -> None:
-            message, field = None, None
             try:
-                message = document_message(self._message, line)
-            except Exception as error:  # noqa: BLE001 - its text may contain a value
-                field = unparsed_field(self._message.DESCRIPTOR, error)
-            if message is None or not message.IsInitialized():
+                message = self.row(line)
+            except RecordRejectedError as error:
                 name = self._message.DESCRIPTOR.full_name
-                where = f" at {field}" if field else ""
+                where = f" at {error.field}" if error.field else ""
                 raise ServiceError(
                     f"a masked record does not fit the message {name} of {self._file.name}{where}: write a .jsonl file"
-                )
+                ) from None
             serialize_length_prefixed(message, stream)
 
         yield write

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, ClassVar
 
 import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import RecordFormat
+from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat
 from stream_masker.pipeline.dates import find_date
-from stream_masker.pipeline.reasons import RecordRejectedError
+from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.configuration.wording import did_you_mean
@@ -24,9 +24,11 @@ from stream_masker.service.files.folders import input_files
 from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.kafka.clients import confluent_properties, connect_consumer
 from stream_masker.service.kafka.failures import check_topics, require_broker
+from stream_masker.service.local.avro_table import AvroTable
 from stream_masker.service.local.proposal.names import POSTCODE_NAMES
 from stream_masker.service.local.proposal.treatment import TESTED_VALUES
 from stream_masker.service.local.proposal.values import codes_separator
+from stream_masker.service.local.protobuf_table import ProtobufTable
 from stream_masker.service.local.tables import open_lines
 
 DATED_EVENTS = 1000
@@ -59,12 +61,40 @@ NESTED_EVENTS: Mapping[str, Any] = {
 class EventSample:
     """Events as JSON, and the sections of a configuration that say how they were read.
 
-    records: the records of the events, if they are not JSON.
+    records: the records of the events, if they are not JSON; record_format: of the records, if masked ones must fit a
+    schema.
     """
 
     events: list[bytes]
     sections: Mapping[str, Any] = field(default_factory=dict)
     records: list[bytes] | None = None
+    record_format: RecordFormat | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RowFormat:
+    """The format of lines of a table whose masked lines must fit its schema. They stay lines."""
+
+    records: ClassVar[str] = "rows of a table with a schema"
+
+    table: AvroTable | ProtobufTable
+
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Nothing is needed: the table has the schema."""
+
+    @property
+    def decodes_keys(self) -> bool:
+        return False
+
+    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+
+    def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
+        return value, self._checked
+
+    def _checked(self, line: bytes) -> bytes:
+        self.table.row(line)
+        return line
 
 
 def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None) -> EventSample:
@@ -88,7 +118,8 @@ def file_sample(name: str, size: int, protobuf: Mapping[str, str] | None = None)
         section |= {key: names for key, names in columns.items() if names}
         with open_lines(name, ProduceSection.model_validate(section)) as (lines, _):
             events = [line for _, line in islice(lines, size)]
-    return EventSample(events, {"produce": section} if section else {})
+    of_rows = RowFormat(table) if isinstance(table, (AvroTable, ProtobufTable)) else None
+    return EventSample(events, {"produce": section} if section else {}, record_format=of_rows)
 
 
 def _list_columns(rows: list[dict[str, Any]]) -> dict[str, str]:
@@ -161,7 +192,8 @@ def topic_sample(
     if record_format is None:
         return EventSample(_json_values(values, topic), sections)
     documents = _documents(values, topic, record_format)
-    return EventSample([document for document, _ in documents], sections, [value for _, value in documents])
+    events, records = map(list, zip(*documents, strict=True))
+    return EventSample(events, sections, records, record_format)
 
 
 def _consumed(consumer: Any, topic: str, size: int) -> list[bytes]:

@@ -16,6 +16,7 @@ import orjson
 
 from stream_masker.core.ontology import ConceptMap, Ontology
 from stream_masker.errors import ServiceError
+from stream_masker.pipeline.codec.formatted import RecordFormat
 from stream_masker.pipeline.fhir.messages import PATIENT_KEY
 from stream_masker.pipeline.fhir.references import R4_TYPES
 from stream_masker.pipeline.hl7v2.messages import Hl7Format
@@ -31,7 +32,7 @@ from stream_masker.service.local.proposal.attributes import (
 from stream_masker.service.local.proposal.document import DEFAULT_MIN_RECORDS, field_sections, proposal_text
 from stream_masker.service.local.proposal.hl7v2 import hl7_noise_key, hl7_scalars, hl7_treatment, may_be_coded
 from stream_masker.service.local.proposal.names import CLINICAL_NAMES
-from stream_masker.service.local.proposal.rehearsal import rehearsed
+from stream_masker.service.local.proposal.rehearsal import Rehearsal
 from stream_masker.service.local.proposal.sample import (
     SampledField,
     Scalars,
@@ -110,11 +111,13 @@ def proposed_configuration(
     ontologies: Mapping[str, str],
     sections: Mapping[str, Any] = MappingProxyType({}),
     records: Iterable[bytes] | None = None,
+    record_format: RecordFormat | None = None,
 ) -> str:
     """Return a configuration as YAML for a sample of events, with the reasons as comments.
 
     ``ontologies``: sources by name. ``sections``: other sections of the configuration, as the sample needed them.
-    ``records``: the records of the events, if they are not the events themselves.
+    ``records``: the records of the events, if they are not the events themselves. ``record_format``: of the records, if
+    masked ones must fit a schema.
     Raises ServiceError if no event is a JSON object or an HL7 v2 message, or no field has codes of an ontology.
     """
     lines = list(lines)
@@ -131,11 +134,12 @@ def proposed_configuration(
     if not attributes:
         raise ServiceError(_no_codes(len(events), filter(kind.may_be_coded, fields.values()), concepts))
     treatments = _treatments(kind, fields.values(), attributes, concepts)
-    return _text([record for record, _ in events], kind, fields, attributes, treatments, ontologies, sections)
+    rehearsal = Rehearsal([record for record, _ in events], record_format)
+    return _text(rehearsal, kind, fields, attributes, treatments, ontologies, sections)
 
 
 def _text(
-    records: Sequence[bytes],
+    rehearsal: Rehearsal,
     kind: EventKind,
     fields: Mapping[str, SampledField],
     attributes: ProposedAttributes,
@@ -144,9 +148,10 @@ def _text(
     sections: Mapping[str, Any],
 ) -> str:
     used = {attribute.settings["ontology"] for attribute in attributes.values()}
-    key, why = noise_key(_unmasked(fields.values(), attributes), len(records))
+    size = len(rehearsal.values)
+    key, why = noise_key(_unmasked(fields.values(), attributes), size)
     if kind is HL7_EVENTS:
-        key, why = hl7_noise_key(fields, len(records))
+        key, why = hl7_noise_key(fields, size)
     if kind is FHIR_EVENTS:
         key, why = PATIENT_KEY, "the patient that an event is about: equal codes of a patient get the same mask"
     data: dict[str, Any] = {
@@ -163,8 +168,8 @@ def _text(
     ):
         data["mechanism"] = {"name": "semantic_noise", "correlated": False, "reference": "mean"}
         reasons["mechanism"] = "several lists of codes are masked each on its own"
-    treatments = fitting_treatments(data, treatments, fields, records)
-    data, totals, problem = rehearsed({**data, "fields": field_sections(treatments)}, records)
+    treatments = fitting_treatments(data, treatments, fields, rehearsal)
+    data, totals, problem = rehearsal.adapted({**data, "fields": field_sections(treatments)})
     if totals.masked < DEFAULT_MIN_RECORDS:
         data["calibration"] = {"min_records": max(1, totals.masked)}
         reasons["calibration"] = f"the sample has no more; use {DEFAULT_MIN_RECORDS:,} or more in production"

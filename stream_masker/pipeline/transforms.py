@@ -158,18 +158,20 @@ def _number(value: JsonValue) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class DateUnit(FieldTransform):
-    """The year or the month of a date or time: ``1980`` or ``1980-03`` for ``1980-03-14``.
+    """The month, year or decade of a date or time: ``1980-03``, ``1980`` or ``1980-1989`` for ``1980-03-14``.
 
     formats: the patterns of dates that are not in ISO 8601 (``pipeline.dates``). A year has no month, so it stays one.
     """
 
-    unit: Literal["year", "month"]
+    unit: Literal["month", "year", "decade"]
     formats: tuple[str, ...] = ()
 
     def transform(self, value: JsonValue, context: TransformContext) -> Any:
         date = find_date(value, self.formats)
         if date is None:
             return DROPPED
+        if self.unit == "decade":
+            return NumberBands(10).transform(date.date.year, context)
         return date.date.isoformat()[: 4 if self.unit == "year" or len(date.spans) == 1 else 7]
 
 

@@ -262,7 +262,7 @@ def test_no_diagnosis_of_a_german_table_is_left_in_the_clear(tmp_path):
         "pseudonymize": ["Fallnummer", "Patient (ID)"],
         "generalize": {
             "Alter": {"width": 5, "top": 90},
-            "Geburtsdatum": {"date": "year", "formats": ["%d.%m.%Y"]},
+            "Geburtsdatum": {"date": "decade", "formats": ["%d.%m.%Y"]},
             "Aufnahme": {"date": "year", "formats": ["%d.%m.%Y %H:%M"]},
             "PLZ": {"characters": 3},
         },

@@ -29,9 +29,11 @@ DateFormats: TypeAlias = Annotated[tuple[NonEmptyText, ...], Field(min_length=1)
 
 
 class DateUnitSection(Section):
-    """Dates and times become months or years; a value that is not a date is removed."""
+    """Dates and times become months, years or decades; a value that is not a date is removed."""
 
-    date: Literal["month", "year"] = Field(description="What is left of a date: `1980-03` or `1980`.")
+    date: Literal["month", "year", "decade"] = Field(
+        description="What is left of a date: `1980-03`, `1980` or `1980-1989`."
+    )
     formats: DateFormats = Field(
         default=None,
         description=f"{FORMATS} Months and years have formats without `%d`, or without `%m` and `%d`, such as `%m/%Y`.",

@@ -8,7 +8,7 @@ from typing import Any, Final
 from stream_masker.pipeline.hl7v2.messages import scalar_values
 from stream_masker.pipeline.hl7v2.paths import HEADER
 from stream_masker.service.local.proposal.sample import SampledField, SampledPlace, Scalars
-from stream_masker.service.local.proposal.treatment import ProposedTreatment, treatment
+from stream_masker.service.local.proposal.treatment import ProposedTreatment, treatment, whole_years
 
 _SINGLE: Final = frozenset({"MSH", "EVN", "PID", "PD1", "PV1", "PV2", "MRG"})
 """Segments that occur once in a message; paths of others have ``[*]``."""
@@ -61,7 +61,7 @@ def hl7_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tuple
     """Return the path and the treatment of a value of a message; None for the header, which has its own rules."""
     if (standard := _standard(field)) is not None:
         return field.path, standard
-    proposed = treatment(field, concepts)
+    proposed = whole_years(treatment(field, concepts))
     if proposed.key == "generalize" and field.place.names[0] in _DATED:
         return field.path, proposed
     if field.place.names[0] == HEADER:

@@ -62,11 +62,10 @@ BIRTH_YEAR_NAMES: Final = _kind(
     "geburtsjahr gebjahr jahrdergeburt birthyear yearofbirth anneenaissance anneedenaissance anonacimiento "
     "annonascita geboortejaar fodelsear",
 )
-DATE_NAMES: Final = _kind(
-    "dob date datum fecha dat geb",
-    "datum birthdate geburts geboren naissance nacimiento nascita nascimento geboorte urodzenia fodelse",
-    "date datum",
-)
+_BIRTH_WORDS: Final = "dob geb gebdat"
+_BIRTH_STEMS: Final = "geburts geboren naissance nacimiento nascita nascimento geboorte urodzenia fodelse"
+BIRTH_NAMES: Final = _kind(_BIRTH_WORDS, f"birth {_BIRTH_STEMS}")
+DATE_NAMES: Final = _kind(f"date datum fecha dat {_BIRTH_WORDS}", f"datum birthdate {_BIRTH_STEMS}", "date datum")
 TIME_NAMES: Final = _kind("zeit time timestamp heure hora tijd czas", "zeitpunkt", "zeit")
 YEAR_NAMES: Final = _kind(
     "year yr annee ano anno aar jaar rok ar month mois mes mese maand", "", "jahr year jaar monat month"

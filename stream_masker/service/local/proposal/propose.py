@@ -47,6 +47,7 @@ from stream_masker.service.local.proposal.treatment import (
     ProposedTreatment,
     noise_key,
     treatment,
+    whole_years,
 )
 from stream_masker.service.local.proposal.values import code_shape
 
@@ -70,7 +71,7 @@ def fhir_treatment(field: SampledField, concepts: Callable[[str], bool]) -> tupl
         return field.path, _REFERENCE
     if _is_administrative(names):
         return field.path, _KEPT
-    proposed = treatment(field, concepts)
+    proposed = whole_years(treatment(field, concepts))
     return field.path, _WHOLE_TIME if field.name in _INSTANTS and proposed.key == "generalize" else proposed
 
 

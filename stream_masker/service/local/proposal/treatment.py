@@ -6,7 +6,7 @@ A text or a number is kept only if its name is known to be harmless. Codes, desc
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
 from stream_masker.pipeline.paths import NameStep, compile_path
@@ -82,20 +82,35 @@ def _postcode(field: SampledField, tested: Collection[str]) -> ProposedTreatment
 
 
 def _dates(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    is_named = names.DATE_NAMES.fits(field.name) or names.YEAR_NAMES.fits(field.name)
+    is_birth = _is_named(field, names.BIRTH_NAMES)
+    is_named = is_birth or names.DATE_NAMES.fits(field.name) or names.YEAR_NAMES.fits(field.name)
     formats = values.date_formats(list(tested), is_named=is_named)
     if formats is None or ("float" in field.kinds) or names.IDENTIFIER_NAMES.fits(field.name):
         return None
     if values.are_in_future(tested, formats):
         why = "of the years with two digits some would be in the future: write them with four to keep a part of them"
         return ProposedTreatment("drop", None, why, is_flagged=True)
-    form: dict[str, Any] = {"date": "year", "formats": list(formats)} if formats else {"date": "year"}
-    return ProposedTreatment("generalize", form, "the values are dates")
+    form = {"date": "decade" if is_birth else "year", **({"formats": list(formats)} if formats else {})}
+    why = "the values are dates, and the name is that of a date of birth" if is_birth else "the values are dates"
+    return ProposedTreatment("generalize", form, why)
+
+
+def whole_years(proposed: ProposedTreatment) -> ProposedTreatment:
+    """Return the treatment with years instead of decades, for standards whose dates may be a year."""
+    if proposed.key != "generalize" or proposed.value.get("date") != "decade":
+        return proposed
+    return replace(
+        proposed, value={**proposed.value, "date": "year"}, why="the standard has no date coarser than a year"
+    )
+
+
+def _is_named(field: SampledField, kind: names.NameKind) -> bool:
+    """Return whether a field has a name of a kind, alone or after that of the object around it."""
+    return any(map(kind.fits, (field.name, " ".join(field.place.names[-2:]))))
 
 
 def _birth_year(field: SampledField, tested: Collection[str]) -> ProposedTreatment | None:
-    is_birth = any(names.BIRTH_YEAR_NAMES.fits(name) for name in (field.name, " ".join(field.place.names[-2:])))
-    if not is_birth or not _all_numbers(tested, 1850, 2150):
+    if not _is_named(field, names.BIRTH_YEAR_NAMES) or not _all_numbers(tested, 1850, 2150):
         return None
     return ProposedTreatment("generalize", {"width": 10}, "the name is that of a year of birth")
 

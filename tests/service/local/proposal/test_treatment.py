@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from stream_masker.pipeline.transforms import DateUnit, NumberBands, TransformContext
 from stream_masker.service.local.proposal.sample import json_scalars, sampled_fields
-from stream_masker.service.local.proposal.treatment import noise_key, treatment
+from stream_masker.service.local.proposal.treatment import noise_key, treatment, whole_years
 
 
 def sampled(name, values):
@@ -88,6 +89,32 @@ def test_bands_of_ages_are_kept_and_years_of_birth_are_generalized():
     assert treated("age", ["[60-70)", "[70-80)"]).key == "keep"
     for name in ("Geburtsjahr", "Geb.-Jahr", "year of birth", "Année de naissance"):
         assert treated(name, [1948, 1971]).value == {"width": 10}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "dob",
+        "birth_date",
+        "dateofbirth",
+        "Geburtsdatum",
+        "GEBDAT",
+        "Date de naissance",
+        "Fecha de nacimiento",
+        "born.birth",
+    ],
+)
+def test_dates_of_birth_are_no_more_exact_than_years_of_birth(name):
+    assert treated(name, ["1948-07-04", "1971-12-31"]).value == {"date": "decade"}
+    year, date = NumberBands(10), DateUnit("decade")
+    context = TransformContext(str, bytes)
+    assert date.of_value("1948-07-04", context) == year.of_value(1948, context) == "1940-1949"
+
+
+def test_dates_of_birth_keep_their_year_where_a_standard_has_no_coarser_date():
+    found = whole_years(treated("birthDate", ["04.07.1948"]))
+    assert found.value == {"date": "year", "formats": ["%d.%m.%Y"]}
+    assert whole_years(treated("age", [48])).value == {"width": 5, "top": 90}
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,8 @@
 ``python tests/benchmarks/bench_backlog_memory.py [--shape nested|flat] [--records N] [--batch N]``. The configuration
 is that of the documentation, with ICD-10-CM, the patient as noise key and the default window, all of whose records are
 counted. ``core_share: 1`` only shortens the time. The calibrator starts without statistics and so samples the input.
-The worker takes the chart's limit for that of its container. Prints the peak of each process (``VmHWM``) in MiB, after
-a version of a full window.
+The worker takes the chart's limit for that of its container. Prints the peak of each process (``VmHWM``) in MiB, when
+two versions were published after the window was full: the second one is computed from the first.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from streaming import CLI, Stream, await_that, broker, child, metrics, stream_ar
 from support.kafka_broker import free_ports
 
 SECONDS = 3_600.0
-FILLED = "stream_masker_window_records"
+FILLED, VERSION = "stream_masker_window_records", "stream_masker_statistics_version"
 
 
 def main() -> None:
-    options = stream_arguments(__doc__, {"--records": 200_000})
+    options = stream_arguments(__doc__, {"--records": 400_000})
     with broker() as (folder, cluster):
         calibration = {"core_share": 1, "sampling": False}
         stream = Stream.prepared(folder, cluster.bootstrap, options, calibration=calibration)
@@ -45,6 +45,8 @@ def measured(stream: Stream, records: int) -> tuple[int, int]:
 
         full = 0.98 * stream.configuration.calibration.window_records
         await_that(lambda: value(FILLED) >= full, calibrator, seconds=SECONDS, every=1)
+        last = value(VERSION) + 2
+        await_that(lambda: value(VERSION) >= last, calibrator, seconds=SECONDS, every=1)
         return peak(worker.pid), peak(calibrator.pid)
 
 

@@ -14,8 +14,10 @@ from confluent_kafka import KafkaError, TopicPartition
 from prometheus_client import CollectorRegistry
 from support.small_configuration import write_small
 
+from stream_masker import SemanticTransport
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.statistics.counts import Counts, count_batch
+from stream_masker.pipeline.calibration.risk import VersionRisk
 from stream_masker.pipeline.calibration.versions import Publish
 from stream_masker.pipeline.reasons import Reason
 from stream_masker.pipeline.records import Block, Stratum
@@ -23,7 +25,7 @@ from stream_masker.pipeline.wire.blocks import encode_block
 from stream_masker.pipeline.wire.sealing import RefusalCause, TopicSeal
 from stream_masker.service.calibrator.components import CalibratorComponents, build_components
 from stream_masker.service.calibrator.engine import CalibratorEngine
-from stream_masker.service.calibrator.metrics import initialise_counters
+from stream_masker.service.calibrator.metrics import initialise_counters, set_risk_metrics
 from stream_masker.service.calibrator.session import CalibrationSession
 from stream_masker.service.configuration import Configuration, load_configuration
 from stream_masker.service.kafka.messages import Partition
@@ -109,6 +111,7 @@ def calibrator_metrics(folder: Path) -> RecordingMetrics:
     metrics = RecordingMetrics("calibrator")
     initialise_counters(metrics)
     publish_versions(components, metrics)
+    assess_transport(components, metrics)
     refuse_configuration(components, metrics)
     return metrics
 
@@ -127,6 +130,16 @@ def write_configuration(folder: Path) -> Configuration:
         calibration={"every_records": 2 * RECORDS, "min_records": RECORDS},
     )
     return load_configuration(path, {})
+
+
+def assess_transport(components: CalibratorComponents, metrics: Metrics) -> None:
+    """Set the metrics of the risk that only transport has, which takes no numeric attributes."""
+    taxonomies = {name: components.subject.taxonomies[name] for name in NOMINAL}
+    transport = SemanticTransport(taxonomies, target={"alpha": 0.3}, least=1, seed=b"a seed of sixteen bytes")
+    codes = [CONCEPTS[1 + k % (len(CONCEPTS) - 1)] for k in range(RECORDS)]
+    transport.learn_many([dict.fromkeys(NOMINAL, code) for code in codes])
+    transport.calibrate()
+    set_risk_metrics(metrics, VersionRisk(transport.risk(), 0.0, 0.0, ()))
 
 
 class EmptyTopics:

@@ -17,7 +17,7 @@ from stream_masker.service.masking import Masking
 from stream_masker.service.worker.statistics_consumer import ActiveStatistics, VersionBuffer
 
 PACKAGE = str(Path(stream_masker.__file__).parent)
-MOST_FILES = 83
+MOST_FILES = 86
 
 
 def send_version(bench: SessionBench, number: int, buffer: VersionBuffer, active: ActiveStatistics) -> None:

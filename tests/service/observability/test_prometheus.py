@@ -118,7 +118,8 @@ def calibrator() -> Metrics:
     set_drift_metrics(metrics, drift_between(latest, first, [D, D]), against="baseline")
     repeated = {given: dict.fromkeys(NAMES, 0.5) for given in ("value", "record")}
     unique = {"original": 0.2, "masked": 0.1}
-    set_risk_metrics(metrics, VersionRisk(risk(NOW), 0.0, 0.1, (), unique, repeated=repeated, linked=0.3))
+    told = replace(risk(NOW), least=risk(NOW).prior)
+    set_risk_metrics(metrics, VersionRisk(told, 0.0, 0.1, (), unique, repeated=repeated, linked=0.3))
     sampling = Sampling(2, 0.5, 60.0, dict.fromkeys(NAMES, 0.01), {NAMES: 0.02})
     set_sampling_metrics(metrics, sampling)
     metrics.add("blocks_read_total", 12, outcome="merged")

@@ -52,6 +52,22 @@ class RecordFormat(Protocol):
         """Return the JSON of a key, and the function that encodes it once it is masked."""
 
 
+class ValueFormat:
+    """The base of formats of values whose keys are bytes, and which need nothing to decode a value."""
+
+    __slots__ = ()
+
+    def prepare(self, messages: Iterable[bytes]) -> None:
+        """Nothing is needed."""
+
+    @property
+    def decodes_keys(self) -> bool:
+        return False
+
+    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
+        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
+
+
 class FormatUnavailableError(StreamMaskerError):
     """Records cannot be decoded or encoded now, for a reason outside of them. Mask them again later."""
 

@@ -7,14 +7,14 @@ Segments, repetitions, components and subcomponents are on levels of their own, 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 import hl7
 import orjson
 
-from stream_masker.pipeline.codec.formatted import EncodeRecord
+from stream_masker.pipeline.codec.formatted import EncodeRecord, ValueFormat
 from stream_masker.pipeline.hl7v2.paths import HEADER, PLACE, is_segment
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
 
@@ -81,20 +81,10 @@ class Delimiters:
 
 
 @dataclass(frozen=True, slots=True)
-class Hl7Format:
+class Hl7Format(ValueFormat):
     """The format of records that are HL7 v2 messages. Keys are bytes."""
 
     records: ClassVar[str] = "HL7 v2 messages"
-
-    def prepare(self, messages: Iterable[bytes]) -> None:
-        """Nothing is needed to decode a message."""
-
-    @property
-    def decodes_keys(self) -> bool:
-        return False
-
-    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         text, charset = _decoded(value.strip(b"\x0b\x1c\r\n"))

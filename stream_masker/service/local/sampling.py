@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, ClassVar
@@ -13,9 +13,9 @@ import orjson
 from confluent_kafka import OFFSET_BEGINNING, KafkaError, TopicPartition
 
 from stream_masker.errors import ServiceError
-from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat
+from stream_masker.pipeline.codec.formatted import EncodeRecord, RecordFormat, ValueFormat
 from stream_masker.pipeline.dates import find_date
-from stream_masker.pipeline.reasons import Reason, RecordRejectedError
+from stream_masker.pipeline.reasons import RecordRejectedError
 from stream_masker.service.configuration import Configuration, parse_configuration
 from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.configuration.wording import did_you_mean
@@ -72,22 +72,12 @@ class EventSample:
 
 
 @dataclass(frozen=True, slots=True)
-class RowFormat:
+class RowFormat(ValueFormat):
     """The format of lines of a table whose masked lines must fit its schema. They stay lines."""
 
     records: ClassVar[str] = "rows of a table with a schema"
 
     table: AvroTable | ProtobufTable
-
-    def prepare(self, messages: Iterable[bytes]) -> None:
-        """Nothing is needed: the table has the schema."""
-
-    @property
-    def decodes_keys(self) -> bool:
-        return False
-
-    def decode_key(self, key: bytes) -> tuple[bytes, EncodeRecord]:
-        raise RecordRejectedError(Reason.NOT_IN_FORMAT)
 
     def decode(self, value: bytes) -> tuple[bytes, EncodeRecord]:
         return value, self._checked

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.dtypes import (
+    Float32Array,
     Float32Matrix,
     Float64Array,
     Int32Array,
@@ -171,7 +172,7 @@ def draw_nearest(
     b: int,
     partners: Int32Array,
     places: Int32Array,
-    psi: Float64Array,
+    psi: Float32Array | Float64Array,
     shift: int,
     span: tuple[int, int, int],
     place: int,
@@ -197,7 +198,7 @@ def draw_nearest(
             k = below
             below -= 1
         candidate = int64(partners[k])
-        weight = psi[k + shift] * np.float64(kernel[b, candidate])
+        weight = np.float64(psi[k + shift]) * np.float64(kernel[b, candidate])
         if weight > 0.0:
             last = k
             if accepts(word, salts[candidate], weight, left):

@@ -28,8 +28,8 @@ from stream_masker.core.mechanisms.transport.star.couplings import (
 )
 from stream_masker.core.random.draws import mixed_word
 
-CACHE_ENTRIES = 1 << 22
-"""The number of float64 entries of cached couplings of an attribute: 32 MB."""
+CACHE_ENTRIES = 1 << 23
+"""The number of float32 entries of cached couplings of an attribute: 32 MB."""
 MOST_EQUAL = 0.25
 """The greatest chance that two elements of an event have equal masks with which masks are made different."""
 NO_VALUES, NO_OFFSETS = np.empty(0, np.int32), np.empty(0, np.int64)
@@ -49,16 +49,17 @@ class GivenRoot(NamedTuple):
         ``redraws``: (n,) the probability η with which each b* is drawn again (``transport.star.edges``).
         ``place_of``: (k_B,), of the values of B.
         """
-        target = laws.target
-        rows = np.repeat(np.arange(target.offsets.size - 1), np.diff(target.offsets))
+        target, size = laws.target, laws.source.offsets.size - 1
+        rows = np.repeat(np.arange(size), np.diff(target.offsets))
         ordered = np.lexsort((place_of[target.partners], rows))
-        partners = target.partners[ordered]
-        size = laws.source.offsets.size - 1
+        partners, shares, redraws = target.partners[ordered], target.shares[ordered], redraws[ordered]
+        again, sums = shares * redraws, np.zeros(size)
+        np.add.at(sums, rows, again)
         starts = np.full((size, size), -1, np.int32)
         return cls(
-            laws._replace(target=Rows(target.offsets, partners, target.shares[ordered])),
-            DrawnMasks(redraws[ordered], place_of[partners], place_of),
-            Couplings(starts, np.empty(CACHE_ENTRIES if size else 0), np.zeros(1, np.int64)),
+            laws._replace(target=Rows(target.offsets, partners, shares)),
+            DrawnMasks(redraws, again, sums, place_of[partners], place_of),
+            Couplings(starts, np.empty(CACHE_ENTRIES if size else 0, np.float32), np.zeros(1, np.int64)),
         )
 
     @classmethod

@@ -3,9 +3,9 @@
 For each pair (a, a*) the values of B move by an entropic optimal transport from the law P(b | a) to the law P(b | a*).
 Sinkhorn's iteration is stopped after ``SINKHORN_STEPS`` and rounded to the exact marginals (Altschuler, Weed and
 Rigollet 2017: algorithm 2): a share of each row is kept, and what the columns then lack is drawn independently. A
-coupling of n partners of a and m partners of a* is held as 2·(m + n) numbers: of each partner of a*, ψ and, cumulative,
-what the columns lack; of each partner of a, the share of its row that is drawn from ψ, and the sum of its weights. It
-is computed when (a, a*) first occurs, and kept in bounded memory. Draws from ψ visit the nearest masks first.
+coupling of n partners of a and m partners of a* is held as 2·(m + n) numbers: of each partner of a*, ψ and what the
+columns lack; of each partner of a, the share of its row that is drawn from ψ, and the sum of its weights. It is
+computed when (a, a*) first occurs, and kept in bounded memory. Draws from ψ visit the nearest masks first.
 """
 
 from __future__ import annotations
@@ -98,25 +98,63 @@ def covered_pairs(laws: Conditional, a: Int32Array, new_a: Int32Array) -> BoolAr
     return result
 
 
+class Coupling(NamedTuple):
+    """The coupling of a pair (a, a*) with m partners of a* and n of a.
+
+    * ``rows``: (m, w) float32 K_B of the partners of a* (rows) and of a, with columns of zeros up to whole vectors.
+    * ``psi``, ``rest``: (m,) float64 ψ, and what the columns lack. ``kept``, ``totals``: (n,) float64 the share of each
+      row that is drawn from ψ, and the sum of its weights.
+    * ``phi``, ``left``: (w,) float32 what ψ·``rows`` is multiplied by, and what the rows of a lack.
+    """
+
+    rows: Float32Matrix
+    psi: Float64Array
+    rest: Float64Array
+    kept: Float64Array
+    totals: Float64Array
+    phi: Float32Array
+    left: Float32Array
+
+
 @kernel
-def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) -> Float32Matrix:
-    """Set the coupling of a pair (a, a*), (2·m + n,), and return (m, n) float32 P(b, b* | a, a*) of the partners b* of
-    a* (rows) and b of a, with columns of zeros up to whole vectors.
+def solve_coupling(laws: Conditional, a: int, new: int) -> Coupling:
+    """Compute the coupling of a pair (a, a*)."""
+    own, own_end = span(laws.source, a)
+    first, end = span(laws.target, new)
+    n, m = own_end - own, end - first
+    width = -(-n // VECTOR_LANES) * VECTOR_LANES
+    floats, psi, rest = np.zeros((2, width), np.float32), np.empty(m), np.empty(m)
+    coupling = Coupling(np.empty((m, width), np.float32), psi, rest, np.empty(n), np.empty(n), floats[0], floats[1])
+    iterate(
+        laws.kernel,
+        laws.source.partners[own:own_end],
+        laws.target.partners[first:end],
+        laws.source.shares[own:own_end],
+        laws.target.shares[first:end],
+        coupling,
+    )
+    return coupling
+
+
+@part
+def iterate(
+    matrix: Float32Matrix,
+    own: Int32Array,
+    partners: Int32Array,
+    source: Float64Array,
+    target: Float64Array,
+    coupling: Coupling,
+) -> None:
+    """Solve a coupling, of which ``phi`` and ``left`` are zeros.
 
     Sinkhorn's iteration ends with exact laws of b*; then the laws of b are reduced to theirs.
     """
-    own, own_end = span(laws.source, a)
-    first, end = span(laws.target, new)
-    source, target = laws.source.shares[own:own_end], laws.target.shares[first:end]
-    psi, rest = coupling[: target.size], coupling[target.size : 2 * target.size]
-    kept, totals = coupling[2 * target.size : coupling.size - source.size], coupling[coupling.size - source.size :]
-    width = -(-source.size // VECTOR_LANES) * VECTOR_LANES
-    rows, sums = np.zeros((target.size, width), np.float32), np.empty(width, np.float32)
-    phi = np.zeros(width, np.float32)
+    rows, psi, phi, sums = coupling.rows, coupling.psi, coupling.phi, coupling.left
     for k in range(target.size):
-        row = laws.kernel[laws.target.partners[first + k]]
+        row, values = rows[k], matrix[partners[k]]
         for i in range(source.size):
-            rows[k, i] = row[laws.source.partners[own + i]]
+            row[i] = values[own[i]]
+        row[source.size :] = 0.0
     for i in range(source.size):
         phi[i] = np.float32(source[i])
     for step in range(SINKHORN_STEPS):
@@ -131,20 +169,12 @@ def solve_coupling(laws: Conditional, a: int, new: int, coupling: Float64Array) 
         for i in range(source.size):
             phi[i] = np.float32(source[i]) / sums[i]
     for i in range(source.size):
-        kept[i] = min(np.float64(phi[i]) * np.float64(sums[i]) / source[i], 1.0)
-        phi[i], totals[i] = np.float32(kept[i] * source[i] / sums[i]), np.float64(sums[i])
-        sums[i] = np.float32((1.0 - kept[i]) * source[i])
-    lacking = 0.0
-    for k in range(target.size):
-        rest[k] = max(target[k] - psi[k] * np.float64(sum_of_products(rows[k], phi)), 0.0)
-        lacking += rest[k]
+        kept = min(np.float64(phi[i]) * np.float64(sums[i]) / source[i], 1.0)
+        coupling.kept[i], coupling.totals[i] = kept, np.float64(sums[i])
+        phi[i], sums[i] = np.float32(kept * source[i] / sums[i]), np.float32((1.0 - kept) * source[i])
     sums[source.size :] = 0.0
     for k in range(target.size):
-        row, scale, share = rows[k], np.float32(psi[k]), np.float32(rest[k] / max(lacking, LEAST_LACK))
-        for i in range(width):
-            row[i] = row[i] * phi[i] * scale + sums[i] * share
-        rest[k] += rest[k - 1] if k > 0 else 0.0
-    return rows
+        coupling.rest[k] = max(target[k] - psi[k] * np.float64(sum_of_products(rows[k], phi)), 0.0)
 
 
 @part
@@ -165,8 +195,17 @@ def coupling_size(laws: Conditional, a: int, new: int) -> int:
 
 @kernel
 def coupling_of(laws: Conditional, a: int, new: int) -> Float32Matrix:
-    """Return the probabilities of ``solve_coupling``."""
-    return solve_coupling(laws, a, new, np.empty(coupling_size(laws, a, new)))
+    """Return (m, w) float32 P(b, b* | a, a*), as ``Coupling.rows``."""
+    coupling = solve_coupling(laws, a, new)
+    lacking = 0.0
+    for rest in coupling.rest:
+        lacking += rest
+    for k in range(coupling.psi.size):
+        row, scale = coupling.rows[k], np.float32(coupling.psi[k])
+        share = np.float32(coupling.rest[k] / max(lacking, LEAST_LACK))
+        for i in range(row.size):
+            row[i] = row[i] * coupling.phi[i] * scale + coupling.left[i] * share
+    return coupling.rows
 
 
 @kernel
@@ -199,12 +238,12 @@ def draw_among(partners: Int32Array, weights: Float64Array, total: float, word: 
 class Couplings(NamedTuple):
     """The couplings of pairs (a, a*) that occurred.
 
-    * ``starts``: (k_A, k_A) int32, where each begins, −1 if it is not known. ``numbers``: all of them.
-      ``used``: (1,) int64, how many numbers are.
+    * ``starts``: (k_A, k_A) int32, where each begins, −1 if it is not known. ``numbers``: all of them, each as ψ,
+      ``rest``, ``kept`` and ``totals``. ``used``: (1,) int64, how many numbers are.
     """
 
     starts: Int32Matrix
-    numbers: Float64Array
+    numbers: Float32Array
     used: Int64Array
 
 
@@ -217,7 +256,11 @@ def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
             couplings.starts[:] = -1
             couplings.used[0] = 0
         start = couplings.used[0]
-        solve_coupling(laws, a, new, couplings.numbers[start : start + size])
+        coupling, end = solve_coupling(laws, a, new), start
+        for numbers in (coupling.psi, coupling.rest, coupling.kept, coupling.totals):
+            for number in numbers:
+                couplings.numbers[end] = np.float32(number)
+                end += 1
         couplings.starts[a, new] = start
         couplings.used[0] = start + size
     return int64(couplings.starts[a, new])
@@ -226,11 +269,14 @@ def start_of(laws: Conditional, couplings: Couplings, a: int, new: int) -> int:
 class DrawnMasks(NamedTuple):
     """What a draw needs of the masks b* beside their laws, whose rows are in the order of places.
 
-    * ``redraws``, ``places``: (n,) float64 η and int32 the place of each pair (a*, b*).
+    * ``redraws``: (n,) float64 η of each pair (a*, b*). ``again``: (n,) float64 their weights in a second draw, and
+      ``sums``, (k_A,), the sums of these. ``places``: (n,) int32 the place of each pair.
     * ``place_of``: (k_B,) int32, the places of the values of B (``transport.sampling``).
     """
 
     redraws: Float64Array
+    again: Float64Array
+    sums: Float64Array
     places: Int32Array
     place_of: Int32Array
 
@@ -239,7 +285,7 @@ class DrawnMasks(NamedTuple):
 def draw_mask(
     laws: Conditional,
     masks: DrawnMasks,
-    numbers: Float64Array,
+    numbers: Float32Array,
     scratch: Float64Array,
     start: int,
     a: int,
@@ -251,26 +297,24 @@ def draw_mask(
     """Draw b*. ``numbers``: of couplings; that of (a, a*) begins at ``start``. ``scratch``, ``salts``: (k_B,)."""
     first, last = span(laws.target, new_a)
     own, own_end = span(laws.source, a)
-    size, sources = last - first, own_end - own
-    partners, weights, lacking = laws.target.partners, scratch[:size], numbers[start + 2 * size - 1]
-    source = tuple_index(laws.source.offsets, laws.source.partners, a, b) - own
-    if source < 0 or uniform(word) < numbers[start + 2 * size + source] or not lacking > 0.0:
-        total, place, shift = 0.0, masks.place_of[b], start - first
-        if source >= 0:
-            total = numbers[start + 2 * size + sources + source]
-        else:
-            for k in range(first, last):
-                total += np.float64(laws.kernel[b, partners[k]]) * numbers[k + shift]
+    size, partners, new = last - first, laws.target.partners, int64(-1)
+    source, kept = tuple_index(laws.source.offsets, laws.source.partners, a, b) - own, start + 2 * size
+    if source >= 0 and uniform(word) >= numbers[kept + source]:
+        weights, lacking = scratch[:size], 0.0
+        for k in range(size):
+            weights[k] = numbers[start + size + k]
+            lacking += weights[k]
+        new = draw_among(partners[first:last], weights, lacking, word, salts)
+        new = first + new if new >= 0 else new
+    if new < 0:
+        place, shift = masks.place_of[b], start - first
+        total = np.float64(numbers[kept + own_end - own + source]) if source >= 0 else 0.0
+        for k in range(size if source < 0 else 0):
+            total += np.float64(laws.kernel[b, partners[first + k]]) * np.float64(numbers[start + k])
         line = (first, first + int64(np.searchsorted(masks.places[first:last], place)), last)
         new = draw_nearest(laws.kernel, b, partners, masks.places, numbers, shift, line, place, total, word, salts)
-    else:
-        for k in range(size):
-            weights[k] = numbers[start + size + k] - (numbers[start + size + k - 1] if k > 0 else 0.0)
-        new = first + draw_among(partners[first:last], weights, lacking, word, salts)
-    again, total = mixed_word(word), 0.0
+    again = mixed_word(word)
     if new >= 0 and uniform(again) < masks.redraws[new]:
-        for k in range(size):
-            weights[k] = laws.target.shares[first + k] * masks.redraws[first + k]
-            total += weights[k]
-        new = first + draw_among(partners[first:last], weights, total, mixed_word(again), salts)
+        new = draw_among(partners[first:last], masks.again[first:last], masks.sums[new_a], mixed_word(again), salts)
+        new = first + new if new >= 0 else new
     return int64(partners[new]) if new >= 0 else int64(-1)

@@ -44,13 +44,12 @@ from stream_masker.core.mechanisms.transport.scaling.table import Binding, Table
 from stream_masker.core.mechanisms.transport.target import Target
 from stream_masker.errors import StatisticsError
 
-MAX_POLISHES = 5
-"""How often rounds to a third of the error follow where a posterior exceeds its limit."""
+MAX_REPAIRS = 12
+"""How often masks that would tell too much are no longer written, or rounds to a third of the error follow."""
+MAX_LEFT_OUT = 1e-3
+"""The greatest share of masks that are no longer written at a time for this reason."""
 PUBLISHED_ERROR = 2.0 * MARGINAL_ERROR
 """The greatest sum of absolute differences between the law of masks of a model and its law."""
-MAX_TRIMS = 24
-TRIM, LEAST_EXCESS = 64.0, 1e-3
-"""How much more often a tuple is written, in units of what exceeds a limit, which counts as that much more."""
 
 FACTOR_ERROR = 1e-3
 """The greatest difference from a given vulnerability, and the greatest relative difference from a given ε."""
@@ -84,35 +83,23 @@ def fit(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scaling:
 def checked(goal: Goal, solved: Scaling) -> Scaling:
     """Return a solution as published, in which no posterior exceeds its limit for any masked record.
 
-    Where one does, its mask is written more often; where that does not suffice, or changes the law, more rounds follow.
-    Raises StatisticsError if one still does.
+    Rare masks whose posteriors do are no longer written; otherwise rounds to a lower error follow. Raises
+    StatisticsError if one still does.
     """
     tolerance = MARGINAL_ERROR
-    for _ in range(MAX_POLISHES):
-        for _ in range(MAX_TRIMS):
-            result = published(solved)
-            if max(float(each.excess.max()) for each in result.columns) <= 0.0:
-                if float(np.abs(result.columns[0].shares - result.problem.target).sum()) <= PUBLISHED_ERROR:
-                    return result
-                break
-            solved = _trimmed(result)
-        tolerance /= 3.0
-        solved = balance(solved.problem, solved.exponents, tolerance, solved.start)
+    for _ in range(MAX_REPAIRS):
+        result = published(solved)
+        failing = np.logical_or.reduce([each.excess > 0.0 for each in result.columns])
+        inexact = float(np.abs(result.columns[0].shares - result.problem.target).sum()) > PUBLISHED_ERROR
+        if not failing.any() and not inexact:
+            return result
+        problem, psi = solved.problem, solved.psi
+        if inexact or problem.law[failing].sum() > MAX_LEFT_OUT:
+            tolerance /= 3.0
+        else:
+            problem, psi = replace(problem, written=problem.written & ~failing), np.where(failing, 0.0, psi)
+        solved = balance(problem, solved.exponents, tolerance, (psi, solved.binding))
     raise StatisticsError(_unreachable(goal, solved))
-
-
-def _trimmed(solved: Scaling) -> Scaling:
-    """Return a solution that writes a tuple more often where a posterior exceeds its limit, but not for the limited
-    values: their factors are lower by as much. Rows that have no other mask near them would not follow lower factors.
-    """
-    binding, psi = list(solved.binding), solved.psi.copy()
-    for j, columns in enumerate(solved.columns):
-        excess = np.where(columns.excess > 0.0, columns.excess + LEAST_EXCESS, 0.0)
-        shares = np.maximum(1.0 - TRIM * excess, 0.5)
-        psi /= shares
-        factors = binding[j].factors * np.repeat(shares, np.diff(binding[j].offsets))
-        binding[j] = binding[j]._replace(factors=factors.astype(np.float32))
-    return Scaling(solved.kernels, psi, (binding[0], binding[1]), solved.met)
 
 
 def published(solved: Scaling) -> Scaling:
@@ -182,15 +169,15 @@ def _by_distance(goal: Goal, start: tuple[Float64Array, Start] | None) -> Scalin
     determines the other, and where most tuples are too rare to be written.
     """
     problem, wanted, of_alpha = goal.problem, goal.wanted, goal.target.kind == "alpha"
-    near: Scaling | None = None
+    near, beyond = None, None
     if not problem.lone:
-        near, met = meet_means(problem, wanted, start)
+        near, beyond, met = meet_means(problem, wanted, start)
         if not met and start is not None and not (near.met and (near.moved > wanted).all()):
-            near, met = meet_means(problem, wanted, None)
+            near, beyond, met = meet_means(problem, wanted, None)
         if met:
             return near
         start = near.exponents, near.start
-    solved = move_at_least(problem, wanted, start) if of_alpha or problem.lone else None
+    solved = move_at_least(problem, wanted, start, beyond) if of_alpha or problem.lone else None
     if solved is None:
         if near is None or (of_alpha and not (near.met and (near.moved >= wanted).all())):
             near = balance(problem, np.full(2, math.exp(EXPONENT_LOGS[0])), MARGINAL_ERROR)

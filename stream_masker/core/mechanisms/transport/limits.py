@@ -24,6 +24,8 @@ FITTING_SLACK = 0.01
 """By which share limits are lowered while a transport is fitted, so that the result meets them."""
 LIMIT_ROUNDS = 1000
 """How often the values and the groups of a column are limited in turn."""
+BLOCK = 256
+"""So many values are compared with a limit at once."""
 LIMIT_ERROR = 1e-9
 """The rounds end when the sum of a column changes by at most this share; less than this relative excess is none."""
 
@@ -126,9 +128,12 @@ def cut_values(
         found, into, excess = int64(-1), int64(0), 1.0 + LIMIT_ERROR
         for law in range(limits.least.size):
             bound, weights = limits.least[law] * sums[law], limits.weights[law]
-            for x in range(column.size):
-                mass = column[x] * weights[x]
-                if mass > bound:
+            for start in range(0, column.size, BLOCK):
+                block = slice(start, min(start + BLOCK, column.size))
+                if not exceeding(column[block], weights[block], laws[block], law, bound):
+                    continue
+                for x in range(block.start, block.stop):
+                    mass = column[x] * weights[x]
                     if laws[x] >= 0:
                         mass = cut_share(limits, x, laws[x], law) * sums[laws[x]]
                     ratio = mass / (limits.values[law, x] * sums[law])
@@ -150,6 +155,17 @@ def cut_values(
             column[x] = min(wanted, column[x])
     whole: float = sums[0]
     return whole
+
+
+@part
+def exceeding(column: Float64Array, weights: Float64Array, laws: Int64Array, law: int, bound: float) -> bool:
+    """Return whether a value that a law does not cut may exceed its limit there.
+
+    A sum of integers is computed for many values at once, if the arrays are those of a call."""
+    above = int64(0)
+    for x in range(column.size):
+        above += (column[x] * weights[x] > bound) & (laws[x] != law)
+    return above > 0
 
 
 @part
@@ -242,11 +258,10 @@ def fill_weighted(column: Float64Array, limits: Caps, law: int, weighted: Float6
 @part
 def exceeds(column: Float64Array, limits: Caps, law: int, total: float) -> bool:
     """Return whether a value or a group of a column in a law exceeds its limit."""
-    bound, above, exceeded = limits.least[law] * total, int64(0), False
-    for x in range(column.size):  # a sum of integers, which is computed for many values at once
-        above += column[x] > bound
-    for x in range(column.size if above > 0 else 0):
-        exceeded = exceeded or column[x] > limits.values[law, x] * total
+    above, bounds = int64(0), limits.values[law]
+    for x in range(column.size):
+        above += column[x] > bounds[x] * total
+    exceeded = above > 0
     for group in range(limits.groups.shape[1]):
         exceeded = exceeded or inside_of(column, limits, group) > limits.groups[law, group] * total
     return exceeded

@@ -49,12 +49,13 @@ STEP_GROWTH = 1.4
 
 def meet_means(
     problem: Problem, wanted: Float64Array, start: tuple[Float64Array, Start] | None
-) -> tuple[Scaling, bool]:
+) -> tuple[Scaling, Scaling | None, bool]:
     """Find exponents with E[sd²] = ``wanted``, (n,), and return their solution, and whether it meets them.
 
     ``start``: the exponents, and the solution, of a similar problem. The nearest solution that has the law is returned
-    if none meets the means. The search ends where limits keep all means too large, which grow with the exponents there.
-    If it comes to a point again, it goes in a circle, and begins again with exact solutions.
+    if none meets the means. The search ends where limits keep all means too large, which grow with the exponents there;
+    a solution beyond is returned then. If it comes to a point again, it goes in a circle, and begins again with exact
+    solutions.
     """
     given, before = (np.ones(2), None) if start is None else start
     point, inverse, tolerance = logarithms(given[: wanted.size]), -np.eye(wanted.size), ROUGH_ERROR
@@ -81,11 +82,11 @@ def meet_means(
         miss = float(np.abs(misses).max())
         nearest = min(nearest, (miss, new), key=lambda each: each[0])
         if miss <= TARGET_ERROR and tolerance == MARGINAL_ERROR:
-            return new, new.met
+            return new, None, new.met
         if miss <= NEAR_ERROR:
             tolerance = MARGINAL_ERROR
         if known is not None and (misses > np.maximum(known[1], 0.0)).all() and (point > known[0]).all():
-            break
+            return nearest[1], new, False
         if known is not None and np.abs(point - known[0]).max() > 0.0:
             inverse = _broyden(inverse, point - known[0], misses - known[1])
         known = (point, misses)
@@ -95,7 +96,7 @@ def meet_means(
             break
         point = bounded
     assert nearest is not None
-    return nearest[1], False
+    return nearest[1], None, False
 
 
 def _exponents(point: Float64Array) -> Float64Array:
@@ -122,20 +123,29 @@ class Peak(NamedTuple):
     solved: Scaling
 
 
-def move_at_least(problem: Problem, wanted: Float64Array, start: tuple[Float64Array, Start] | None) -> Scaling | None:
+def move_at_least(
+    problem: Problem,
+    wanted: Float64Array,
+    start: tuple[Float64Array, Start] | None,
+    beyond: Scaling | None = None,
+) -> Scaling | None:
     """Return the solution of least noise that moves each attribute by ``wanted``, (n,), or more; None if none does.
 
-    All exponents are one number. ``start``: the exponents, and the solution, of a similar problem.
+    All exponents are one number. ``start``: the exponents, and the solution, of a similar problem. ``beyond``: a
+    solution of greater exponents that moves values farther.
     """
 
-    def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
-        solved = balance(problem, np.full(2, math.exp(point)), tolerance, start)
+    def peak(point: float, solved: Scaling) -> Peak:
         moved = np.maximum(solved.moved, LEAST_SQUARE)
         return Peak(point, float((wanted / moved).max()) if solved.met else -np.inf, solved)
 
+    def measure(point: float, start: Start | None, tolerance: float = ROUGH_ERROR) -> Peak:
+        return peak(point, balance(problem, np.full(2, math.exp(point)), tolerance, start))
+
     given, before = (np.ones(2), None) if start is None else start
     first = float(np.clip(logarithms(given[: wanted.size]).mean(), *EXPONENT_LOGS))
-    low, high = _climb(measure, measure(first, before))
+    behind = None if beyond is None else peak(float(logarithms(beyond.exponents).mean()), beyond)
+    low, high = _climb(measure, measure(first, before), behind)
     if low is None:
         return None
     exact = measure(low.point, low.solved.start, MARGINAL_ERROR)
@@ -151,9 +161,14 @@ def move_at_least(problem: Problem, wanted: Float64Array, start: tuple[Float64Ar
     return exact.solved
 
 
-def _climb(measure: Callable[[float, Start], Peak], here: Peak) -> tuple[Peak | None, Peak | None]:
-    """Return the greatest value at most 1 near a point, and a greater one beyond it; None for what does not exist."""
-    step, behind = (-FIRST_REACH if here.value > 1.0 or here.value == -np.inf else FIRST_REACH), None
+def _climb(measure: Callable[[float, Start], Peak], here: Peak, behind: Peak | None) -> tuple[Peak | None, Peak | None]:
+    """Return the greatest value at most 1 near a point, and a greater one beyond it; None for what does not exist.
+
+    ``behind``: a lesser value at a greater point, if it is known.
+    """
+    if behind is not None and not (behind.value < here.value and behind.point > here.point):
+        behind = None
+    step = -FIRST_REACH if here.value > 1.0 or here.value == -np.inf or behind is not None else FIRST_REACH
     while True:
         point = float(np.clip(here.point + step, *EXPONENT_LOGS))
         if point == here.point:

@@ -31,7 +31,8 @@ def test_one_attribute():
         f"{ATTACKER} can be at most "
         f"{ceil(100 * risk.certainty_given_record['code'])}% sure of a code and {ceil(100 * chapter.certainty)}% of "
         f"its chapter; the best guess of a code is right in {risk.vulnerability['code']:.0%} of the cases (11% without "
-        f"masks), and that of its chapter in {chapter.chance:.0%} of the cases (33% without masks)."
+        f"masks; any method that keeps the law at this distance allows {risk.least['code']:.0%}), and that of its "
+        f"chapter in {chapter.chance:.0%} of the cases (33% without masks)."
     )
     assert stays.startswith(f"{risk.unchanged['code']:.0%} of the codes of code")
     assert kept == "Kept in expectation: mean and dispersion."

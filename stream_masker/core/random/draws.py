@@ -67,7 +67,8 @@ def uniforms(words: UInt64Array) -> Float64Array:
 
 @kernel
 def normals(words: UInt64Matrix) -> Float64Array:
-    """Return (k,) float64: standard normal variates from (k, 2) random words, the first of each Box–Muller pair."""
+    """Return (k,) float64: standard normal variates from k rows of random words: the first of the Box–Muller pair of
+    the first two words of each."""
     result = np.empty(len(words), np.float64)
     for i in range(len(words)):
         radius = math.sqrt(-2.0 * math.log(1.0 - uniform(words[i, 0])))

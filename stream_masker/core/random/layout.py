@@ -96,7 +96,6 @@ def value_words(
     return words
 
 
-NORMAL = slice(0, 2)
 ROUNDING_WORD = 2
 TIES = 3
 
@@ -115,8 +114,9 @@ class WordLayout:
     first: int
 
 
-VALUES = WordLayout(width=4, first=0)
-"""Four words for each value: ``NORMAL``, ``ROUNDING_WORD``, ``TIES``."""
+VALUE_WORDS = 4
+VALUES = WordLayout(width=VALUE_WORDS, first=0)
+"""Four words for each value: two for a normal variate, ``ROUNDING_WORD``, ``TIES``."""
 
 EXPONENTIALS = WordLayout(width=1, first=4)
 """One more word for each value, for the exponential variate of Laplace noise."""
@@ -136,6 +136,11 @@ def draw_words(keys: Keys, batch: Batch, layout: WordLayout = VALUES, *, distinc
     ]
 
 
+def seeds_of(block: UInt64Array) -> UInt64Matrix:
+    """Return (4, 2) uint64: the seeds of the first four attributes of a record, from its word block 0."""
+    return block.reshape(SEEDS_PER_BLOCK, 2)
+
+
 def one_record_words(
     block: UInt64Array, codes: Sequence[int], offsets: Sequence[int], layout: WordLayout
 ) -> UInt64Matrix:
@@ -145,8 +150,7 @@ def one_record_words(
     after the other. ``offsets``: the first value of each attribute, of which there are at most ``SEEDS_PER_BLOCK``,
     and k.
     """
-    seeds = block.reshape(SEEDS_PER_BLOCK, 2)
-    return value_words(seeds, 0, np.array(offsets), np.array(codes, np.uint64), layout.first, layout.width)
+    return value_words(seeds_of(block), 0, np.array(offsets), np.array(codes, np.uint64), layout.first, layout.width)
 
 
 def draw_number_words(keys: Keys, numbers: Float64Matrix) -> list[UInt64Array]:

@@ -51,6 +51,8 @@ class ReplacementTask(NamedTuple):
 
     codes: (k,) positions; negative ones (absent values) stay. references: (k,) positions, or ``NO_REFERENCE``.
     noise: (k,) ε. rounding, ties: (k,) random words for the choice of the level, and of a candidate on it.
+
+    The arrays are contiguous and writable: kernels are compiled for these types alone, and do not look at them.
     """
 
     codes: Int32Array
@@ -63,9 +65,14 @@ class ReplacementTask(NamedTuple):
     def of(
         cls, codes: Int32Array, references: Int32Array, noise: Float64Array, rounding: UInt64Array, ties: UInt64Array
     ) -> ReplacementTask:
-        """Return a task with copies of the arrays: contiguous and writable, so that kernels are compiled for one type
-        only."""
+        """Return a task with copies of the arrays."""
         return cls(codes.copy(), references.copy(), noise.copy(), rounding.copy(), ties.copy())
+
+    @classmethod
+    def none(cls) -> ReplacementTask:
+        """Return the task of no values."""
+        codes, words = np.empty(0, np.int32), np.empty(0, np.uint64)
+        return cls(codes, codes, np.empty(0), words, words)
 
     def part(self, some: slice | Int64Array) -> ReplacementTask:
         """Return the task of some of the values."""

@@ -10,14 +10,16 @@ tell whether there are admissible candidates. These regions are divided along th
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt8Array, UInt64Array
 from stream_masker.core.kernels.intrinsics import highest_bit, lowest_bit, prefetch
-from stream_masker.core.kernels.jit import inlined, int64, kernel, part
+from stream_masker.core.kernels.jit import for_types, inlined, int64, kernel, part
 from stream_masker.core.random.draws import index_below, uniform
 from stream_masker.core.replacement.level_bitsets import (
     BITSET_ROW,
@@ -83,8 +85,15 @@ class BitsetTreeReplacer:
 
     def replace(self, task: ReplacementTask) -> Replacement:
         """Replace every value of the task."""
-        rows = (task.codes, task.references, task.noise, task.rounding, task.ties)
-        return Replacement(*replace_all_by_bitset(self._table, self._bitsets, self._calibrated, *rows))
+        return Replacement(*self._replace(self._table, self._bitsets, self._calibrated, *task))
+
+    @cached_property
+    def _replace(self) -> Callable[..., tuple[Int32Array, Float64Array, UInt8Array]]:
+        return for_types(replace_all_by_bitset, self._table, self._bitsets, self._calibrated, *ReplacementTask.none())
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return what is pickled and copied: compiled forms of kernels cannot be."""
+        return {name: value for name, value in vars(self).items() if name != "_replace"}
 
 
 @inlined

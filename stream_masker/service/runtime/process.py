@@ -45,7 +45,8 @@ class SerialExecutor:
         return time.process_time()
 
     def _run(self) -> None:
-        _lower_priority(self._niceness)
+        if self._niceness:
+            _lower_priority(self._niceness)
         while True:
             _complete(*self._tasks.get())
 

@@ -52,4 +52,11 @@ def test_priority_is_lowered_and_never_raised() -> None:
         .result(10)
         for niceness in (0, 19)
     ]
-    assert priorities == [max(0, priority), 19]
+    assert priorities == [priority, 19]
+
+
+def test_a_thread_without_niceness_keeps_the_priority_of_the_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    changes: list[tuple[int, ...]] = []
+    monkeypatch.setattr(os, "setpriority", lambda *given: changes.append(given))
+    SerialExecutor("masking").submit(int).result(10)
+    assert not changes

@@ -13,7 +13,7 @@ from stream_masker.core.mechanisms.noise.sampling import Distribution, record_al
 from stream_masker.core.numeric import Numeric, NumericStatistics
 from stream_masker.core.random.draws import normals, uniforms
 from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, draw_number_words, number_record_words
+from stream_masker.core.random.layout import ROUNDING_WORD, draw_number_words, number_record_words
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import StatisticsError
 
@@ -88,7 +88,7 @@ class NumericNoise:
         It is summed term by term, so that no bit depends on the size of the batch.
         """
         lower = triangular_factor(self.sigma)
-        variates = [normals(block[:, NORMAL].copy()) for block in words]
+        variates = [normals(block) for block in words]
         scales = self._scales(numbers, keys, words)
         for j, scale in enumerate(scales):
             noise = np.zeros(len(numbers))

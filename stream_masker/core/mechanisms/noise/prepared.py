@@ -24,8 +24,7 @@ from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_counts
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random.draws import normals
-from stream_masker.core.random.layout import NORMAL, ROUNDING_WORD, TIES, VALUES, one_record_words
+from stream_masker.core.random.layout import ROUNDING_WORD, TIES
 from stream_masker.core.replacement.rows.engine import ConceptFrequencies
 from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask, Replacer
 from stream_masker.core.statistics.counts import Counts
@@ -65,25 +64,24 @@ class PreparedNoise:
         block 0. None for Laplace noise, and if there are numeric attributes or several lists."""
         if self.numeric or self.noise.distribution.scaled or sum(record.is_array) > 1:
             return None
-        words = one_record_words(block, record.codes, record.offsets, VALUES)
-        noise = self.noise.draw_one(record, normals(words[:, NORMAL].copy()).tolist())
-        spans = list(enumerate(pairwise(record.offsets)))
-        references = [self._reference(record, j) for j, (first, end) in spans for _ in range(first, end)]
-        codes, of = np.array([record.codes, references], np.int32)
-        rounding, ties = words.T[ROUNDING_WORD : TIES + 1].copy()
-        task = ReplacementTask(codes, of, np.array(noise), rounding, ties)
-        first, *others = self.replacers
-        if all(other is first for other in others):
-            return list(first.replace(task).codes.tolist())
-        replaced = (self.replacers[j].replace(task.part(slice(*span))) for j, span in spans)
+        spans = list(pairwise(record.offsets))
+        references: list[int] = []
+        for (first, end), reference in zip(spans, self._references_of(record), strict=True):
+            references += [reference] * (end - first)
+        codes, of = np.array((record.codes, references), np.int32)
+        drawn = self.noise.draw_one(block, np.array(record.offsets), codes, record.is_array)
+        task = ReplacementTask(codes, of, *drawn)
+        if self.replacers.count(self.replacers[0]) == len(self.replacers):
+            return list(self.replacers[0].replace(task).codes.tolist())
+        replaced = (r.replace(task.part(slice(*span))) for r, span in zip(self.replacers, spans, strict=True))
         return [code for replacement in replaced for code in replacement.codes.tolist()]
 
-    def _reference(self, record: RecordCodes, j: int) -> int:
-        """Return the reference of attribute j's values in a record."""
+    def _references_of(self, record: RecordCodes) -> Sequence[int]:
+        """Return the reference of each attribute's values in a record."""
         if not self.partners:
-            return self.fixed[j]
-        first, end = record.offsets[self.partners[j] : self.partners[j] + 2]
-        return record.codes[first] if end > first else NO_REFERENCE
+            return self.fixed
+        codes, offsets = record.codes, record.offsets
+        return [codes[offsets[j]] if offsets[j + 1] > offsets[j] else NO_REFERENCE for j in self.partners]
 
 
 def record_alphas(alpha: Sequence[float | None]) -> Float64Array:

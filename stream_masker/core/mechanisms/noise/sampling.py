@@ -11,18 +11,29 @@ is left out: the noise of the others follows their marginal distribution.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
 from stream_masker.core.batch import Batch, presence_patterns
-from stream_masker.core.dtypes import Float64Array, UInt64Array
-from stream_masker.core.mechanisms.encoding import RecordCodes
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
+from stream_masker.core.kernels.jit import for_types, kernel
 from stream_masker.core.random.draws import exponential_roots, normals
-from stream_masker.core.random.keys import Keys
-from stream_masker.core.random.layout import EXPONENTIALS, NORMAL, draw_words, record_words
+from stream_masker.core.random.keys import KEYSTREAM_BLOCK_BYTES, Keys
+from stream_masker.core.random.layout import (
+    EXPONENTIALS,
+    ROUNDING_WORD,
+    TIES,
+    VALUE_WORDS,
+    draw_words,
+    record_words,
+    seeds_of,
+    value_words,
+)
 
 SCALE_NODES = 40
 MAX_SCALE = 6.0
@@ -98,7 +109,45 @@ KEPT_FACTORS = 64
 """How many combinations of present attributes have their triangular factor kept."""
 
 
-_Weights = tuple[int, float, list[float], float]
+class RecordWeights(NamedTuple):
+    """The weights of the variates of a record's values, scalars first, and a list last.
+
+    * ``order``: (p,) int64, the attributes in this order. ``roots``: (p,) their √α. ``factor``: (p, p) the triangular
+      factor of their covariances.
+    """
+
+    order: Int64Array
+    roots: Float64Array
+    factor: Float64Matrix
+
+
+@kernel
+def draw_record(
+    seeds: UInt64Matrix, offsets: Int64Array, codes: Int32Array, weights: RecordWeights
+) -> tuple[Float64Array, UInt64Array, UInt64Array]:
+    """Return the normal noise of the k values of one record, none absent, with at most one list, and their words
+    ``ROUNDING_WORD`` and ``TIES``: (k,) each.
+
+    * ``seeds``: (4, 2) the record's word block 0. ``offsets``: (p + 1,) the first value of each attribute, and k.
+    * ``codes``: (k,) the positions of the values.
+    """
+    words = value_words(seeds, 0, offsets, codes.astype(np.uint64), 0, VALUE_WORDS)
+    variates, noise = normals(words), np.empty(codes.size)
+    for i in range(weights.order.size):
+        j, shared = weights.order[i], 0.0
+        for scalar in range(i):
+            shared += weights.factor[i, scalar] * variates[offsets[weights.order[scalar]]]
+        for k in range(offsets[j], offsets[j + 1]):
+            noise[k] = weights.roots[i] * (shared + weights.factor[i, i] * variates[k])
+    return noise, words[:, ROUNDING_WORD].copy(), words[:, TIES].copy()
+
+
+@cache
+def draw_of_record() -> Callable[..., tuple[Float64Array, UInt64Array, UInt64Array]]:
+    """Return ``draw_record``, compiled."""
+    seeds, offsets = seeds_of(np.frombuffer(bytes(KEYSTREAM_BLOCK_BYTES), "<u8")), np.zeros(1, np.int64)
+    weights = RecordWeights(offsets, np.empty(0), np.empty((0, 0)))
+    return for_types(draw_record, seeds, offsets, np.empty(0, np.int32), weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,11 +165,11 @@ class NominalNoise:
     correlated: bool
     distribution: Distribution
     _factors: dict[tuple[int, ...], Float64Array] = field(default_factory=dict, compare=False, repr=False)
-    _weights: dict[tuple[bool, ...], list[_Weights]] = field(default_factory=dict, compare=False, repr=False)
+    _weights: dict[tuple[bool, ...], RecordWeights] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, keys: Keys, batch: Batch, words: list[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless."""
-        variates = [normals(block[:, NORMAL].copy()) for block in words]
+        variates = [normals(block) for block in words]
         noise = self._correlate(batch, variates)
         scales = self._scales(keys, batch)
         return [scale * alpha * e for scale, alpha, e in zip(scales, self._alpha_roots(batch), noise, strict=True)]
@@ -146,32 +195,19 @@ class NominalNoise:
             result[array] = shared + specific * variates[array]
         return result
 
-    def draw_one(self, record: RecordCodes, variates: list[float]) -> list[float]:
-        """Return what ``draw`` returns for normal noise of one record with the configured α, all columns together.
+    def draw_one(
+        self, block: UInt64Array, offsets: Int64Array, codes: Int32Array, is_array: tuple[bool, ...]
+    ) -> tuple[Float64Array, UInt64Array, UInt64Array]:
+        """Return what ``draw`` returns for normal noise of one record with the configured α, all columns together, and
+        its words; see ``draw_record``.
 
-        ``variates``: standard normal, one for each value.
+        * ``block``: word block 0. ``is_array``: whether the record has a list of each attribute.
         """
-        noise = variates.copy()
-        drawn: list[float] = []
-        for j, root, weights, specific in self._weights_of(record.is_array):
-            shared = 0.0
-            for weight, variate in zip(weights, drawn, strict=False):
-                shared += weight * variate
-            for k in range(record.offsets[j], record.offsets[j + 1]):
-                noise[k] = root * (shared + specific * variates[k])
-            if not record.is_array[j]:
-                drawn.append(variates[record.offsets[j]])
-        return noise
-
-    def _weights_of(self, is_array: tuple[bool, ...]) -> list[_Weights]:
-        """Return, for each attribute, scalars first: it, √α, the weights of the variates of the scalars before it, and
-        that of its own."""
         if is_array not in self._weights:
             order = sorted(range(len(is_array)), key=is_array.__getitem__)
-            rows = self._factor(tuple(order)).tolist()
-            roots = np.sqrt(self.alpha).tolist()
-            self._weights[is_array] = [(j, roots[j], rows[i][:i], rows[i][i]) for i, j in enumerate(order)]
-        return self._weights[is_array]
+            factor = self._factor(tuple(order))
+            self._weights[is_array] = RecordWeights(np.array(order), np.sqrt(self.alpha)[order], factor)
+        return draw_of_record()(seeds_of(block), offsets, codes, self._weights[is_array])
 
     def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
         """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""

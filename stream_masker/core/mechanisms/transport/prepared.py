@@ -29,7 +29,7 @@ from stream_masker.core.mechanisms.transport.disclosure import (
 )
 from stream_masker.core.mechanisms.transport.kernel import least_vulnerability
 from stream_masker.core.mechanisms.transport.limits import Caps
-from stream_masker.core.mechanisms.transport.sampling import FirstChannel, PairChannel, draw_pairs
+from stream_masker.core.mechanisms.transport.sampling import FirstChannel, PairChannel, draw_pair, draw_pairs
 from stream_masker.core.mechanisms.transport.scaling.columns import Columns
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling, columns_of
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs
@@ -111,7 +111,8 @@ class PreparedTransport:
     def mask(self, batch: Batch, words: list[UInt64Array]) -> MaskedBatch:
         """Mask encoded records; ``words``: one random word for each value of each column."""
         before = [v.indices(column.codes) for v, column in zip(self.values, batch.columns, strict=True)]
-        after = self.draw([column.offsets for column in batch.columns], before, words)
+        after = [np.full(indices.size, -1, np.int32) for indices in before]
+        self.draw([column.offsets for column in batch.columns], before, words, after)
         masked = [_masked(self, j, column, before[j], after[j]) for j, column in enumerate(batch.columns)]
         return MaskedBatch(tuple(column for column, _ in masked), tuple(distortion for _, distortion in masked))
 
@@ -120,33 +121,39 @@ class PreparedTransport:
 
         ``words``: one random word for each value.
         """
-        offsets: list[Int64Array | None] = []
-        before, own_words = [], []
-        for values, (first, end), is_array in zip(self.values, pairwise(record.offsets), record.is_array, strict=True):
-            before.append(np.array([values.index(code) for code in record.codes[first:end]], np.int32))
-            own_words.append(words[first:end])
-            offsets.append(np.array((0, end - first)) if is_array else None)
-        after = self.draw(offsets, before, own_words)
-        return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
+        values: Sequence[Values] = self.values
+        if any(record.is_array):
+            lengths = (end - first for first, end in pairwise(record.offsets))
+            values = [own for own, length in zip(self.values, lengths, strict=True) for _ in range(length)]
+        before = np.array([own.index(code) for own, code in zip(values, record.codes, strict=True)], np.int32)
+        after = before.copy()
+        after.fill(-1)
+        if self.pair is None or self._draw_pair(self.pair_channel, before, words, after):
+            spans = list(pairwise(record.offsets))
+            offsets = [np.array((0, e - f)) if a else None for (f, e), a in zip(spans, record.is_array, strict=True)]
+            own_words = [words[first:end] for first, end in spans]
+            indices, masks = ([array[first:end] for first, end in spans] for array in (before, after))
+            self.draw(offsets, indices, own_words, masks)
+        return [own.positions.item(index) for own, index in zip(values, after.tolist(), strict=True)]
 
     def draw(
-        self, offsets: Sequence[Int64Array | None], before: list[Int32Array], words: list[UInt64Array]
-    ) -> list[Int32Array]:
-        """Return the indices of the masked values of each column, −1 for absent ones.
+        self,
+        offsets: Sequence[Int64Array | None],
+        before: list[Int32Array],
+        words: list[UInt64Array],
+        after: list[Int32Array],
+    ) -> None:
+        """Draw the masks of each column.
 
         * ``offsets``: those of lists, None for scalars. ``before``: the indices of the values, −1 for absent ones.
-        * ``words``: one random word for each value.
+        * ``words``: one random word for each value. ``after``: −1 for each value, replaced by the index of its mask.
         """
-        after = [np.empty(indices.size, np.int32) for indices in before]
-        for masks in after:
-            masks.fill(-1)
         if self.pair is not None and not self._draw_pairs(self.pair_channel, *before, *words, *after):
-            return after
+            return
         for j in self._order:
             edge = self._edges.get(j)
             root = None if edge is None or offsets[edge.root] is not None else (before[edge.root], after[edge.root])
             self._channels[j].draw(offsets[j], before[j], words[j], root, after[j])
-        return after
 
     @cached_property
     def _edges(self) -> dict[int, Edge]:
@@ -195,6 +202,11 @@ class PreparedTransport:
     def _draw_pairs(self) -> Callable[..., int]:
         values, words = (np.empty(0, np.int32),) * 2, (np.empty(0, np.uint64),) * 2
         return for_types(draw_pairs, self.pair_channel, *values, *words, *values)
+
+    @cached_property
+    def _draw_pair(self) -> Callable[..., int]:
+        values = np.empty(0, np.int32)
+        return for_types(draw_pair, self.pair_channel, values, np.empty(0, np.uint64), values)
 
     def solution(self) -> Scaling:
         """Return the transport of pairs, or that of a single attribute."""

@@ -275,6 +275,12 @@ def draw_pairs(
 
 
 @borrowing
+def draw_pair(channel: PairChannel, before: Int32Array, words: UInt64Array, after: Int32Array) -> int:
+    """Do what ``draw_pairs`` does for one pair; (2,) each."""
+    return draw_pairs(channel, before[:1], before[1:], words[:1], words[1:], after[:1], after[1:])
+
+
+@borrowing
 def draw_alone(channel: FirstChannel, a: Int32Array, words: UInt64Array, new: Int32Array) -> None:
     """Draw the masks that are missing, −1 in ``new``, of n indices of values of one attribute, (n,) each."""
     for i in range(a.size):

@@ -7,13 +7,15 @@ the near set of the reference enumerated (``enumeration``), except those that bo
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 
 import numpy as np
 
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.jit import inlined, int64, kernel, part
+from stream_masker.core.kernels.jit import for_types, inlined, int64, kernel, part
 from stream_masker.core.random.draws import uniform
 from stream_masker.core.replacement.dag.cache import (
     EMPTY,
@@ -97,18 +99,12 @@ class DagReplacer:
         """Replace every value of the task."""
         order = np.argsort(task.codes.astype(np.int64) * len(self._dag.graph.depth) + task.references)
         with self._lock:
-            return Replacement(
-                *replace_all_in_dag(
-                    self._dag,
-                    self._calibrated,
-                    order,
-                    task.codes,
-                    task.references,
-                    task.noise,
-                    task.rounding,
-                    task.ties,
-                )
-            )
+            return Replacement(*self._replace(self._dag, self._calibrated, order, *task))
+
+    @cached_property
+    def _replace(self) -> Callable[..., tuple[Int32Array, Float64Array, UInt8Array]]:
+        order = np.empty(0, np.int64)
+        return for_types(replace_all_in_dag, self._dag, self._calibrated, order, *ReplacementTask.none())
 
 
 @kernel

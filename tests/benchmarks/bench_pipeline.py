@@ -1,9 +1,10 @@
 """Processor time of the parts of a worker's pipeline, without Kafka, in µs a record.
 
-``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--fields]``. One thread; batches of
-10,000 records of four partitions, as a worker masks them. Prints the quartiles over all batches. The time of the thread
-hardly depends on what else runs on the machine. ``bench_kafka.py`` shows the processor time of the whole worker and of
-a plain copy. ``--fields``: instead, the time to mask a nested event with each kind of treatment of its fields.
+``python tests/benchmarks/bench_pipeline.py [--shape nested|flat] [--rounds 5] [--sample 20000] [--fields]``. One
+thread; batches of 10,000 records of four partitions, as a worker masks them by the statistics of a sample. Prints the
+quartiles over all batches. The time of the thread hardly depends on what else runs on the machine. ``bench_kafka.py``
+shows the processor time of the whole worker and of a plain copy. ``--fields``: instead, the time to mask a nested event
+with each kind of treatment of its fields.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ FIELDS: dict[str, dict[str, Any]] = {
 class Parts:
     """Measures the parts of the pipeline of a configuration."""
 
-    def __init__(self, configuration: Configuration) -> None:
+    def __init__(self, configuration: Configuration, sample: int = SAMPLE) -> None:
         self.times: dict[str, list[float]] = defaultdict(list)
-        self.values = [
-            orjson.dumps(event) for event in synthetic_discharges(configuration, seed=1).events(BATCH * BATCHES)
-        ]
+        events = synthetic_discharges(configuration, seed=1).events(max(BATCH * BATCHES, sample))
+        values = [orjson.dumps(event) for event in events]
+        self.values = values[: BATCH * BATCHES]
         self.masking = Masking(configuration)
-        self.masking.restore(FileMasking(configuration).snapshot(enumerate(self.values[:SAMPLE])))
+        self.masking.restore(FileMasking(configuration).snapshot(enumerate(values[:sample])))
         self.topic = configuration.topics.input
         self.secret = masking_secret(configuration, self.topic)
         self.seal = topic_seal(configuration, configuration.topics.calibration)
@@ -97,20 +98,25 @@ class Parts:
 
 
 def main() -> None:
-    options = arguments(__doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--fields": False})
+    options = arguments(
+        __doc__, {"--shape": STREAM_OPTIONS["--shape"], "--rounds": 5, "--sample": SAMPLE, "--fields": False}
+    )
     gc.disable()
     if options.fields:
         return print_fields(options.rounds)
-    parts = measured(options.shape, options.rounds)
+    parts = measured(options.shape, options.rounds, options.sample)
     rows = [[part, *np.percentile(times, [25, 50, 75])] for part, times in parts.times.items()]
     table("Processor time of a worker's pipeline", ("part", "µs a record, lower quartile", "median", "upper"), rows)
 
 
-def measured(shape: str, rounds: int, **sections: object) -> Parts:
-    """Return the times of all rounds but the first. ``sections``: of the configuration."""
+def measured(shape: str, rounds: int, sample: int = SAMPLE, **sections: object) -> Parts:
+    """Return the times of all rounds but the first.
+
+    ``sample``: the number of events of the statistics; ``sections``: of the configuration.
+    """
     with tempfile.TemporaryDirectory() as name:
         write_secret(Path(name), "encryption-secret", bytes(range(32)))
-        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape, **sections))
+        parts = Parts(configured(Path(name), "localhost:1", BATCH, shape, **sections), sample)
     for number in range(rounds + 1):
         for batch in parts.batches():
             parts.measure(batch)

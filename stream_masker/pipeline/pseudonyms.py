@@ -17,12 +17,6 @@ PSEUDONYM_BYTES: Final = 16
 PSEUDONYM_DIGITS: Final = 2 * PSEUDONYM_BYTES
 """Hexadecimal digits of a pseudonym."""
 
-KEPT_PSEUDONYMS: Final = 1 << 15
-"""The maximum number of texts whose pseudonyms are kept: about 8 MB."""
-
-KEPT_BYTES: Final = 128
-"""The maximum size of a text whose pseudonym is kept."""
-
 PERSON: Final = b"masker-pseudonym"
 OFFSET_PERSON: Final = b"masker-offset"
 
@@ -33,12 +27,9 @@ class Pseudonyms:
     The text of a number or truth value is its JSON, so 42 and "42" have the same pseudonym. The pseudonym does not
     depend on the value's place, so joins on a patient's id still work. Without the secret, nobody can reverse a
     pseudonym or check it against a guess.
-
-    The pseudonyms of the latest texts are kept: messages often have few keys, or that of a field as their key.
     """
 
     def __init__(self, secret: bytes) -> None:
-        self._kept: dict[bytes | None, bytes | None] = {None: None}
         self._texts = SecretHash(secret, person=PERSON, digest_size=PSEUDONYM_BYTES)
         self._offsets = SecretHash(secret, person=OFFSET_PERSON, digest_size=PSEUDONYM_BYTES)
 
@@ -52,25 +43,18 @@ class Pseudonyms:
 
     def of_all(self, values: Sequence[bytes | None]) -> list[bytes | None]:
         """Return the pseudonyms of texts in UTF-8, as ASCII. None stays None."""
-        distinct, kept = {*values}, self._kept
-        new = [text for text in distinct if text is not None and text not in kept]
-        if len(kept) + len(new) > KEPT_PSEUDONYMS:
-            kept, new = {None: None}, [text for text in distinct if text is not None]
-        digits = self._texts.digests(new).hex().encode()
+        distinct = [value for value in {*values} if value is not None]
+        digits = self._texts.digests(distinct).hex().encode()
         starts = range(0, len(digits), PSEUDONYM_DIGITS)
-        made = zip(new, [digits[start : start + PSEUDONYM_DIGITS] for start in starts], strict=True)
-        if len(new) <= KEPT_PSEUDONYMS and max(map(len, new), default=0) <= KEPT_BYTES:
-            self._kept = kept
-            kept.update(made)
-        else:
-            kept = kept | dict(made)
-        return list(map(kept.__getitem__, values))
+        pieces = [digits[start : start + PSEUDONYM_DIGITS] for start in starts]
+        pseudonyms: dict[bytes | None, bytes | None] = {None: None, **dict(zip(distinct, pieces, strict=True))}
+        return list(map(pseudonyms.__getitem__, values))
 
     def of_slices(self, data: UInt8Array, starts: Int64Array, sizes: Int64Array) -> UInt8Array:
         """Return (32 · n,) uint8: the pseudonyms of n slices of ``data``, as ASCII."""
         text = data.tobytes()
         slices = [text[start:end] for start, end in zip(starts.tolist(), (starts + sizes).tolist(), strict=True)]
-        return np.frombuffer(b"".join(filter(None, self.of_all(slices))), np.uint8)
+        return np.frombuffer(self._texts.digests(slices).hex().encode(), np.uint8)
 
     def of_value(self, value: Any) -> Any:
         """Return the pseudonym of a JSON value. In objects and lists, every name and value is replaced; null stays

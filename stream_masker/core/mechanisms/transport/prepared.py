@@ -121,20 +121,20 @@ class PreparedTransport:
 
         ``words``: one random word for each value.
         """
-        values: Sequence[Values] = self.values
-        if any(record.is_array):
-            lengths = (end - first for first, end in pairwise(record.offsets))
-            values = [own for own, length in zip(self.values, lengths, strict=True) for _ in range(length)]
-        before = np.array([own.index(code) for own, code in zip(values, record.codes, strict=True)], np.int32)
-        after = before.copy()
-        after.fill(-1)
-        if self.pair is None or self._draw_pair(self.pair_channel, before, words, after):
-            spans = list(pairwise(record.offsets))
-            offsets = [np.array((0, e - f)) if a else None for (f, e), a in zip(spans, record.is_array, strict=True)]
-            own_words = [words[first:end] for first, end in spans]
-            indices, masks = ([array[first:end] for first, end in spans] for array in (before, after))
-            self.draw(offsets, indices, own_words, masks)
-        return [own.positions.item(index) for own, index in zip(values, after.tolist(), strict=True)]
+        if self.pair is not None:
+            pair = np.array([v.index(code) for v, code in zip(self.values, record.codes, strict=True)], np.int32)
+            if not self._draw_pair(self.pair_channel, pair, words, masks := pair.copy()):
+                return [v.positions.item(index) for v, index in zip(self.values, masks.tolist(), strict=True)]
+        offsets: list[Int64Array | None] = []
+        before, own_words, after = [], [], []
+        for values, (first, end), is_array in zip(self.values, pairwise(record.offsets), record.is_array, strict=True):
+            before.append(np.array([values.index(code) for code in record.codes[first:end]], np.int32))
+            own_words.append(words[first:end])
+            offsets.append(np.array((0, end - first)) if is_array else None)
+            after.append(before[-1].copy())
+            after[-1].fill(-1)
+        self.draw(offsets, before, own_words, after)
+        return [v.positions.item(i) for v, drawn in zip(self.values, after, strict=True) for i in drawn.tolist()]
 
     def draw(
         self,

@@ -80,6 +80,12 @@ def few_groups(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("stream_masker.core.risk.groups.MAX_GROUPS", 100)
 
 
+@pytest.fixture
+def groups_to_refuse(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As few random groups as are enough to refuse statistics that surely change too few values."""
+    monkeypatch.setattr("stream_masker.core.risk.groups.MAX_GROUPS", 400)
+
+
 @pytest.fixture(scope="session")
 def ready(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """The result of ``prepare``, computed once for all processes that run tests."""

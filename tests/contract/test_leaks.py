@@ -135,12 +135,13 @@ def few_values() -> list[dict[str, str]]:
     return [{"a": f"v{i % 30}"} for i in range(600)]
 
 
+@pytest.mark.usefixtures("groups_to_refuse")
 @pytest.mark.parametrize(
     ("made", "records"),
     [
-        (RankSwapping({"a": FEW}, k=10, group_records=1000, seed=SEED), few_values()),
+        (RankSwapping({"a": FEW}, k=10, group_records=600, seed=SEED), few_values()),
         (RankSwapping({"a": TWO}, k=10, group_records=50, seed=SEED), OUTCOMES),
-        (Microaggregation({"a": TWO}, k=5, group_records=1000, seed=SEED), OUTCOMES * 10),
+        (Microaggregation({"a": TWO}, k=5, group_records=300, seed=SEED), OUTCOMES * 10),
     ],
     ids=["rank swapping", "two values", "microaggregation"],
 )

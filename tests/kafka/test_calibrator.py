@@ -19,6 +19,7 @@ import yaml
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka_records import Topics, read_all
+from polling import attempts
 from sealed_topics import opened, opened_version, sealed_block
 from support.processes import Processes, terminate
 from support.small_configuration import write_secret, write_small
@@ -74,12 +75,12 @@ class Setting:
         return [(r.offset, r.timestamp, decode_block(opened(self.configuration, r), taxonomies)) for r in records]
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not reached():
+        for _ in attempts(timeout):
+            if reached():
+                return
             failed = [process.args for process in self.processes.running if (process.poll() or 0) > 0]
             assert not failed, f"ended while waiting for {what}: {failed}\n{self.processes.logs()}"
-            assert time.monotonic() < deadline, f"no {what} after {timeout} s\n{self.processes.logs()}"
-            time.sleep(0.1)
+        raise AssertionError(f"no {what} after {timeout} s\n{self.processes.logs()}")
 
     def wait_for_version(self, version: int) -> StatisticsMessage:
         self.wait(lambda: any(v.version == version for v in self.versions()), f"version {version}")

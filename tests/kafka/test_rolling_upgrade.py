@@ -42,8 +42,15 @@ def stream(one_broker: Cluster, tmp_path: Path) -> Iterator[Stream]:
         yield running
 
 
-def test_an_upgrade_and_a_rollback_lose_and_repeat_nothing(stream: Stream) -> None:
-    """Workers that could not read the newest version masked with older ones, or waited for the calibrator."""
+def test_an_upgrade_loses_and_repeats_nothing(stream: Stream) -> None:
+    """Workers that cannot read the newest version mask with older ones until they are replaced."""
+    upgrade(stream, NEXT)
+    assert used_formats(stream) == {SemanticNoise.snapshot_format, next_format()}
+
+
+@pytest.mark.scheduled
+def test_a_rollback_after_it_loses_and_repeats_nothing(stream: Stream) -> None:
+    """Scheduled: the same processes are replaced again, by those of the earlier release."""
     upgrade(stream, NEXT)
     roll_back(stream, PROGRAM)
     assert used_formats(stream) == {SemanticNoise.snapshot_format, next_format()}

@@ -21,6 +21,7 @@ import yaml
 from fault_checker import Audit, Checker
 from fault_load import PARTITIONS, Load
 from kafka_broker import LOOPBACK, Cluster
+from polling import attempts
 from processes import PROGRAM, Processes
 from workers import CODES, Setting, http_port, setting, wait
 
@@ -176,11 +177,11 @@ class Stream:
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = SETTLING) -> None:
         """Wait until ``reached()``; fail at once on a violation or if a process has ended."""
-        deadline = time.monotonic() + timeout
-        while not reached():
+        for _ in attempts(timeout):
+            if reached():
+                return
             self.check()
-            assert time.monotonic() < deadline, f"no {what} after {timeout:.0f} s\n{self.tails()}"
-            time.sleep(0.05)
+        raise AssertionError(f"no {what} after {timeout:.0f} s\n{self.tails()}")
 
     def check(self) -> None:
         self.checker.check()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
 from click.testing import CliRunner, Result
+from polling import attempts
 
 from stream_masker.cli import main
 
@@ -61,12 +61,12 @@ class Processes:
 
     def wait(self, reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
         """Wait until ``reached``; fails with the logs if a process ends first or on timeout."""
-        deadline = time.monotonic() + timeout
-        while not reached():
+        for _ in attempts(timeout):
+            if reached():
+                return
             dead = [process.args for process in self.running if process.poll() is not None]
             assert not dead, f"ended while waiting for {what}: {dead}\n{self.logs()}"
-            assert time.monotonic() < deadline, f"no {what} after {timeout} s\n{self.logs()}"
-            time.sleep(0.2)
+        raise AssertionError(f"no {what} after {timeout} s\n{self.logs()}")
 
     def logs(self) -> str:
         return "\n".join(

@@ -22,6 +22,7 @@ import yaml
 from confluent_kafka import KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 from kafka_records import QUIET, Record, read_all, write
+from polling import attempts
 from processes import Processes
 from prometheus_client import CollectorRegistry
 from sealed_topics import opened
@@ -297,10 +298,7 @@ def running(configuration: Configuration) -> Iterator[Running]:
 
 def wait(reached: Callable[[], bool], what: str, timeout: float = 240.0) -> None:
     """Wait until ``reached()``."""
-    deadline = time.monotonic() + timeout
-    while not reached():
-        assert time.monotonic() < deadline, f"no {what} after {timeout} s"
-        time.sleep(0.1)
+    assert any(reached() for _ in attempts(timeout)), f"no {what} after {timeout} s"
 
 
 def get(port: int, path: str) -> tuple[int, Any]:

@@ -81,12 +81,13 @@ def diagnoses():
 @pytest.mark.parametrize(
     ("name", "kind", "parameters"),
     [
-        ("transport, α = 0.3", SemanticTransport, {"target": {"alpha": 0.3}}),
+        pytest.param("transport, α = 0.3", SemanticTransport, {"target": {"alpha": 0.3}}, marks=pytest.mark.scheduled),
         ("transport, the default (α = 1, certainty 0.5)", SemanticTransport, {}),
         ("noise, `pair`, `ceil`, α = 0.3", SemanticNoise, {"reference": "pair"}),
     ],
 )
 def test_the_meaning_of_real_diagnoses_is_told_as_the_threat_model_says(diagnoses, name, kind, parameters):
+    """Scheduled: the default method with other parameters."""
     tau, batch = diagnoses
     made = kind({"a": tau, "b": tau}, seed=SEED, **parameters)
     counts = count_batch(batch, [len(tau)] * 2)

@@ -232,6 +232,7 @@ class TestMechanism:
         assert set(changed) <= {"Cholera", "Typhoid", "Injury"}
 
 
+@pytest.mark.usefixtures("groups_to_refuse")
 def test_the_risk_is_that_of_groups_of_the_configured_size(build):
     """A value that more than k records of a group share stays, so large groups change too few values."""
     small, large = (

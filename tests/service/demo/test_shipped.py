@@ -146,6 +146,15 @@ def unpacked_wheel(folder: Path) -> Path:
     return folder / "unpacked"
 
 
+def package_alone(folder: Path) -> Path:
+    """Return a folder that contains the installed package; that of a wheel, if the installation contains nothing."""
+    if not SHIPPED.exists():
+        return unpacked_wheel(folder)
+    folder.mkdir()
+    (folder / SHIPPED.parent.name).symlink_to(SHIPPED.parent)
+    return folder
+
+
 def load(folder: Path, *path: Path) -> tuple[bool, bytes, list[str]]:
     """Load ICD-10-CM in a new process, with this path before that of this process, and its files in a new folder.
 
@@ -180,13 +189,13 @@ def other_source(folder: Path, pattern: str, before: str, after: str) -> Path:
 
 @pytest.mark.exhaustive
 def test_an_installation_parses_icd10cm_only_if_its_version_or_content_differs(tmp_path):
-    wheel = unpacked_wheel(tmp_path / "wheel")
-    parsed, shipped, cached = load(tmp_path / "first", wheel)
+    package = package_alone(tmp_path / "package")
+    parsed, shipped, cached = load(tmp_path / "first", package)
     assert (parsed, cached) == (False, [])
 
     newer = other_source(tmp_path / "newer", "*.dist-info/METADATA", "\nVersion: ", "\nVersion: 9")
-    assert load(tmp_path / "second", wheel, newer) == (True, shipped, [".lock", ".ontology"])
+    assert load(tmp_path / "second", package, newer) == (True, shipped, [".lock", ".ontology"])
 
     other = other_source(tmp_path / "other", "*/data/*.xml", "<desc>Cholera</desc>", "<desc>Other label</desc>")
-    parsed, content, cached = load(tmp_path / "third", wheel, other)
+    parsed, content, cached = load(tmp_path / "third", package, other)
     assert (parsed, b"Other label" in content, cached) == (True, True, [".lock", ".ontology"])

@@ -21,6 +21,7 @@ from stream_masker.service.formats.wire_format import wire_format
 from stream_masker.service.local.proposal import proposed_configuration
 from stream_masker.service.local.sampling import NESTED_EVENTS
 
+RECORDS = 120
 CODES = ["A10BA02", "M01AE01", "D07AC01", "S01ED01"]
 NULLABLE_TIME = ["null", {"type": "long", "logicalType": "timestamp-millis"}]
 AVRO = {
@@ -71,7 +72,7 @@ def test_a_proposal_drops_what_does_not_fit_the_schema_and_keeps_what_it_require
 ):
     write_ontology(tmp_path)
     with registry_server() as registry:
-        records = written(registry.client, "visits", schema, [event(k) for k in range(240)])
+        records = written(registry.client, "visits", schema, [event(k) for k in range(RECORDS)])
         sections = {
             "topics": {"input": "visits", "output": "out", "rejected": "rejected"},
             "format": {"value": "confluent", "registry": {"url": registry.url}},
@@ -82,14 +83,14 @@ def test_a_proposal_drops_what_does_not_fit_the_schema_and_keeps_what_it_require
     fields = yaml.safe_load(text)["fields"]
     assert fields["constant"] == {"patient_id": 0, "age": 0, "admitted": "1970-01-01"}
     assert (fields["keep"], fields["drop"]) == (["sex"], ["discharged"])
-    assert "# Of the sample, 240 are masked, rejected 0." in text
+    assert f"# Of the sample, {RECORDS} are masked, rejected 0." in text
     why = "what generalize: {width: 5, top: 90} makes of it does not fit the schema"
     assert f"age: 0  # the schema requires it; {why}: to use that, write a schema of masked records" in text
 
 
 def avro_file(folder):
     with (folder / "visits.avro").open("wb") as stream:
-        fastavro.writer(stream, AVRO, [visit(k) for k in range(240)])
+        fastavro.writer(stream, AVRO, [visit(k) for k in range(RECORDS)])
     return ()
 
 
@@ -121,7 +122,7 @@ def protobuf_file(folder):
     (folder / "visit.desc").write_bytes(message_types())
     kind = GetMessageClass(described_messages(message_types())["example.Visit"])
     with (folder / "visits.pb").open("wb") as stream:
-        for k in range(240):
+        for k in range(RECORDS):
             fields = {name: value for name, value in json_visit(k).items() if name != "admitted"}
             serialize_length_prefixed(ParseDict(fields, kind()), stream)
     return "--descriptors", folder / "visit.desc", "--message", "example.Visit"
@@ -152,12 +153,12 @@ def test_a_file_with_a_schema_is_masked_as_such_a_file_by_its_proposal(tmp_path,
     source, config = tmp_path / f"visits.{name}", tmp_path / "stream-masker.yaml"
     options = written(tmp_path)
     run("config", "init", "--events", source, "--ontology", f"atc={tmp_path / 'atc.csv'}", *options, "-o", config)
-    assert "# Of the sample, 240 are masked, rejected 0." in config.read_text()
+    assert f"# Of the sample, {RECORDS} are masked, rejected 0." in config.read_text()
     assert "does not fit the schema: to use that, mask into a .jsonl file\n" in config.read_text()
     run("mask", "-c", config, source, tmp_path / f"out.{name}")
     masked = read(tmp_path / f"out.{name}")
     rest = [{key: value for key, value in one.items() if key not in ("atc", "sex")} for one in masked]
-    assert rest == [expected] * 240
-    assert [one["sex"] for one in masked] == [visit(k)["sex"] for k in range(240)]
+    assert rest == [expected] * RECORDS
+    assert [one["sex"] for one in masked] == [visit(k)["sex"] for k in range(RECORDS)]
     assert {one["atc"] for one in masked} <= {*CODES, *(code[0] for code in CODES)}
-    assert [one["atc"] for one in masked] != [visit(k)["atc"] for k in range(240)]
+    assert [one["atc"] for one in masked] != [visit(k)["atc"] for k in range(RECORDS)]

@@ -1,0 +1,18 @@
+"""Waiting for a state that other processes bring about, with most of the processor left to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+LEAST_PAUSE_SECONDS = 0.1
+PAUSE_PER_CHECK = 3.0
+"""How many times as long as a check the pause after it is: a check may read whole topics or metrics of a process."""
+
+
+def attempts(timeout: float) -> Iterator[None]:
+    """Yield before each check of the state, with pauses between, and end after ``timeout`` seconds."""
+    end = time.monotonic() + timeout
+    while (start := time.monotonic()) < end:
+        yield
+        time.sleep(max(LEAST_PAUSE_SECONDS, PAUSE_PER_CHECK * (time.monotonic() - start)))

@@ -165,8 +165,9 @@ def test_recommend_leaves_out_what_the_configuration_does_not_allow(tmp_path, co
     assert "k = 2" in (tmp_path / "best.yaml").read_text() or "k: 2" in (tmp_path / "best.yaml").read_text()
 
 
-@pytest.mark.exhaustive
+@pytest.mark.scheduled
 def test_reproduce_prints_or_writes_the_tables(tmp_path):
+    """Scheduled: another paper than that of ``test_reporting``."""
     done = CliRunner().invoke(main, ["reproduce", "2013"])
     assert "| x2 paranoia | 6.2" in done.stdout
     run("reproduce", "2013", "-o", tmp_path / "r.html")

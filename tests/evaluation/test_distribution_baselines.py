@@ -23,7 +23,7 @@ from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
 from stream_masker.core.utility import utility
 
-pytestmark = pytest.mark.exhaustive
+pytestmark = pytest.mark.scheduled
 
 SIZE = 10_000
 BASELINES = ("naive_distortion", "probabilistic_distortion")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-LEAST_PAUSE_SECONDS = 0.1
+PAUSES = 0.1, 1.0
+"""The shortest and the longest pause between two checks, in seconds."""
+
 PAUSE_PER_CHECK = 3.0
 """How many times as long as a check the pause after it is: a check may read whole topics or metrics of a process."""
 
@@ -15,4 +17,4 @@ def attempts(timeout: float) -> Iterator[None]:
     end = time.monotonic() + timeout
     while (start := time.monotonic()) < end:
         yield
-        time.sleep(max(LEAST_PAUSE_SECONDS, PAUSE_PER_CHECK * (time.monotonic() - start)))
+        time.sleep(min(max(PAUSE_PER_CHECK * (time.monotonic() - start), PAUSES[0]), PAUSES[1]))

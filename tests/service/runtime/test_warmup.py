@@ -30,8 +30,17 @@ TREE_ATTRIBUTES = {"a": "a", "b": "b[*].code", "c": "c"}
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("target", [{"alpha": 0.3}, {"vulnerability": 0.6}, {"epsilon": 8.0}], ids=str)
+@pytest.mark.parametrize(
+    "target",
+    [
+        {"alpha": 0.3},
+        pytest.param({"vulnerability": 0.6}, marks=pytest.mark.scheduled),
+        pytest.param({"epsilon": 8.0}, marks=pytest.mark.scheduled),
+    ],
+    ids=str,
+)
 def test_three_attributes_and_an_array_start_with_each_target(tmp_path, target):
+    """Scheduled: targets that ``tests/core/mechanisms/transport/test_mechanism.py`` meets."""
     path = written(tmp_path, {"name": "semantic_transport", "target": target}, TREE_ATTRIBUTES)
     ready = warm_up(load_configuration(path, {}))
     assert ready.statistics.attributes == ("a", "b", "c")
@@ -46,9 +55,12 @@ def test_sample_records_that_do_not_allow_the_target_stop_no_start(tmp_path, cap
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("name", ["flat", "nested"])
+@pytest.mark.parametrize("name", [pytest.param("flat", marks=pytest.mark.scheduled), "nested"])
 def test_a_warm_up_computes_the_statistics_of_the_examples(monkeypatch, caplog, name):
-    """Otherwise images would lack the kernels that these configurations need, also for blocks with noise keys."""
+    """Otherwise images would lack the kernels that these configurations need, also for blocks with noise keys.
+
+    Scheduled: the example without an array.
+    """
     sent = []
     monkeypatch.setattr(
         warmup, "encode_block", lambda *block, **of: sent.append(encode_block(*block, **of)) or sent[-1]

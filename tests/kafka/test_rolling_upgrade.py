@@ -24,6 +24,9 @@ from stream_masker.pipeline.wire.statistics import decode_statistics, encode_sta
 RATE = 100
 """Records per second."""
 
+CALM = {"worker": {"batch_delay": 0.3}, "every_records": 800, "every_seconds": 8}
+"""Settings with few transactions and few versions, which leave the processor to the processes that start."""
+
 
 class NextFormatAudit(Audit):
     """An audit that also masks again under the versions of the next release."""
@@ -37,7 +40,7 @@ class NextFormatAudit(Audit):
 @pytest.fixture
 def stream(one_broker: Cluster, tmp_path: Path) -> Iterator[Stream]:
     """A stream whose processes are of this release. The topic holds few versions of a release that is gone."""
-    with running_stream(one_broker, tmp_path, rate=RATE, keep_versions=1) as running:
+    with running_stream(one_broker, tmp_path, rate=RATE, keep_versions=1, **CALM) as running:
         running.audit = NextFormatAudit(running.checker, running.load.kinds)
         yield running
 

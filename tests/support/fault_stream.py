@@ -262,17 +262,19 @@ def running_stream(
     program: tuple[str, ...] = PROGRAM,
     rate: float = RATE,
     mechanism: Mapping[str, Any] | None = None,
+    worker: Mapping[str, Any] | None = None,
     **calibration: Any,
 ) -> Iterator[Stream]:
     """Run a stream with two workers and a calibrator, of the release ``program``; at the end their logs must be clean.
 
-    ``rate``: records published per second. ``mechanism``, ``calibration``: settings of these sections.
+    ``rate``: records published per second. ``mechanism``, ``worker``, ``calibration``: settings of these sections.
 
     The kernels are compiled before the start, so that workers are not killed while they compile. The first version is
     published before it, unless the processes are of another release.
     """
     here = stream_setting(cluster, folder)
     here.data["calibration"] |= calibration
+    here.data["worker"] |= worker or {}
     here.data["mechanism"] = here.data["mechanism"] if mechanism is None else dict(mechanism)
     if program == PROGRAM:
         here.data["topics"]["provenance"] = here.topics["drift"].replace("drift", "provenance")

@@ -177,7 +177,7 @@ def test_the_ranges_partition_the_input_after_workers_were_killed(here: Setting)
     here.configuration()
     sent = 0
     with Processes(here.folder) as processes:
-        for name in ("first", "second", "third"):
+        for name in ("first", "second"):
             process = processes.start(name, "worker", "--config", str(here.path), "--http-port", "0")
             before = len(here.read("provenance"))
             for _ in range(20):
@@ -189,7 +189,7 @@ def test_the_ranges_partition_the_input_after_workers_were_killed(here: Setting)
         processes.start("last", "worker", "--config", str(here.path), "--http-port", "0")
         wait(lambda: here.ended() >= sent, "the outcome of every record")
     assert here.ended() == sent
-    assert check(here) >= 12
+    assert check(here) >= 8
 
 
 def test_nothing_is_written_by_default(here: Setting) -> None:

@@ -1,7 +1,7 @@
 """What an installation contains in compiled form: the named ontologies, and the kernels of a first use.
 
 ``python -m stream_masker.service.demo.shipped FOLDER`` fills a folder with them, and ``FOLDER ontologies`` with the
-ontologies and the kernels that parse them. The build of a wheel runs it (``deploy/hatch_build.py``).
+ontologies alone. The build of a wheel runs it (``deploy/hatch_build.py``).
 ``core.ontology.sources`` and ``core.kernels.disk_cache`` read the files from the installed package.
 """
 

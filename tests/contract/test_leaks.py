@@ -35,6 +35,7 @@ def varied(size=400) -> list[dict[str, str]]:
     return [{"a": str(rng.choice(WIDE.ids)), "b": str(rng.choice(WIDE.ids))} for _ in range(size)]
 
 
+@pytest.mark.usefixtures("groups_to_refuse")
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("name", "parameters"),

@@ -47,9 +47,9 @@ def window(tau) -> list[dict[str, str | None]]:
 
 @pytest.fixture(scope="module", autouse=True)
 def _fewer_groups() -> Iterator[None]:
-    """Figures of groups are estimated from 500 random groups instead of 2,000; the bounds follow."""
+    """Figures of groups are estimated from 200 random groups instead of 2,000; the bounds follow."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(groups, "MAX_GROUPS", 500)
+        patch.setattr(groups, "MAX_GROUPS", 200)
         yield
 
 

@@ -1,7 +1,7 @@
 """What an installation contains in compiled form: the named ontologies, and the kernels of a first use.
 
 ``python -m stream_masker.service.demo.shipped FOLDER`` fills a folder with them, and ``FOLDER ontologies`` with the
-ontologies alone. The build of a wheel runs it (``deploy/hatch_build.py``).
+ontologies and the kernels that parse them. The build of a wheel runs it (``deploy/hatch_build.py``).
 ``core.ontology.sources`` and ``core.kernels.disk_cache`` read the files from the installed package.
 """
 
@@ -12,10 +12,10 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from stream_masker.core.kernels.disk_cache import CLAIMS_FILE, kernels_folder
+from stream_masker.core.kernels.disk_cache import CLAIMS_FILE
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.ontology import Ontology
@@ -59,11 +59,10 @@ REHEARSALS: Mapping[str, Callable[[], None]] = {
 """What is rehearsed, each in a process of its own. The processes share ontologies and kernels that several need."""
 
 
-def run_rehearsals(folder: Path, names: Collection[str] = REHEARSALS) -> int:
+def run_rehearsals(folder: Path, names: Iterable[str] = REHEARSALS) -> int:
     """Run rehearsals at the same time, with ``folder`` as the cache of all; returns the number that failed.
 
     Kernels are removed first if another build, or the build of another processor, wrote them. Ontologies always are.
-    Those that parse ontologies are not shipped alone: they stay in the cache of the user.
     """
     stamp = folder / "build"
     if not stamp.exists() or stamp.read_text() != build_digest():
@@ -72,8 +71,7 @@ def run_rehearsals(folder: Path, names: Collection[str] = REHEARSALS) -> int:
         stamp.write_text(build_digest())
     _remove(folder.glob(f"*{COMPILED_SUFFIX}"))
     cache = str(folder.resolve())
-    kernels = str(kernels_folder()) if list(names) == ["ontologies"] else cache
-    environment = {**os.environ, "STREAM_MASKER_CACHE": cache, "NUMBA_CACHE_DIR": kernels}
+    environment = {**os.environ, "STREAM_MASKER_CACHE": cache, "NUMBA_CACHE_DIR": cache}
     command = [sys.executable, "-c", REHEARSE]
     running = [subprocess.Popen([*command, name], env=environment) for name in names]  # noqa: S603 - this module
     failed = sum(process.wait() != 0 for process in running)

@@ -161,7 +161,8 @@ def cut_values(
 def exceeding(column: Float64Array, weights: Float64Array, laws: Int64Array, law: int, bound: float) -> bool:
     """Return whether a value that a law does not cut may exceed its limit there.
 
-    A sum of integers is computed for many values at once, if the arrays are those of a call."""
+    The sum of integers is computed for many values at once; within the loops of the caller, it would not be.
+    """
     above = int64(0)
     for x in range(column.size):
         above += (column[x] * weights[x] > bound) & (laws[x] != law)

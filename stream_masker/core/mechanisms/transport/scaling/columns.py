@@ -22,14 +22,7 @@ from stream_masker.core.dtypes import (
 from stream_masker.core.kernels.elementary import inner_product
 from stream_masker.core.kernels.jit import int32, int64, kernel, part
 from stream_masker.core.kernels.simd import sum_of, sum_of_products
-from stream_masker.core.mechanisms.transport.limits import (
-    BLOCK,
-    Caps,
-    cut_column,
-    excess_of,
-    fill_weighted,
-    within_limits,
-)
+from stream_masker.core.mechanisms.transport.limits import Caps, cut_column, excess_of, fill_weighted, within_limits
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, Lines, factor_of
 from stream_masker.core.risk.kinds import Kinds, KindTable, greatest_kinds
 from stream_masker.core.risk.meaning import MeaningRisk
@@ -115,26 +108,15 @@ def fill_limited(side: Side, mine: Binding, others: Binding, t: int, column: Flo
 
 
 @part
-def any_below_one(factors: Float64Array) -> bool:
-    """Return whether there is a factor below 1."""
-    below = int64(0)
-    for x in range(factors.size):
-        below += factors[x] < 1.0
-    return below > 0
-
-
-@part
 def keep_factors(
     column: Float64Array, mine: Float64Array, least: float, values: Int32Array, factors: Float32Array, count: int
 ) -> int:
     """Append the factors of a column to those that are kept, and return how many these are."""
-    for start in range(0, column.size, BLOCK):
-        stop = min(start + BLOCK, column.size)
-        for x in range(start, stop if any_below_one(mine[start:stop]) else start):
-            if mine[x] < 1.0 and column[x] > least:
-                values[count] = int32(x)
-                factors[count] = np.float32(mine[x])
-                count += 1
+    for x in range(column.size):
+        if mine[x] < 1.0 and column[x] > least:
+            values[count] = int32(x)
+            factors[count] = np.float32(mine[x])
+            count += 1
     return count
 
 

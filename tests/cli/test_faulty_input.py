@@ -87,3 +87,43 @@ def test_what_the_path_of_an_attribute_selects_is_masked_or_not_written(tmp_path
     written = (tmp_path / "out.jsonl").read_text()
     assert written.count("\n") > len(good)
     assert CANARY not in written + done.stderr
+
+
+def table(*rows, header="pid,note,a"):
+    return "\n".join([header, *rows]) + "\n"
+
+
+def rows_with(number, row, note="Sturz"):
+    """Return 1,500 rows, of which that of a number is another one."""
+    rows = [f"{k},{note},{CODES[k % 8]}" for k in range(1, 1501)]
+    return [*rows[: number - 1], row, *rows[number:]]
+
+
+OPEN_QUOTES = {
+    "no quote follows": rows_with(701, f'233,"Sturz, {CANARY},A1'),
+    "quoted cells follow": rows_with(701, f'233,"Sturz, {CANARY},A1', note='"Sturz, leicht"'),
+    "a closing quote follows": [*rows_with(701, f'233,"Sturz, {CANARY},A1')[:800], '801,leicht",A1,A1', "802,x,A1"],
+    "many rows follow before the closing quote": [*rows_with(200, f'233,"{CANARY}')[:1300], 'x",A1', "1302,x,A1"],
+    "it is in the first row": rows_with(1, f'233,"Sturz, {CANARY},A1'),
+    "it is in the last row": rows_with(1500, f'233,"Sturz, {CANARY},A1'),
+}
+
+
+@pytest.mark.parametrize("case", OPEN_QUOTES)
+@pytest.mark.parametrize("window", [400, 5000])
+def test_a_quote_that_is_not_closed_is_an_error_that_names_its_row(tmp_path, case, window):
+    rows = OPEN_QUOTES[case]
+    (number,) = (k for k, row in enumerate(rows, start=1) if CANARY in row)
+    config = deployment(tmp_path, {"path": "a"}, calibration={"window_records": window, "min_records": 10})
+    (tmp_path / "in.csv").write_text(table(*rows))
+    done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv", code=1)
+    assert f"row {number:,} (line {number + 1:,})" in done.stderr
+    assert CANARY not in done.output
+    assert not (tmp_path / "out.csv").exists()
+
+
+def test_the_lines_of_a_quoted_cell_are_one_row(tmp_path):
+    rows = rows_with(701, '701,"Sturz\n\nzu ""Hause"",\nleicht",A1')
+    (tmp_path / "in.csv").write_text(table(*rows, "1501,too,many,A1", '1502,"x"y,A1'))
+    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), tmp_path / "in.csv", tmp_path / "out.csv")
+    assert "masked 1,500, rejected 2 (not_json 2)" in done.stderr

@@ -7,7 +7,7 @@ import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import orjson
 
@@ -17,6 +17,9 @@ from stream_masker.service.configuration.fields.sections import ProduceSection
 from stream_masker.service.events.event_builder import NO_FIELD, event_tree, row_builder
 from stream_masker.service.files.inputs import InputFile, read_errors
 from stream_masker.service.files.lines import numbered_lines
+
+MAX_ROW_LINES: Final = 1_000
+"""The most lines of a row of a CSV file, whose cells may have several. In a longer row, a quote is not closed."""
 
 GetKey: TypeAlias = Callable[[JsonValue], bytes | None]
 
@@ -38,11 +41,20 @@ class MalformedLine:
 
 
 class MalformedError(Exception):
-    """A row that is not an event; the message is the reason, without the row's content."""
+    """A row that is not an event; the message is the reason, without the row's content.
+
+    is_open: whether the file ends within quotes.
+    """
+
+    def __init__(self, reason: str, *, is_open: bool = False) -> None:
+        super().__init__(reason)
+        self.is_open = is_open
 
 
 class EventFile:
     """A file of events: JSON lines, a JSON array or CSV; iterates over its events and malformed lines.
+
+    A row of a CSV file with a quote that is not closed raises ServiceError: the rows after it would be lost.
 
     ``header``: the names of the columns of a CSV file. Raises ServiceError if it cannot be read, ConfigurationError if
     the settings of ``produce`` do not fit it.
@@ -78,11 +90,27 @@ class EventFile:
         return FileEvent(text, self._key(event))
 
     def _rows(self) -> Iterator[FileEvent | MalformedLine]:
-        reader = self._reader
+        reader, number, before = self._reader, 0, self._reader.line_num
         rows = EventRows(self.header, self._settings)
         while (row := _next_row(reader)) is not None:
             if row:
+                number += 1
+                self._check_quotes(row, number, before + 1, reader.line_num - before)
                 yield self._row(rows, row, reader.line_num)
+            before = reader.line_num
+
+    def _check_quotes(self, row: Sequence[str] | MalformedError, number: int, line: int, lines: int) -> None:
+        """Raise ServiceError for a row that holds later ones because a quote in it is not closed."""
+        if isinstance(row, MalformedError):
+            is_open = row.is_open or lines > 1
+        else:
+            is_open = lines > (MAX_ROW_LINES if len(row) == len(self.header) else 1)
+        if is_open:
+            raise ServiceError(
+                f"{self.name}, row {number:,} (line {line:,}): a quote is not closed in its row, so that the rows below "
+                f"would be lost: close it, and write a quote within quotes twice (a row has at most {MAX_ROW_LINES:,} "
+                "lines)"
+            )
 
     def _row(self, rows: EventRows, row: Sequence[str] | MalformedError, number: int) -> FileEvent | MalformedLine:
         try:
@@ -162,8 +190,8 @@ def _header(reader: Iterator[list[str]], name: str) -> list[str]:
 def _next_row(reader: Iterator[list[str]]) -> list[str] | MalformedError | None:
     try:
         return next(reader, None)
-    except csv.Error:
-        return MalformedError("not CSV")
+    except csv.Error as error:
+        return MalformedError("not CSV", is_open="unexpected end" in str(error))
 
 
 def _require(header: Sequence[str], columns: Sequence[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import product
 
 import orjson
@@ -127,3 +128,57 @@ def test_the_lines_of_a_quoted_cell_are_one_row(tmp_path):
     (tmp_path / "in.csv").write_text(table(*rows, "1501,too,many,A1", '1502,"x"y,A1'))
     done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), tmp_path / "in.csv", tmp_path / "out.csv")
     assert "masked 1,500, rejected 2 (not_json 2)" in done.stderr
+
+
+def names_missing(first, row):
+    return [first, *(row.format(k=k, code=CODES[k % 8]) for k in range(1, 1500))]
+
+
+TABLES_WITHOUT_NAMES = {
+    "every kind": names_missing("4711;Mustermann0;1961-03-01;M;B99.9", "{k};Muster{k};1950-01-02;M;{code}"),
+    "a number": names_missing("4711,Mustermann0", "{k},Muster{k}"),
+    "a decimal number": names_missing("Mustermann0,47.11", "Muster{k},{k}.5"),
+    "a date": names_missing("Mustermann0\t01.03.1961", "Muster{k}\t02.01.1950"),
+    "a time": names_missing("Mustermann0|1961-03-01T10:00:00Z", "Muster{k}|1950-01-02T10:00:00Z"),
+    "a code": names_missing("Mustermann0;B99.9", "Muster{k};I21.{k}"),
+    "a code without a dot": names_missing("Mustermann0;B999", "Muster{k};I21{k}"),
+    "a code with a prefix": names_missing("Mustermann0;ORPHA:984", "Muster{k};ORPHA:{k}"),
+    "a text that occurs again": names_missing("Mustermann0;weiblich", "Muster{k};weiblich"),
+}
+
+
+@pytest.mark.parametrize("case", TABLES_WITHOUT_NAMES)
+@pytest.mark.parametrize("name", ["in.csv", "in"])
+def test_a_table_without_names_of_columns_is_refused_without_its_values(tmp_path, case, name):
+    rows = TABLES_WITHOUT_NAMES[case]
+    source, config = tmp_path / name, deployment(tmp_path, {"path": "a"}, fields={"unlisted": "keep"})
+    source.write_text("\n".join(rows) + "\n")
+    for arguments in (
+        ("mask", "-c", config, source, tmp_path / "out.csv"),
+        ("config", "check", "-c", config, "--events", source),
+        ("config", "init", "--events", source, "-o", tmp_path / "proposal.yaml"),
+    ):
+        done = run(*arguments, code=1)
+        assert "does not start with a line of column names" in done.stderr
+        assert "Put a line before it that names" in done.stderr
+        assert not any(cell in done.output for cell in re.split("[;,|\t]", rows[0]) if len(cell) > 1)
+    assert not (tmp_path / "out.csv").exists()
+    assert not (tmp_path / "proposal.yaml").exists()
+
+
+NAMED_TABLES = {
+    "numbered names of codes": ("D10,D11,a", "E11,I21,{code}"),
+    "names like codes above numbers": ("E11.9,I21.4,a", "0,1,{code}"),
+    "years above texts": ("2019,2020,a", "yes,no,{code}"),
+    "names with digits": ("dx1,DIAG2,a", "E11.9,I21.4,{code}"),
+}
+
+
+@pytest.mark.parametrize("case", NAMED_TABLES)
+def test_a_table_with_names_of_columns_is_read_also_if_they_come_again(tmp_path, case):
+    names, row = NAMED_TABLES[case]
+    rows = names_missing(f"x,y,{CODES[0]}", row)
+    (tmp_path / "in.csv").write_text(table(*rows[:700], names, *rows[700:], header=names))
+    config = deployment(tmp_path, {"path": "a", "unknown": "suppress"})
+    done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv")
+    assert "masked 1,501, rejected 0" in done.stderr

@@ -182,3 +182,54 @@ def test_a_table_with_names_of_columns_is_read_also_if_they_come_again(tmp_path,
     config = deployment(tmp_path, {"path": "a", "unknown": "suppress"})
     done = run("mask", "-c", config, tmp_path / "in.csv", tmp_path / "out.csv")
     assert "masked 1,501, rejected 0" in done.stderr
+
+
+ICD10 = {"A00-B99": "ICD10CM", "B99": "A00-B99", "B99.9": "B99", "E11": "ICD10CM", "E11.6": "E11", "E11.65": "E11.6"}
+ICD9 = {"038": "ICD9CM", "038.9": "038", "V01": "ICD9CM", "V01.9": "V01", "E011": "ICD9CM", "E011.9": "E011"}
+ORPHANET = {"ORPHA:984": "ORPHA:93", "ORPHA:93": "ORPHA:0", "ORPHA:9844": "ORPHA:93", "ORPHA:58": "ORPHA:0"}
+FLAT = {"E11": "codes", "E11.9": "codes", "I10": "codes"}
+
+CONCEPTS = [
+    (ICD10, "E11.65", "E11.65"),
+    (ICD10, "e1165", "E11.65"),
+    (ICD10, "E11.659", "E11.65"),
+    (ICD10, "E1199", "E11"),
+    (ICD10, "B99.8", "B99"),
+    (ICD10, "ICD10CM:E11.65", "rejected"),
+    (ICD10, "icd10cm.E11.65", "rejected"),
+    (ICD9, "38.9", "038.9"),
+    (ICD9, "38.95", "038.9"),
+    (ICD9, "V01.95", "V01.9"),
+    (ICD9, "E11.9", "rejected"),
+    (ICD9, "e119", "rejected"),
+    (ICD9, "V1.9", "rejected"),
+    (ICD9, "ICD9CM 250.00", "rejected"),
+    (ORPHANET, "orpha:984", "ORPHA:984"),
+    (ORPHANET, "ORPHA:98447", "rejected"),
+    (ORPHANET, "ORPHA:581", "rejected"),
+    (FLAT, "E11.91", "rejected"),
+]
+
+
+@pytest.mark.parametrize(("links", "value", "concept"), CONCEPTS)
+def test_a_code_becomes_a_coarser_one_only_where_prefixes_are_coarser(tmp_path, links, value, concept):
+    config = write_deployment(tmp_path, links)
+    (tmp_path / "codes.txt").write_text(f"{value}\n")
+    done = run("ontology", "map", config.with_name("tree.csv"), tmp_path / "codes.txt", "--unknown", "ancestor")
+    assert done.stdout.split("\t")[1] == concept
+
+
+def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):
+    codes = ["E11.65", "B99.9", "E11", "B99"]
+    events = [{"a": codes[k % 4]} for k in range(60)] + [{"a": "ICD10CM:E11.65"}]
+    config = write_deployment(
+        tmp_path,
+        ICD10,
+        attributes={"a": {"path": "a", "ontology": "tree", "unknown": "ancestor"}},
+        fields={"unlisted": "drop"},
+        calibration={"min_records": 10},
+    )
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    assert "masked 60, rejected 1 (unknown_code at a 1)" in done.stderr
+    assert "ICD10CM" not in (tmp_path / "out.jsonl").read_text()

@@ -233,3 +233,36 @@ def test_a_code_whose_only_prefix_is_the_root_is_rejected(tmp_path):
     done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
     assert "masked 60, rejected 1 (unknown_code at a 1)" in done.stderr
     assert "ICD10CM" not in (tmp_path / "out.jsonl").read_text()
+
+
+SUPPRESSED = {
+    "none": (0, ""),
+    "few": (15, ""),
+    "many": (540, "540 of 3,000 codes of a (18.0%) are removed"),
+}
+
+
+@pytest.mark.parametrize("kind", SUPPRESSED)
+@pytest.mark.parametrize("path", ["a", "list[*].a", "list[*?k=1].a"])
+def test_suppressed_codes_are_counted_and_many_of_them_are_a_warning(tmp_path, kind, path):
+    count, warning = SUPPRESSED[kind]
+    codes = [CANARY if k * 7919 % 3000 < count else CODES[k % 8] for k in range(3000)]
+    events = [{"id": k, "a": code, "list": [{"k": 1, "a": code}]} for k, code in enumerate([*codes, None, "", " "])]
+    config = deployment(tmp_path, {"path": path, "unknown": "suppress", "missing": "keep"})
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    total = f", suppressed {count:,} codes ({count:,} of a)" if count else ""
+    assert f"masked 3,003, rejected 0{total}, by statistics version 1" in done.stderr
+    assert (f"warning: {warning}" in done.stderr) == bool(warning)
+    assert ("are removed" in done.stderr) == bool(warning)
+    checked = run("config", "check", "-c", config, "--events", source)
+    assert (f"{count:,} of 3,000 codes of a" in checked.stdout) == bool(count)
+    assert (f"warning: {count:,} of 3,000 codes of a" in checked.stdout) == bool(warning)
+    assert CANARY not in done.output + checked.output + (tmp_path / "out.jsonl").read_text()
+
+
+def test_rejected_codes_are_not_called_suppressed(tmp_path):
+    events = [{"a": CANARY if k % 4 == 0 else CODES[k % 8]} for k in range(400)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
+    assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr

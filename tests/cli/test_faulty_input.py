@@ -6,8 +6,11 @@ import re
 from itertools import product
 
 import orjson
+import pyarrow as pa
 import pytest
 from support.file_commands import CODES, ROOT, run, write, write_deployment
+
+from stream_masker import Ontology, mask_frame
 
 LINKS = {**dict.fromkeys(ROOT, "R"), **{code: chapter for chapter, codes in ROOT.items() for code in codes}}
 CANARY = "Anna Canary, ward 7"
@@ -88,6 +91,23 @@ def test_what_the_path_of_an_attribute_selects_is_masked_or_not_written(tmp_path
     written = (tmp_path / "out.jsonl").read_text()
     assert written.count("\n") > len(good)
     assert CANARY not in written + done.stderr
+
+
+@pytest.mark.parametrize("path", ["coding[?system=icd].code", "list[*].more[*].coding[?system=icd].code"])
+@pytest.mark.parametrize("before", [None, ABSENT])
+def test_a_code_after_matches_without_one_is_masked(tmp_path, path, before):
+    codes = [CODES[k % 8] for k in range(60)]
+    events = [coding(before, code, code) for code in codes]
+    if path.startswith("list"):
+        events = [{"list": [{"more": [event]}]} for event in events]
+    noise = {"name": "semantic_noise", "rounding": "ceil", "candidates": "all"}
+    config = deployment(tmp_path, {"path": path, "missing": "keep"}, mechanism=noise)
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    run("mask", "-c", config, source, tmp_path / "out.jsonl")
+    for code, line in zip(codes, (tmp_path / "out.jsonl").read_text().splitlines(), strict=True):
+        first, second, third = re.findall(r'"system":"icd"(?:,"code":(null|"\w+"))?', line)
+        assert first == ("" if before is ABSENT else "null")
+        assert second == third != f'"{code}"'
 
 
 def table(*rows, header="pid,note,a"):
@@ -266,3 +286,39 @@ def test_rejected_codes_are_not_called_suppressed(tmp_path):
     source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
     done = run("mask", "-c", deployment(tmp_path, {"path": "a"}), source, tmp_path / "out.jsonl")
     assert "masked 300, rejected 100 (unknown_code at a 100), by" in done.stderr
+
+
+PAIRS = {
+    "all codes are there": ({}, {}, True),
+    "the first may be missing": ({"missing": "keep"}, {}, False),
+    "the second may be missing": ({}, {"missing": "keep"}, False),
+    "unknown ones are removed": ({}, {"unknown": "suppress"}, False),
+    "there is one attribute": ({"missing": "keep", "unknown": "suppress"}, None, True),
+}
+
+
+@pytest.mark.parametrize("case", PAIRS)
+def test_nothing_is_promised_where_one_of_two_codes_may_be_missing(tmp_path, case):
+    *sections, is_promised = PAIRS[case]
+    attributes = {
+        name: {"path": name, "ontology": "tree", **section}
+        for name, section in zip("ab", sections, strict=True)
+        if section is not None
+    }
+    events = [{"a": CODES[k % 8], "b": CODES[3 * k % 8]} for k in range(400)]
+    source = write(tmp_path / "in.jsonl", map(orjson.dumps, events))
+    config = deployment(tmp_path, {"path": "a"}, attributes=attributes)
+    for command in (("mask", source, tmp_path / "out.jsonl"), ("calibrate", source)):
+        done = run(command[0], "-c", config, *command[1:])
+        assert ("at most" in done.stderr) == is_promised
+        assert ("Nothing is promised about single records" in done.stderr) != is_promised
+        assert ("In complete records, the best guess" in done.stderr) != is_promised
+
+
+@pytest.mark.parametrize("missing", [True, False])
+def test_nothing_is_promised_of_a_table_in_which_one_of_two_codes_is_missing(missing):
+    rows = [{"a": CODES[k % 8], "b": None if missing and k % 3 == 0 else CODES[3 * k % 8]} for k in range(400)]
+    tree = Ontology.from_edges(list(LINKS.items()))
+    _, report = mask_frame(pa.Table.from_pylist(rows), {"a": tree, "b": tree}, keep=[], report=True, seed=b"s" * 16)
+    assert ("at most" in report.sentences[0]) != missing
+    assert ("In complete records, the best guess" in report.sentences[0]) == missing

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from support.codecs import texts_counted
 
-from stream_masker.core.random.keys import FieldKeys, PositionKeys
+from stream_masker.core.random import FieldKeys, PositionKeys
 from stream_masker.core.statistics.counts import count_batch, merge
 from stream_masker.errors import ParameterError, StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS

@@ -17,7 +17,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion, MaskedBatch
 from stream_masker.core.dtypes import Int64Array
-from stream_masker.core.random.draws import MAX_LEVEL
+from stream_masker.pipeline.calibration.sampling import MAX_LEVEL
 from stream_masker.pipeline.records import Rejected, Stratum
 from stream_masker.pipeline.style import StyleCounts
 

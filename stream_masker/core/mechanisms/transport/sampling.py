@@ -24,10 +24,10 @@ from stream_masker.core.dtypes import (
     UInt16Matrix,
     UInt64Array,
 )
+from stream_masker.core.kernels.draws import accepts, mixed_word, salts_of, uniform
 from stream_masker.core.kernels.jit import borrowing, inlined, int64, part
 from stream_masker.core.mechanisms.transport.scaling.solver import Scaling
 from stream_masker.core.mechanisms.transport.scaling.table import Binding, factor_of
-from stream_masker.core.random.draws import accepts, mixed_word, salts_of, uniform
 
 DISTANCE_STEPS = 1 << 11
 """The number of steps of sd² by which candidates are ordered."""

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
@@ -97,11 +96,6 @@ class Secret:
         return hashlib.blake2b(digest_size=size, key=self._secret, person=person)
 
 
-def key_hashes(secret: Secret, digests: UInt64Matrix) -> Int64Array:
-    """Return (n,) int64 in [0, 2⁶³): hashes of noise keys that nobody can test against a guess without the secret."""
-    return (secret.cipher(b"masker-slot").words(digests)[:, 0] >> np.uint64(1)).astype(np.int64)
-
-
 class Keys:
     """The digests of n records. The words of a record depend on its own digest alone, not on other records."""
 
@@ -159,8 +153,7 @@ def _as_secret(secret: bytes | Secret) -> Secret:
     return secret if isinstance(secret, Secret) else Secret(secret)
 
 
-@dataclass(frozen=True, slots=True)
-class WordLayout:
+class WordLayout(NamedTuple):
     """A range of the words of a value: ``width`` words, numbered from ``first``."""
 
     width: int

@@ -132,4 +132,6 @@ class _CompilationNotice(event.TimingListener):  # type: ignore[misc]
             self._spent += self.duration
 
 
-event.register("numba:compile", _CompilationNotice())
+NOTICE: Final = _CompilationNotice()
+
+event.register("numba:compile", NOTICE)

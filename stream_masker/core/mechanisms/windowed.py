@@ -22,7 +22,7 @@ from stream_masker.core.mechanisms import encoding, options
 from stream_masker.core.mechanisms.base import Mechanism, Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import FieldKeys, Keys, Secret, key_hashes
+from stream_masker.core.random import FieldKeys, Keys, Secret
 from stream_masker.core.risk.assessment import assess, assess_repeats
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.floor import FloorCheck
@@ -35,7 +35,7 @@ from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.rollup import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.units import key_slots
+from stream_masker.core.statistics.units import key_hashes, key_slots
 from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import checked_seed, require_keys, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
@@ -181,7 +181,7 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
         batch = self.encode(self._as_records(records))
         if keys is not None:
             require_keys(keys, batch.size)
-        slots = None if keys is None else key_slots(key_hashes(self._secret, self._secret.digests(map(bytes, keys))))
+        slots = None if keys is None else key_slots(key_hashes(self._secret, map(bytes, keys)))
         self._window.add(replace(batch, slots=slots), time)
 
     def calibrate(self) -> Statistics:

@@ -1,6 +1,6 @@
 """Numbers of different noise keys among counted rows, from one bit for each noise key.
 
-Its keyed hash (``core.random.key_hashes``) gives each noise key one of ``KEY_SLOTS`` slots. The bits of an entry of
+Its keyed hash (``key_hashes``) gives each noise key one of ``KEY_SLOTS`` slots. The bits of an entry of
 counts are those of the slots of its rows, so the bits of several windows are united by OR, in any order and any number
 of times. Two noise keys of one slot count as one: the number of bits never exceeds that of the noise keys.
 """
@@ -16,6 +16,7 @@ from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.kernels.bits import lowest_bit, popcount
 from stream_masker.core.kernels.jit import int64, kernel, part
+from stream_masker.core.random import Secret
 
 KEY_SLOTS: Final = 64
 """The number of slots: one for each bit of a word."""
@@ -36,6 +37,12 @@ SLOT_SHIFT: Final = 16
 
 _SLOT_BITS = 7
 """Bits of a slot in a sorted word, ``NO_SLOT`` included."""
+
+
+def key_hashes(secret: Secret, keys: Iterable[bytes]) -> Int64Array:
+    """Return (n,) int64 in [0, 2⁶³): hashes of n noise keys that nobody can test against a guess without the secret."""
+    words = secret.cipher(b"masker-slot").words(secret.digests(keys))
+    return (words[:, 0] >> np.uint64(1)).astype(np.int64)
 
 
 def key_slots(hashes: Int64Array) -> Int64Array:

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.random import Secret, key_hashes
+from stream_masker.core.random import Secret
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.units import key_slots
+from stream_masker.core.statistics.units import key_hashes, key_slots
 from stream_masker.pipeline.calibration.blocks import (
     CountedRecords,
     chosen_records,
@@ -206,7 +206,7 @@ class BlockCounter:
         return chosen_records(counted, np.flatnonzero(kept), counted.rejected), int(np.count_nonzero(~admitted))
 
     def _hashes(self, keys: Iterable[bytes]) -> Int64Array:
-        return key_hashes(self._secret, self._secret.digests(keys))
+        return key_hashes(self._secret, keys)
 
     def _strata(
         self, counted: CountedRecords, levels: Int64Array | None

@@ -7,16 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream_masker.core.random import Secret, key_hashes
+from stream_masker.core.random import Secret
+from stream_masker.core.statistics.units import key_hashes
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 
 SECRET = Secret(b"a secret of the tests")
-ATTACKER = key_hashes(SECRET, SECRET.digests([b"attacker"]))[0]
+ATTACKER = key_hashes(SECRET, [b"an attacker"])[0]
 SHARE, PERIOD = 0.01, 100_000
 
 
 def persons(count: int) -> np.ndarray:
-    return key_hashes(SECRET, SECRET.digests(b"person %d" % number for number in range(count)))
+    return key_hashes(SECRET, (b"person %d" % number for number in range(count)))
 
 
 def offered(flood: int, innocent: int, batch: int) -> list[np.ndarray]:

@@ -85,7 +85,7 @@ class AttributeArrays(NamedTuple):
     """The arrays of an attribute's draws.
 
     * ``alone``: without values if they are not computed. ``law``: that of the masks alone, with a single row.
-    * ``salts``: (k,) uint64 (``core.random.draws.accepts``).
+    * ``salts``: (k,) uint64 (``core.kernels.draws.accepts``).
     """
 
     given: GivenRoot

@@ -19,6 +19,8 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, ClassVar, Final, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -92,14 +94,29 @@ class _ReadableCacheImpl(CompileResultCacheImpl):  # type: ignore[misc]
 
 
 class _Cache(FunctionCache):  # type: ignore[misc]
-    """numba's cache. Where no folder can be written, it reads what is there; numba's own raises an error."""
+    """numba's cache. Where no folder can be written, it reads what is there; numba's own raises an error.
+
+    A kernel is compiled again with another version of the package, which may have changed a function that it calls.
+    """
 
     _impl_class = _ReadableCacheImpl
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file._source_stamp = self._cache_file._source_stamp, _release()
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep a compiled form if the folder can be written."""
         with suppress(OSError):
             super().save_overload(sig, data)
+
+
+@cache
+def _release() -> str:
+    """Return the version of the installed package; empty for a checkout that is not installed."""
+    with suppress(PackageNotFoundError):
+        return version("stream-masker")
+    return ""
 
 
 def _compiled(function: F, **options: Any) -> F:

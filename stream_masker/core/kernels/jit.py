@@ -56,18 +56,23 @@ def borrowing(function: F) -> F:
     return _compiled(function, _nrt=False)
 
 
-part = borrowing
-"""Compile a function that only kernels and parts call and that creates no array."""
+PART: Final = {"_nrt": False, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+"""A part has no entry for Python, which would contain its code once more."""
+
+
+def part(function: F) -> F:
+    """Compile a function that only kernels and parts call and that creates no array. Python cannot call it."""
+    return _compiled(function, **PART)
 
 
 def inlined(function: F) -> F:
     """Compile a part whose machine code is inserted at each call."""
-    return _compiled(function, _nrt=False, forceinline=True)
+    return _compiled(function, **PART, forceinline=True)
 
 
 def summing(function: F) -> F:
     """Compile a part in which the order of additions is the compiler's choice, so that it adds several at a time."""
-    return _compiled(function, _nrt=False, fastmath={"reassoc"})
+    return _compiled(function, **PART, fastmath={"reassoc"})
 
 
 def for_types(function: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> Callable[P, T]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from stream_masker.core.dtypes import Int32Array, UInt8Array, UInt64Array
-from stream_masker.core.kernels.jit import inlined, int64
+from stream_masker.core.kernels.jit import int64, part
 
 SIGNATURE_WORDS = 8
 """uint64 words of an ancestor signature."""
@@ -20,7 +20,7 @@ PATH_BITS = 8
 """The number of low bits of an entry that hold the links of the path."""
 
 
-@inlined
+@part
 def has_common_bit(words: UInt64Array, at: int, mask: UInt64Array) -> bool:
     """Return whether ``words[at : at + 8] & mask[:8]`` has any bit set."""
     found = np.uint64(0)
@@ -29,7 +29,7 @@ def has_common_bit(words: UInt64Array, at: int, mask: UInt64Array) -> bool:
     return bool(found != np.uint64(0))
 
 
-@inlined
+@part
 def marked_on_line(lines: Int32Array, at: int, marks: UInt8Array) -> np.uint64:
     """Return the marks of the ancestors on a line: bit 2 · i + side is set if ``marks[2 * x + side] != 0``.
 

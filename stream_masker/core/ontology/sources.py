@@ -18,7 +18,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import BinaryIO, Final, TextIO, cast
 
-from stream_masker.core.cache_folder import SHIPPED, cache_folder
+from stream_masker.core.cache_folder import cache_folder
 from stream_masker.core.ontology import compiled
 from stream_masker.core.ontology.data import OntologyData
 from stream_masker.core.ontology.draft import OntologyDraft
@@ -233,12 +233,11 @@ def _readers_digest(folder: Path) -> str:
 
 
 def _stored(key: str, source: str) -> OntologyData | None:
-    for path in (cache_path(key), SHIPPED / _file_name(key)):
-        try:
-            return compiled.read_compiled(path)
-        except OntologyError as error:
-            log.debug("no usable compiled form of %s: %s", source, error)
-    return None
+    try:
+        return compiled.read_compiled(cache_path(key))
+    except OntologyError as error:
+        log.debug("no usable compiled form of %s: %s", source, error)
+        return None
 
 
 def _parse(key: str, source: str, parse: Callable[[], OntologyData]) -> OntologyData:

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from stream_masker.core.ontology import Ontology, compiled, sources
+from stream_masker.core.ontology import Ontology, sources
 
 pytestmark = pytest.mark.usefixtures("own_cache")
 
@@ -62,32 +62,6 @@ def test_an_error_while_parsing_releases_the_lock():
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
             sources.load_cached("key", "source", lambda: 1 / 0)
-
-
-@pytest.fixture
-def shipped(tmp_path, monkeypatch):
-    """The compiled form of a source in an installation."""
-    folder = tmp_path / "shipped"
-    folder.mkdir()
-    monkeypatch.setattr(sources, "SHIPPED", folder)
-    path = folder / sources.cache_path("key").name
-    compiled.write_compiled(parse_links(), path, source="source")
-    return path
-
-
-def test_a_source_that_the_installation_contains_is_not_parsed(shipped, own_cache):
-    assert len(sources.load_cached("key", "source", lambda: pytest.fail("parsed")).taxonomy) == 3
-    assert not own_cache.exists()
-
-
-@pytest.mark.parametrize(("key", "format_version"), [("other", compiled.FORMAT_VERSION), ("key", 0)])
-def test_another_source_or_format_is_parsed(shipped, own_cache, monkeypatch, key, format_version):
-    monkeypatch.setattr(compiled, "FORMAT_VERSION", format_version)
-    content = shipped.read_bytes()
-    parsed = Ontology.from_edges([("x", "r")]).data
-    assert list(sources.load_cached(key, "source", lambda: parsed).taxonomy.ids) == ["r", "x"]
-    assert len(list(own_cache.glob("*.ontology"))) == 1
-    assert [path.read_bytes() for path in shipped.parent.iterdir()] == [content]
 
 
 def test_a_source_that_an_earlier_build_parsed_is_parsed_again(shipped, tmp_path, monkeypatch):

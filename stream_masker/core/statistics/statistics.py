@@ -130,6 +130,14 @@ class Marginal:
         for start in range(0, self.positions.size, self.rows_at_once):
             yield self.levels.take(self.distances[start : start + self.rows_at_once])
 
+    def combined(self, some: Int64Array, weights: Float64Array, levels: Float64Array) -> Float64Array:
+        """Return (k,) float64: the weighted sum of rows of distances, with these levels; ``some``: their indices."""
+        total, step = np.zeros(self.positions.size), self.rows_at_once
+        for start in range(0, some.size, step):
+            part = slice(start, start + step)
+            total += weights[part] @ levels.take(self.distances[some[part]])
+        return total
+
     @property
     def rows_at_once(self) -> int:
         """The number of rows of distances that are held at once."""
@@ -208,7 +216,7 @@ def _sum_of_products(first: Int64Array, second: Int64Array, counts: Float64Array
         some = slice(start, start + a.rows_at_once)
         near = levels_a.take(a.distances[:, some])
         left = np.stack([counts_of_column[c] @ near[of_column[c]] for c in columns])
-        right = np.stack([counts[r] @ levels_b.take(b.distances[second[r]]) for r in rows[some]])
+        right = np.stack([b.combined(second[r], counts[r], levels_b) for r in rows[some]])
         total += float(np.einsum("ij,ji->", left, right))
     return total
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from stream_masker.core import random as fast
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.statistics.units import key_hashes
+from stream_masker.core.statistics.counts import key_hashes
 from stream_masker.pipeline.calibration.sampling import MAX_LEVEL, PositionSampler
 from stream_masker.pipeline.pseudonyms import Pseudonyms
 

@@ -73,7 +73,7 @@ def level_bitsets(distance: Distance) -> LevelBitsets:
     """Return the regions of a tree of height ``MAX_HEIGHT`` or less."""
     height = int(distance.taxonomy.depth.max())
     bitsets = _empty(height)
-    write_lengths(distance.kind, bitsets.lengths)
+    write_lengths(distance.name == "wu_palmer", bitsets.lengths)
     of_depth = [_ordered(bitsets.lengths, depth, height) for depth in range(1, height + 1)]
     for depth, ordered in enumerate(of_depth, start=1):
         _write(bitsets, depth, ordered)
@@ -112,11 +112,11 @@ def _write(bitsets: LevelBitsets, depth: int, ordered: list[tuple[float, int, in
 
 
 @kernel
-def write_lengths(kind: int, lengths: Float64Matrix) -> None:
-    """Fill ``LevelBitsets.lengths``. kind: of ``core.distance.kernels``."""
+def write_lengths(wu_palmer: bool, lengths: Float64Matrix) -> None:
+    """Fill ``LevelBitsets.lengths``. By Wu–Palmer, or logarithmic."""
     for depth in range(1, lengths.shape[0]):
         for links in range(lengths.shape[1]):
-            lengths[depth, links] = level_of(kind, depth, links)
+            lengths[depth, links] = level_of(wu_palmer, depth, links)
 
 
 @kernel

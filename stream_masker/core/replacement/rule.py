@@ -23,6 +23,7 @@ The rule (2017: algorithms 1 to 3): a value a with noise ε and reference r is r
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -30,7 +31,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Distortion
-from stream_masker.core.distance.kernels import WU_PALMER, log_taxonomic, wu_palmer
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.kernels.draws import uniform
 from stream_masker.core.kernels.jit import inlined, int64, kernel
@@ -219,13 +219,13 @@ class Separation(NamedTuple):
 @inlined
 def wu_palmer_level(depth: int, links: int) -> float:
     """Return the Wu-Palmer distance of two concepts (2017: equations 11, 12), by their ``Separation``."""
-    return wu_palmer(int64(depth), int64(links))
+    return 1.0 - (2.0 * int64(depth)) / (2.0 * int64(depth) + int64(links))
 
 
 @inlined
-def level_of(kind: int, depth: int, links: int) -> float:
-    """Return the distance of two concepts of a tree, by their ``Separation``. kind: of ``core.distance.kernels``."""
-    return wu_palmer(depth, links) if kind == WU_PALMER else log_taxonomic(links + depth, depth)
+def level_of(wu_palmer: bool, depth: int, links: int) -> float:
+    """Return the distance of two concepts of a tree, by their ``Separation``. By Wu–Palmer, or logarithmic."""
+    return 1.0 - (2.0 * depth) / (2.0 * depth + links) if wu_palmer else math.log2(1.0 + links / (links + depth))
 
 
 @inlined

@@ -44,7 +44,7 @@ class CountedRecords:
     batch, masked: before and after masking, of the records ``indices`` (ascending); rejected: by index; unknown: for
     each attribute the number of values without a concept; lost: the number of those that are not in the batch; styles:
     those of the original codes of each attribute; noise_keys: n noise keys, None if the noise is by position; keys:
-    (n,) their hashes (``statistics.units``), once they are needed: 0 for records that no block counts.
+    (n,) their hashes (``statistics.counts``), once they are needed: 0 for records that no block counts.
     """
 
     batch: Batch

@@ -14,8 +14,7 @@ from stream_masker.core.batch import Batch, Distortion, unchanged_records
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random import Secret
-from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.units import key_hashes, key_slots
+from stream_masker.core.statistics.counts import Counts, count_batch, key_hashes, key_slots, merge
 from stream_masker.pipeline.calibration.blocks import (
     CountedRecords,
     chosen_records,

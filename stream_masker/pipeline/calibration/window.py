@@ -16,8 +16,7 @@ import numpy as np
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.units import MANY_KEYS, united_bits
+from stream_masker.core.statistics.counts import MANY_KEYS, Counts, united_bits
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.queues import NO_TIME, BlockQueue, BlockStore, Entry, SampledQueue
 from stream_masker.pipeline.calibration.segments import (

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from support.codecs import texts_counted
 
-from stream_masker.core.statistics.counts import merge
-from stream_masker.core.statistics.units import united_bits
+from stream_masker.core.statistics.counts import merge, united_bits
 from stream_masker.pipeline.calibration import blocks
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 from stream_masker.pipeline.calibration.sampling import PositionSampler

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.random import Secret
-from stream_masker.core.statistics.units import key_hashes
+from stream_masker.core.statistics.counts import key_hashes
 from stream_masker.pipeline.calibration.counting import LEAST_COUNTED, KeyWeights
 
 SECRET = Secret(b"a secret of the tests")

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from support.graphs import FIGURE_1, FIGURE_2013, taxonomies
 
-from stream_masker.core.distance import DISTANCES, LogTaxonomic, WuPalmer, distance_on
+from stream_masker.core.distance import DISTANCES, UNIT, LogTaxonomic, WuPalmer, distance_on, unit_distances
 from stream_masker.core.ontology import Ontology
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -67,14 +67,6 @@ def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
     assert [d(a, b) for a in tau.ids for b in tau.ids] == matrix.ravel().tolist()
 
 
-@pytest.mark.parametrize("name", sorted(DISTANCES))
-def test_a_single_call_encodes_no_batch(name, monkeypatch):
-    d = distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), name)
-    expected = d.pairs(["gingivitis"], ["gastritis"])[0]
-    monkeypatch.setattr(type(d), "encode", None)
-    assert d("gingivitis", "gastritis") == expected
-
-
 def test_distances_are_equal_if_they_are_the_same_measure_on_the_same_taxonomy():
     tau = Ontology.from_edges(FIGURE_1).taxonomy()
     assert WuPalmer(tau) == distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), "wu_palmer")
@@ -98,3 +90,15 @@ def test_pairs_of_different_lengths_and_unknown_distances_are_errors():
         d.pairs(["gastritis"], ["gastritis", "hematoma"])
     with pytest.raises(ParameterError, match="use wu_palmer or log_taxonomic"):
         distance_on(d.taxonomy, "lin")
+
+
+@given(tau=taxonomies(most=20))
+def test_integers_have_the_order_of_the_distances(tau):
+    values = np.arange(len(tau), dtype=np.int32)
+    matrix, units = WuPalmer(tau).matrix(values), unit_distances(WuPalmer(tau), values)
+    assert np.abs(units[:-1, :-1] / UNIT - matrix).max() < 1e-8
+    equal = units[:-1, :-1, None] == units[:-1, None, :-1]
+    assert (equal == (np.abs(matrix[:, :, None] - matrix[:, None, :]) < 1e-9)).all()
+    assert units[-1, -1] == 0
+    assert (units[-1, :-1] == UNIT).all()
+    assert (units[:-1, -1] == UNIT).all()

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 import numpy as np
 
 from stream_masker.core.context import texts_of
+from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
@@ -19,7 +20,6 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
 from stream_masker.core.random.keys import checked_seed
-from stream_masker.core.table import DataFrame, WrappedTable, as_records
 from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report

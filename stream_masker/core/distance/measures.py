@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
 from stream_masker.core.distance import kernels
+from stream_masker.core.distance.levels import fill_by_common_ancestors, fill_by_subsumers
 from stream_masker.core.distance.many import Sources, Targets
-from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix
 from stream_masker.core.ontology.taxonomy import Taxonomy
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
 """Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
 
+
+ROWS_AT_ONCE = 32
+"""The number of rows of a table that are computed at once."""
 
 CONCEPTS_PER_CELL = 64
 """A matrix with fewer than one cell per 64 concepts of τ is computed pair by pair: a pass over τ would cost more."""
@@ -50,6 +56,74 @@ class Distance:
                 f"taxonomy is of type {type(taxonomy).__name__}: use a Taxonomy, such as ontology.taxonomy()"
             )
         self.taxonomy = taxonomy
+
+    @cached_property
+    def by_counts(self) -> bool:
+        """Whether it depends on numbers of ancestors, rather than on the least common subsumer and the paths to it."""
+        return self.kind == kernels.LOG_TAXONOMIC and not self.taxonomy.is_tree
+
+    @cached_property
+    def _scale(self) -> tuple[Float64Array, Int32Matrix]:
+        """The distinct distances, ascending, and the index among them of each pair of terms: (L,) and (n, 2n).
+
+        The terms are the depth of the subsumer and the links to it, or the numbers of common and of other ancestors.
+        """
+        tau = self.taxonomy
+        most = int(np.diff(tau.closure.offsets).max() if self.by_counts else tau.depth.max())
+        first, second = np.indices((most + 1, 2 * most))
+        possible = (first > 0) & (second <= 2 * (most - first))
+        first, second = first[possible], second[possible]
+        if self.kind == kernels.WU_PALMER:
+            levels, index = np.unique(1.0 - (2.0 * first) / (2.0 * first + second), return_inverse=True)
+        else:
+            shares, index = np.unique(second / (first + second), return_inverse=True)
+            levels = np.array([math.log2(1.0 + share) for share in shares.tolist()])
+        scale = np.zeros(possible.shape, np.int32)
+        scale[possible] = index
+        return frozen_array(levels), frozen_array(scale)
+
+    @property
+    def levels(self) -> Float64Array:
+        """(L,) float64: all distances that concepts of the taxonomy can have, ascending. The first is 0."""
+        return self._scale[0]
+
+    def level_blocks(self, a: Int32Array, b: Int32Array) -> Iterator[tuple[int, Int32Matrix]]:
+        """Yield (start, block): the indices into ``levels`` of the distances of k positions to t positions, by rows.
+
+        A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
+        """
+        tau, scale = self.taxonomy, self._scale[1]
+        ancestors = tau.closure
+        if not self.by_counts:
+            marked = np.zeros(len(tau), np.bool_)
+            marked[ancestors.ancestors[ranges(ancestors.offsets[b], np.diff(ancestors.offsets)[b])]] = True
+            members = np.flatnonzero(marked)
+            member = np.full(len(tau), -1, np.int32)
+            member[members] = np.arange(members.size, dtype=np.int32)
+            sizes = np.diff(tau.parent_offsets)[members]
+            offsets = offsets_from_lengths(sizes)
+            parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
+            targets = member[b].astype(np.int64)
+        for start in range(0, a.size, ROWS_AT_ONCE):
+            some = a[start : start + ROWS_AT_ONCE]
+            block = np.empty((some.size, b.size), np.int32)
+            if self.by_counts:
+                fill_by_common_ancestors(block, scale, some, b, ancestors.offsets, ancestors.ancestors)
+            else:
+                fill_by_subsumers(
+                    block,
+                    scale,
+                    some,
+                    targets,
+                    member,
+                    offsets,
+                    parents,
+                    tau.depth,
+                    ancestors.offsets,
+                    ancestors.ancestors,
+                    ancestors.paths,
+                )
+            yield start, block
 
     def __call__(self, c1: str, c2: str) -> float:
         """Return the distance of two concepts."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
@@ -53,7 +54,6 @@ from stream_masker.core.risk.records import MaskLaw, Tuples
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.covariance import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DataFrame
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 

@@ -66,7 +66,7 @@ __all__ = [
     "LogTaxonomic",
     "MethodCard",
     "NominalNoise",
-    "NumericNoise",
+
     "Ontology",
     "PairUtility",
     "Pram",

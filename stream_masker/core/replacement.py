@@ -30,6 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.ontology import Taxonomy
@@ -41,7 +42,8 @@ from stream_masker.core.replacement_kernels import (
     Orders,
     replace_values,
 )
-from stream_masker.core.standin import DistanceTable
+from stream_masker.core.risk.classes import OutputClasses
+from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import ParameterError
 
@@ -128,7 +130,7 @@ class Candidates:
         weights = np.zeros(count, np.int64)
         np.add.at(weights, classes, self.weights[kept])
         starts = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bincount(classes, minlength=count))))
-        return ClassMembers(weights, starts, kept.astype(np.int32))
+        return ClassMembers(weights, weights > 0, starts, kept.astype(np.int32))
 
 
 class Replacement(NamedTuple):
@@ -193,7 +195,7 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        values = codes, noise, rounding, ties
+        values = [np.array(each) for each in (codes, noise, rounding, ties)]
         rows, of = self._indices(codes), self._indices(references)
         unseen = ((rows < 0) & (codes >= 0)) | ((of < 0) & (references >= 0))
         if not unseen.any():
@@ -210,6 +212,24 @@ class Replacer:
             for whole, piece in zip(result, replaced, strict=True):
                 whole[part] = piece
         return result
+
+    def mask_classes(self, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
+        """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
+
+        Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
+        """
+        table, weights = self.table, self.candidates.weights.astype(np.float64)
+        some = np.unique(np.append(np.flatnonzero(self.classes.used), table.class_of[values]))
+        others = np.isin(table.class_of, table.class_of[values])
+        others[values] = False
+        weights[others] = 0.0
+        place = np.full(self.classes.used.size, -1, np.int32)
+        place[some] = np.arange(some.size)
+        class_of = np.where(weights > 0.0, place[table.class_of], np.int32(-1))
+        class_of[values] = place[table.class_of[values]]
+        representatives = table.members[table.starts[some]]
+        representatives[class_of[values]] = values
+        return some, OutputClasses(class_of, weights, self.classes.weights[some].astype(np.float64), representatives)
 
     def _indices(self, positions: Int32Array) -> Int32Array:
         """Return (k,) int32: the anchors at positions, -1 for other concepts and for negative positions."""
@@ -238,8 +258,7 @@ class Replacer:
     def _rows_of(self, codes: Int32Array, references: Int32Array) -> tuple[Orders, Int32Array, Int32Array]:
         """Return the orders of some values, and the indices in them of the values and of their references."""
         positions = list(dict.fromkeys([*codes.tolist(), *references[references >= 0].tolist()]))
-        rows = np.stack([self.table.row(position) for position in positions])
-        rows[np.arange(len(positions)), self.table.class_of[positions]] = 0
+        rows = frozen_array(np.stack([self.table.row(position) for position in positions]))
         index = {NO_REFERENCE: NO_REFERENCE, **{position: i for i, position in enumerate(positions)}}
         of = [np.array([index[position] for position in each.tolist()], np.int32) for each in (codes, references)]
         orders = self._empty_orders(rows)

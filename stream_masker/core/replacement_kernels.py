@@ -30,6 +30,12 @@ SIGN_DROPPED = 2
 STRIDE = 32
 """Places between two entries of ``Orders.sums``."""
 
+SCANNED = 16
+"""The share of a row, one in ``SCANNED``, that is visited in order before the whole row is searched in one pass."""
+
+NO_LEVEL = np.int32(1 << 30)
+"""A level beyond all others."""
+
 ATTEMPTS = 2
 """Draws from a whole level before a pass over its admissible classes. Both give the same law."""
 
@@ -53,34 +59,49 @@ class ClassMembers(NamedTuple):
     """The candidates of each of c classes.
 
     * ``weights``: (c,) int64, the weight of a class in draws; 0 without candidates.
+    * ``used``: (c,) bool, whether a class has candidates.
     * ``members``: int32 positions; those of class j are ``members[starts[j]:starts[j + 1]]``.
     """
 
     weights: Int64Array
+    used: BoolArray
     starts: Int64Array
     members: Int32Array
 
 
 class Sight(NamedTuple):
-    """How the sign condition is checked for one value.
+    """The sign condition of one value, as levels from its reference.
 
-    * ``reference``: the row of the reference. ``own``: the level of the value from it.
-    * ``sign``: 1 for farther, -1 for nearer, 0 for no condition.
-    * ``weak``: whether classes as far from the reference as the value are admissible, too.
+    * ``reference``: the row of the reference.
+    * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
+    * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
     """
 
     reference: int
-    own: int
-    sign: int
-    weak: bool
+    low: int
+    high: int
+    first: int
+    end: int
 
 
 @inlined
-def beyond(sight: Sight, level: int) -> bool:
-    """Return whether a class at a level from the reference meets the strict sign condition."""
-    if sight.sign == 0:
-        return True
-    return level > sight.own if sight.sign > 0 else level < sight.own
+def sight_of(reference: int, own: int, sign: int, weak: bool) -> Sight:
+    """Return the condition of a value.
+
+    * ``own``: the level of the value from the reference. ``sign``: 1 for farther, -1 for nearer, 0 for none.
+    * ``weak``: whether classes as far from the reference as the value are admissible, too.
+    """
+    low = own + 1 if sign > 0 else int64(0)
+    high = own if sign < 0 else int64(1 << 32)
+    equal = int64(1) if weak and sign != 0 else int64(0)
+    return Sight(reference, low - equal * int64(sign > 0), high + equal * int64(sign < 0), low, high)
+
+
+@inlined
+def is_admissible(orders: Orders, i: int, sight: Sight, place: int) -> bool:
+    """Return whether the class at a place of row i is admissible."""
+    level = int64(orders.rows[sight.reference, orders.order[i, place]])
+    return sight.low <= level < sight.high
 
 
 @inlined
@@ -90,14 +111,42 @@ def level_at(orders: Orders, i: int, place: int) -> int:
 
 
 @inlined
-def admissible_place(orders: Orders, i: int, sight: Sight, place: int, end: int, step: int) -> int:
-    """Return the first place from ``place`` on, in steps of ±1, whose class is admissible; ``end`` if there is none."""
-    while place != end:
-        level = int64(orders.rows[sight.reference, orders.order[i, place]])
-        if beyond(sight, level) or (sight.weak and level == sight.own):
-            break
-        place += step
-    return place
+def level_above(orders: Orders, classes: ClassMembers, i: int, sight: Sight, place: int) -> int:
+    """Return the least level with an admissible class from a place on, or -1."""
+    stop = min(place + orders.rows.shape[1] // SCANNED, int64(orders.order.shape[1]))
+    for p in range(place, stop):
+        if is_admissible(orders, i, sight, p):
+            return level_at(orders, i, p)
+    if stop == orders.order.shape[1]:
+        return int64(-1)
+    row, other = orders.rows[i], orders.rows[sight.reference]
+    least, found = np.int32(level_at(orders, i, stop)), NO_LEVEL
+    low, high = np.int32(sight.low), np.int32(min(sight.high, NO_LEVEL))
+    for j in range(row.size):
+        level, beside = np.int32(row[j]), np.int32(other[j])
+        fits = (level >= least) & (beside >= low) & (beside < high) & classes.used[j]
+        found = min(found, level if fits else NO_LEVEL)
+    return int64(found) if found < NO_LEVEL else int64(-1)
+
+
+@inlined
+def level_below(orders: Orders, classes: ClassMembers, i: int, sight: Sight, place: int) -> int:
+    """Return the greatest level above 0 with an admissible class before a place, or -1."""
+    first = int64(orders.starts[i, 1])
+    stop = max(place - orders.rows.shape[1] // SCANNED, first)
+    for p in range(place - 1, stop - 1, -1):
+        if is_admissible(orders, i, sight, p):
+            return level_at(orders, i, p)
+    if stop == first:
+        return int64(-1)
+    row, other = orders.rows[i], orders.rows[sight.reference]
+    most, found = np.int32(level_at(orders, i, stop - 1)), np.int32(0)
+    low, high = np.int32(sight.low), np.int32(min(sight.high, NO_LEVEL))
+    for j in range(row.size):
+        level, beside = np.int32(row[j]), np.int32(other[j])
+        fits = (level <= most) & (beside >= low) & (beside < high) & classes.used[j]
+        found = max(found, level if fits else np.int32(0))
+    return int64(found) if found > 0 else int64(-1)
 
 
 @inlined
@@ -153,20 +202,20 @@ def draw_candidate(orders: Orders, classes: ClassMembers, i: int, sight: Sight, 
     low, high = weight_before(orders, classes, i, start), weight_before(orders, classes, i, end)
     for _ in range(ATTEMPTS):
         place, candidate = member_by_weight(orders, classes, i, low + index_below(tie, high - low))
-        if beyond(sight, int64(orders.rows[sight.reference, orders.order[i, place]])):
+        if sight.first <= int64(orders.rows[sight.reference, orders.order[i, place]]) < sight.end:
             return candidate
         tie = mixed_word(tie)
-    strict, equal = int64(0), int64(0)
+    preferred, other = int64(0), int64(0)
     for p in range(start, end):
         j = int64(orders.order[i, p])
-        other = int64(orders.rows[sight.reference, j])
-        strict += classes.weights[j] if beyond(sight, other) else int64(0)
-        equal += classes.weights[j] if other == sight.own else int64(0)
-    rest = index_below(tie, strict if strict > 0 else equal)
+        beside = int64(orders.rows[sight.reference, j])
+        preferred += classes.weights[j] if sight.first <= beside < sight.end else int64(0)
+        other += classes.weights[j] if sight.low <= beside < sight.high else int64(0)
+    first, last = (sight.first, sight.end) if preferred > 0 else (sight.low, sight.high)
+    rest = index_below(tie, preferred if preferred > 0 else other)
     for p in range(start, end):
         j = int64(orders.order[i, p])
-        other = int64(orders.rows[sight.reference, j])
-        if beyond(sight, other) if strict > 0 else other == sight.own:
+        if first <= int64(orders.rows[sight.reference, j]) < last:
             if rest < classes.weights[j]:
                 return member_of(classes, j, rest)
             rest -= classes.weights[j]
@@ -213,7 +262,6 @@ def replace_values(
     * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
-    n = int64(orders.order.shape[1])
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
@@ -221,19 +269,220 @@ def replace_values(
         r = int64(reference_indices[k])
         if r < 0 or r == i:
             r, sign = i, int64(0)
-        sight = Sight(r, int64(orders.rows[r, class_of[codes[k]]]), sign, weak and sign != 0)
-        first, split = int64(orders.starts[i, 1]), int64(orders.starts[i, first_level_from(levels, target)])
-        above = admissible_place(orders, i, sight, split, n, int64(1))
-        below = admissible_place(orders, i, sight, split - 1, first - 1, int64(-1))
-        dropped = 0
-        if above == n and below < first < n:
-            sight, dropped = Sight(r, sight.own, int64(0), False), SIGN_DROPPED
-            above, below = split, split - 1
-        hi = levels[level_at(orders, i, above)] if above < n else np.inf
-        lo = levels[level_at(orders, i, below)] if below >= first else -1.0
+        split = int64(orders.starts[i, first_level_from(levels, target)])
+        sight, dropped = sight_of(r, int64(orders.rows[r, class_of[codes[k]]]), sign, weak), 0
+        above = level_above(orders, classes, i, sight, split)
+        below = level_below(orders, classes, i, sight, split) if calibrated or above < 0 else int64(-1)
+        if above < 0 and below < 0:
+            sight, dropped = sight_of(r, int64(0), int64(0), False), SIGN_DROPPED
+            above = level_above(orders, classes, i, sight, split)
+            below = level_below(orders, classes, i, sight, split)
+        hi = levels[above] if above >= 0 else np.inf
+        lo = levels[below] if below >= 0 else -1.0
         distance, flag = choose_distance(target, lo, hi, is_candidate[codes[k]], calibrated, rounding[k])
-        distances[k], flags[k] = distance, flag | dropped
+        distances[k], flags[k] = distance, flag | (dropped if hi < np.inf or lo > 0.0 else 0)
         if distance > 0.0:
-            place = above if distance == hi else below
-            masks[k] = draw_candidate(orders, classes, i, sight, level_at(orders, i, place), ties[k])
+            level = above if distance == hi else below
+            masks[k] = draw_candidate(orders, classes, i, sight, level, ties[k])
     return masks, distances, flags
+
+
+REACH = 9.0
+"""Standard deviations beyond which normal noise is neglected."""
+
+MAX_PIECES = 6
+"""The most pieces of the probability of a mask as a function of ε."""
+
+EQUAL, EVERY = 2, 3
+"""Sides of classes: as far from the reference as the value; all. Side 0 is nearer and 1 is farther than the value."""
+
+
+class Situations(NamedTuple):
+    """S values beside their references, and what each may become.
+
+    * ``rows``: (k, c) levels of classes from anchors. ``compact``: the index of each level in ``grid``.
+    * ``grid``: (L,) float64, the distances that occur, ascending; the first is 0.
+    * ``totals``: (c,) float64, the weight of each class.
+    * ``values``, ``references``: (S,) int32, rows; a reference of -1 is none. ``classes``: (S,) those of the values.
+    * ``stays``: (S,) whether the value itself is a candidate.
+    * ``weights``: (S, 2, L) float64, for ε < 0 and ε > 0 the weight of the candidates that are drawn at each distance.
+    * ``sides``: (S, 2, L) uint8, the side of these candidates.
+    """
+
+    rows: NDArray[Any]
+    compact: Int32Array
+    grid: Float64Array
+    totals: Float64Array
+    values: Int32Array
+    references: Int32Array
+    classes: Int32Array
+    stays: BoolArray
+    weights: Float64Cube
+    sides: UInt8Cube
+
+
+class Pieces(NamedTuple):
+    """The probability of a mask as a function of ε: pieces on which it is c0 + c2·ε².
+
+    * ``bounds``: (``MAX_PIECES``, 3) int64: sign, and the grid indices between which |ε| lies; L stands for infinity.
+    * ``factors``: (``MAX_PIECES``, 2) float64: c0 and c2.
+    """
+
+    bounds: Int64Matrix
+    factors: NDArray[Any]
+
+
+@inlined
+def put_piece(pieces: Pieces, size: int, sign: int, low: int, high: int, c0: float, c2: float) -> int:
+    """Add a piece, and return the number of pieces."""
+    pieces.bounds[size, 0], pieces.bounds[size, 1], pieces.bounds[size, 2] = sign, low, high
+    pieces.factors[size, 0], pieces.factors[size, 1] = c0, c2
+    return size + 1
+
+
+@inlined
+def is_drawn(given: Situations, s: int, sign: int, j: int, level: int) -> bool:
+    """Return whether class j, at a level from the value, is among the candidates that are drawn there."""
+    if given.totals[j] <= 0.0 or given.weights[s, sign, level] <= 0.0:
+        return False
+    side = int64(given.sides[s, sign, level])
+    if side == EVERY:
+        return True
+    beside = given.rows[given.references[s], j]
+    own = given.rows[given.references[s], given.classes[s]]
+    return side == (int64(EQUAL) if beside == own else int64(beside > own))
+
+
+@inlined
+def find_pieces(given: Situations, s: int, j: int, calibrated: bool, pieces: Pieces) -> int:
+    """Fill the pieces of P(class j | situation s, ε), and return their number."""
+    level, size = int64(given.compact[given.rows[given.values[s], j]]), int64(0)
+    end, at = int64(given.grid.size), given.grid[level] ** 2
+    for sign in range(2):
+        if level > 0 and not is_drawn(given, s, sign, j, level):
+            continue
+        share = given.totals[j] / given.weights[s, sign, level] if level > 0 else 1.0
+        low, high = level - 1, level + 1
+        while low > 0 and given.weights[s, sign, low] <= 0.0:
+            low -= 1
+        while high < end and given.weights[s, sign, high] <= 0.0:
+            high += 1
+        if level > 0:
+            if calibrated and (low > 0 or given.stays[s]):
+                below = given.grid[low] ** 2
+                width = at - below
+                size = put_piece(pieces, size, sign, low, level, -share * below / width, share / width)
+            else:
+                size = put_piece(pieces, size, sign, low, level, share, 0.0)
+        if high == end:
+            size = put_piece(pieces, size, sign, level, high, share, 0.0)
+        elif calibrated and (level > 0 or given.stays[s]):
+            above = given.grid[high] ** 2
+            size = put_piece(pieces, size, sign, level, high, share * above / (above - at), -share / (above - at))
+    return size
+
+
+@kernel
+def pair_likelihoods(
+    first: Situations,
+    which_first: Int64Array,
+    j: int,
+    second: Situations,
+    which_second: Int64Array,
+    k: int,
+    moments: Float64Array4D,
+    calibrated: bool,
+) -> Float64Array:
+    """Return (t,) float64: the probability that t pairs of situations become classes j and k.
+
+    ``moments``: those of both noises over rectangles of distances, as ``add_normal_moments`` adds them up.
+    """
+    result = np.zeros(which_first.size)
+    one = Pieces(np.zeros((MAX_PIECES, 3), np.int64), np.zeros((MAX_PIECES, 2)))
+    other = Pieces(np.zeros((MAX_PIECES, 3), np.int64), np.zeros((MAX_PIECES, 2)))
+    for t in range(result.size):
+        size = find_pieces(first, which_first[t], j, calibrated, one)
+        if size == 0:
+            continue
+        for b in range(find_pieces(second, which_second[t], k, calibrated, other)):
+            left, right = other.bounds[b, 1], other.bounds[b, 2]
+            for a in range(size):
+                low, high = one.bounds[a, 1], one.bounds[a, 2]
+                table = moments[0 if one.bounds[a, 0] == other.bounds[b, 0] else 1]
+                for m in range(4):
+                    factor = one.factors[a, m % 2] * other.factors[b, m // 2]
+                    if factor != 0.0:
+                        upper = table[m, high, right] - table[m, low, right]
+                        result[t] += factor * (upper - table[m, high, left] + table[m, low, left])
+        result[t] = max(result[t], 0.0)
+    return result
+
+
+@inlined
+def normal_below(z: float) -> float:
+    """Return P(Z ≤ z) of a standard normal variate."""
+    return 0.5 * math.erfc(-z * math.sqrt(0.5))
+
+
+@inlined
+def normal_density(z: float) -> float:
+    """Return the density of a standard normal variate."""
+    return math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+
+
+@inlined
+def add_node(x: float, mass: float, v: Float64Array, rho: float, second: float, i: int, cells: Float64Array4D) -> None:
+    """Add one node x > 0 of the first noise, in its standard deviations, with its weight, to the cells of level i."""
+    spread = math.sqrt(1.0 - rho * rho) * second
+    for opposite in range(2):
+        center = (-rho if opposite else rho) * x * second
+        low, density = normal_below(-center / spread), normal_density(-center / spread)
+        for j in range(v.size + 1):
+            z = (v[j] - center) / spread if j < v.size else np.inf
+            chance = (normal_below(z) if j < v.size else 1.0) - low
+            edge = (center + v[j]) * normal_density(z) if j < v.size else 0.0
+            square = (center * center + spread * spread) * chance + spread * (center * density - edge)
+            cells[opposite, 0, i, j] += mass * chance
+            cells[opposite, 1, i, j] += mass * x * x * chance
+            cells[opposite, 2, i, j] += mass * square
+            cells[opposite, 3, i, j] += mass * x * x * square
+
+
+@kernel
+def add_normal_moments(
+    u: Float64Array,
+    v: Float64Array,
+    first: float,
+    second: float,
+    rho: float,
+    weight: float,
+    nodes: Float64Array,
+    weights: Float64Array,
+    result: Float64Array4D,
+) -> None:
+    """Add ``weight`` times the moments of a normal pair of correlation ρ to ``result`` (``NoisePair.moments``).
+
+    Given the first noise, the second one is normal, and its part has a closed form. The first one is integrated with
+    Gauss–Legendre ``nodes`` and ``weights`` on (0, 1), in steps that are short against the deviation of the second.
+
+    ``u``, ``v``: ascending distances. ``first``, ``second``: the standard deviations.
+    """
+    cells = np.zeros(result.shape)
+    step = min(max(2.0 * math.sqrt(1.0 - rho * rho) / max(abs(rho), 0.1), 0.002), 1.0)
+    for i in range(u.size):
+        low = min(u[i] / first, REACH)
+        high = min(u[i + 1] / first, REACH) if i + 1 < u.size else REACH
+        pieces = int64(math.ceil((high - low) / step))
+        for k in range(pieces):
+            width = (high - low) / pieces
+            for node in range(nodes.size):
+                x = low + width * (k + nodes[node])
+                add_node(x, width * weights[node] * normal_density(x), v, rho, second, i + 1, cells)
+    for opposite in range(2):
+        for m in range(4):
+            factor = weight * (first * first if m % 2 == 1 else 1.0)
+            for j in range(v.size + 1):
+                total = 0.0
+                for i in range(u.size + 1):
+                    total += cells[opposite, m, i, j]
+                    result[opposite, m, i, j] += factor * total

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 
-from stream_masker.core.mechanisms.noise.defaults import noise_defaults
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.noise import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 
 __all__ = ["BUILT_IN_CODES", "DefaultMechanism", "default_candidates", "default_mechanism", "noise_defaults"]

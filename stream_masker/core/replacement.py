@@ -92,7 +92,7 @@ def scaled_frequencies(counts: Int64Array) -> Int64Array:
     total = int(counts.sum())
     if total <= MAX_FREQUENCY:
         return counts.astype(np.int64)
-    return np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64)
+    return np.asarray(np.maximum(counts * ((MAX_FREQUENCY - counts.size) / total), 1).astype(np.int64))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -209,8 +209,7 @@ class Replacer:
                 replaced = self._replace(self._orders_of(rows[part]), rows[part], of[part], *some)
             else:
                 replaced = self._replace(*self._rows_of(codes[part], references[part]), *some)
-            for whole, piece in zip(result, replaced, strict=True):
-                whole[part] = piece
+            result.codes[part], result.distances[part], result.flags[part] = replaced
         return result
 
     def mask_classes(self, values: Int32Array) -> tuple[Int64Array, OutputClasses]:

@@ -176,7 +176,7 @@ class ExponentialDrawer:
 def _selected(cumulative: Float64Array, shares: Float64Array) -> Int64Array:
     """Return the first index for each share of the total at which the cumulative weight exceeds it."""
     last = int(np.searchsorted(cumulative, cumulative[-1]))
-    return np.minimum(np.searchsorted(cumulative, shares * cumulative[-1], side="right"), last)
+    return np.asarray(np.minimum(np.searchsorted(cumulative, shares * cumulative[-1], side="right"), last))
 
 
 def _checked_epsilon(epsilon: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:

@@ -47,6 +47,7 @@ from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import require_one_of, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 
+
 class SemanticNoise(WindowedMechanism["PreparedNoise"]):
     """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
 
@@ -196,12 +197,13 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         if paired and self._partners[i] != j:
             return None
         rules, indices, situations = (self._rule(i), self._rule(j)), [], []
-        for rule, codes, other in zip(rules, tuples.codes, tuples.codes[::-1], strict=True):
+        prepared = self._prepared_statistics()
+        fixed_references = (prepared.fixed[i], prepared.fixed[j])
+        for rule, codes, other, fixed in zip(rules, tuples.codes, tuples.codes[::-1], fixed_references, strict=True):
             values, index = (codes, np.arange(codes.size)) if paired else np.unique(codes, return_inverse=True)
-            references = other if paired else self._references_of(i if rule is rules[0] else j, values, counts).references
-            situations.append(rule.situations(values, references))
+            situations.append(rule.situations(values, other if paired else np.full(values.size, fixed, np.int32)))
             indices.append(index)
-        sigma = self._prepared_statistics().sampler.sigma
+        sigma = prepared.sampler.sigma
         correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
         pair = NoisePair(rules[0].law, rules[1].law, correlation, shared=self._correlated)
         moments = pair.moments(situations[0].grid, situations[1].grid)
@@ -252,13 +254,15 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
             anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
         for d, parts in anchors.items():
             self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
-        replacers = []
-        for d, (positions, counts) in zip(self._distances, frequencies, strict=True):
-            observed = self._candidates == OBSERVED
-            size = len(d.taxonomy)
-            some = Candidates.of_window(size, positions, counts) if observed else Candidates.of(d.taxonomy, self._candidates)
-            replacers.append(Replacer(self._tables[d], some, calibrated=self._calibrated))
-        return tuple(replacers)
+        pairs = zip(self._distances, frequencies, strict=True)
+        if self._candidates == OBSERVED:
+            candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
+        else:
+            candidates = [Candidates.of(d.taxonomy, self._candidates) for d in self._distances]
+        return tuple(
+            Replacer(self._tables[d], some, calibrated=self._calibrated)
+            for d, some in zip(self._distances, candidates, strict=True)
+        )
 
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         previous = self._statistics

@@ -25,9 +25,9 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
+from stream_masker.core.mechanisms.noise_kernels import EQUAL, EVERY, Situations, add_normal_moments, pair_likelihoods
 from stream_masker.core.random.draws import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Replacer
-from stream_masker.core.replacement_kernels import EQUAL, EVERY, Situations, add_normal_moments, pair_likelihoods
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.table import DistanceTable, Levels
@@ -167,7 +167,8 @@ class References:
         alone = rows[values] - np.bincount(np.searchsorted(values, own[asked]), pair.counts[asked], values.size)
         novel = values[rows[values] == 0]
         codes = np.concatenate((own[asked], values, np.repeat(novel, column.keys.size)))
-        references = np.concatenate((other[asked], np.full(values.size, NO_REFERENCE), np.tile(column.keys, novel.size)))
+        none = np.full(values.size, NO_REFERENCE)
+        references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size)))
         weights = np.concatenate((pair.counts[asked], alone, np.tile(column.counts, novel.size)))
         order = np.argsort(codes, kind="stable")
         order = order[weights[order] > 0.0]
@@ -261,7 +262,7 @@ class MaskRule:
         return chances
 
 
-def _rows_of(table: DistanceTable, positions: Int64Array) -> tuple[Levels, Int32Array]:
+def _rows_of(table: DistanceTable, positions: Int32Array) -> tuple[Levels, Int32Array]:
     """Return rows that have those of some concepts, and the index of each concept's row."""
     index = table.index_of(positions)
     if (index >= 0).all():

@@ -85,14 +85,14 @@ class NoiseSampler:
             lengths = batch.columns[j].lengths
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
-        return [scale * self._alpha_roots(batch, j) * e for j, (scale, e) in enumerate(zip(scales, result, strict=True))]
+        return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
 
     def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
         """Return √α of the values of column j."""
         if batch.alpha is None:
-            return np.sqrt(self.alpha[j : j + 1])
+            return np.asarray(np.sqrt(self.alpha[j : j + 1]))
         alpha = np.where(np.isnan(batch.alpha), self.alpha[j], batch.alpha)
-        return np.sqrt(np.repeat(alpha, batch.columns[j].lengths))
+        return np.asarray(np.sqrt(np.repeat(alpha, batch.columns[j].lengths)))
 
     def _scales(self, keys: Keys, batch: Batch) -> list[Float64Array]:
         """Return √W of every value, by column; 1 for normal noise.

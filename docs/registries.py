@@ -35,7 +35,7 @@ from stream_masker.core.risk.channel import (
 )
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.similarity import ValueGraph
-from stream_masker.core.statistics.covariance import nearest_psd
+from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.co_occurrence import chi_square, entropy

@@ -25,13 +25,13 @@ its row of the table, and is not replaced by concepts of its own class.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Distortion
+from stream_masker.core.distance import Levels
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement_kernels import (
@@ -63,8 +63,8 @@ MAX_FREQUENCY = (1 << 31) - 1
 ORDER_BYTES = 256 << 20
 """The memory for the orders of candidates that a replacer keeps."""
 
-UNSEEN_AT_ONCE = 256
-"""Values that are no anchors, and whose rows are gathered at once."""
+UNSEEN, UNSEEN_BYTES = 2048, 64 << 20
+"""The most concepts that are no anchors and whose rows and orders a replacer keeps, and the memory of these rows."""
 
 
 def check_rule(rounding: str, candidates: str) -> None:
@@ -160,8 +160,8 @@ class Replacement(NamedTuple):
 class Replacer:
     """Replaces values by the rule. A replacement depends on the value, its reference, ε and its words alone.
 
-    The candidates around an anchor are put in order when the anchor is first masked. All orders are dropped when those
-    of other anchors would exceed ``order_bytes``.
+    The candidates around a concept are put in order when it is first masked. All orders are dropped when those of
+    others would exceed ``order_bytes``, and those of concepts that are no anchors when there is no room for them.
     """
 
     def __init__(
@@ -171,10 +171,13 @@ class Replacer:
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
         self._is_candidate = candidates.weights > 0
-        some = np.flatnonzero(self.classes.weights)
+        some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
-        self._most = max(1, order_bytes // max(1, np.min_scalar_type(len(self.classes.weights)).itemsize * some.size))
-        self._kept = self._no_orders()
+        self._index_type = np.min_scalar_type(self.classes.used.size)
+        self._room = max(64, min(UNSEEN, UNSEEN_BYTES // self.classes.used.size))
+        self._unknown = self.table.levels.size if self.weak else -1
+        self._most = order_bytes // max(1, self._index_type.itemsize * some.size)
+        self._make_room()
 
     @property
     def weak(self) -> bool:
@@ -195,22 +198,17 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
+        task = codes, references, noise, rounding, ties
+        indices = self._indices(codes, references)
+        if indices is None:
+            middle = codes.size // 2
+            halves = [self.replace(*(each[part] for each in task)) for part in (slice(middle), slice(middle, None))]
+            return Replacement(*(np.concatenate(pair) for pair in zip(*halves, strict=True)))
+        self._make_orders(indices[0])
+        self._measure(indices[1])
+        rule = self._farthest, self.table.class_of, self._is_candidate, self.calibrated, self.weak
         values = [np.array(each) for each in (codes, noise, rounding, ties)]
-        rows, of = self._indices(codes), self._indices(references)
-        unseen = ((rows < 0) & (codes >= 0)) | ((of < 0) & (references >= 0))
-        if not unseen.any():
-            return self._replace(self._orders_of(rows), rows, of, *values)
-        result = Replacement(codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8))
-        known, others = np.flatnonzero(~unseen), np.flatnonzero(unseen)
-        others = others[np.argsort(codes[others], kind="stable")]
-        for part in (known, *np.array_split(others, -(-others.size // UNSEEN_AT_ONCE))):
-            some = [each[part] for each in values]
-            if part is known:
-                replaced = self._replace(self._orders_of(rows[part]), rows[part], of[part], *some)
-            else:
-                replaced = self._replace(*self._rows_of(codes[part], references[part]), *some)
-            result.codes[part], result.distances[part], result.flags[part] = replaced
-        return result
+        return Replacement(*replace_values(self._orders, self.classes, self.table.levels, *rule, *indices, *values))
 
     def mask_classes(self, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
         """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
@@ -218,7 +216,7 @@ class Replacer:
         Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
         """
         table, weights = self.table, self.candidates.weights.astype(np.float64)
-        some = np.unique(np.append(np.flatnonzero(self.classes.used), table.class_of[values]))
+        some = np.unique(np.append(self._some, table.class_of[values]))
         others = np.isin(table.class_of, table.class_of[values])
         others[values] = False
         weights[others] = 0.0
@@ -230,56 +228,68 @@ class Replacer:
         representatives[class_of[values]] = values
         return some, OutputClasses(class_of, weights, self.classes.weights[some].astype(np.float64), representatives)
 
-    def _indices(self, positions: Int32Array) -> Int32Array:
-        """Return (k,) int32: the anchors at positions, -1 for other concepts and for negative positions."""
-        return np.where(positions < 0, np.int32(-1), self.table.index_of(positions))
+    def _indices(self, *positions: Int32Array) -> list[Int32Array] | None:
+        """Return the index in the orders of each position, -1 for negative ones; None if too many are no anchors."""
+        indices = [self.table.index_of(each) for each in positions]
+        unseen = [(index < 0) & (each >= 0) for index, each in zip(indices, positions, strict=True)]
+        if not any(some.any() for some in unseen):
+            return indices
+        distinct = set(np.concatenate([each[some] for each, some in zip(positions, unseen, strict=True)]).tolist())
+        if len(distinct) > self._room:
+            return None
+        if len(distinct | self._others.keys()) > self._room:
+            self._others.clear()
+            self._made[len(self.table.rows) :], self._farthest[len(self.table.rows) :] = False, self._unknown
+        for position in sorted(distinct - self._others.keys()):
+            self._rows[len(self._others)] = self.table.row(position)
+            self._others[position] = len(self.table.rows) + len(self._others)
+        for index, each, some in zip(indices, positions, unseen, strict=True):
+            index[some] = [self._others[position] for position in each[some].tolist()]
+        return indices
 
-    def _replace(self, orders: Orders, rows: Int32Array, references: Int32Array, *values: NDArray[Any]) -> Replacement:
-        """Replace values whose rows and references are given by their indices in ``orders``."""
-        rule = self._is_candidate, self.calibrated, self.weak
-        table = self.classes, self.table.levels, self.table.class_of
-        return Replacement(*replace_values(orders, *table, *rule, rows, references, *values))
+    def _make_room(self) -> None:
+        """Start without orders, and without concepts that are no anchors."""
+        k, n, c = len(self.table.rows), self._some.size, self.classes.used.size
+        self._others: dict[int, int] = {}
+        self._rows = np.empty((self._room, c), self.table.rows.dtype)
+        self._made = np.zeros(k + self._room, np.bool_)
+        self._farthest = np.full(k + self._room, self._unknown)
+        self._orders = Orders(
+            self.table.rows,
+            frozen_array(self._rows),
+            np.empty((k + self._room, n), self._index_type),
+            np.empty((k + self._room, self.table.levels.size + 1), np.int32),
+            np.empty((k + self._room, n // STRIDE + 1), np.int64),
+        )
 
-    def _orders_of(self, rows: Int32Array) -> Orders:
-        """Return orders that have those of the anchors ``rows``; -1 stands for none."""
-        orders, made = self._kept
-        needed = rows[rows >= 0]
-        if made[needed].all():
-            return orders
-        needed = np.unique(needed)
-        if np.count_nonzero(made) + needed.size > self._most:
-            orders, made = self._kept = self._no_orders()
-        missing = needed[~made[needed]]
-        self._fill(orders, missing)
-        made[missing] = True
-        return orders
-
-    def _rows_of(self, codes: Int32Array, references: Int32Array) -> tuple[Orders, Int32Array, Int32Array]:
-        """Return the orders of some values, and the indices in them of the values and of their references."""
-        positions = list(dict.fromkeys([*codes.tolist(), *references[references >= 0].tolist()]))
-        rows = frozen_array(np.stack([self.table.row(position) for position in positions]))
-        index = {NO_REFERENCE: NO_REFERENCE, **{position: i for i, position in enumerate(positions)}}
-        of = [np.array([index[position] for position in each.tolist()], np.int32) for each in (codes, references)]
-        orders = self._empty_orders(rows)
-        self._fill(orders, np.unique(of[0]))
-        return orders, of[0], of[1]
-
-    def _no_orders(self) -> tuple[Orders, BoolArray]:
-        """Return room for the orders of all anchors, of which none is made."""
-        return self._empty_orders(self.table.rows), np.zeros(len(self.table.rows), np.bool_)
-
-    def _empty_orders(self, rows: NDArray[Any]) -> Orders:
-        k, n = len(rows), self._some.size
-        order = np.empty((k, n), np.min_scalar_type(len(self.classes.weights)))
-        starts = np.empty((k, self.table.levels.size + 1), np.int32)
-        return Orders(rows, order, starts, np.empty((k, n // STRIDE + 1), np.int64))
-
-    def _fill(self, orders: Orders, some: NDArray[np.integer]) -> None:
+    def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
-        for i in some.tolist():
-            levels = orders.rows[i, self._some]
-            orders.order[i] = self._some[np.argsort(levels, kind="stable")]
-            orders.starts[i, 0] = 0
-            np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=orders.starts[i, 1:])
-            weights = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.classes.weights[orders.order[i]])))
-            orders.sums[i] = weights[::STRIDE]
+        missing = np.unique(indices[indices >= 0])
+        missing = missing[~self._made[missing]]
+        if not missing.size:
+            return
+        if np.count_nonzero(self._made) + missing.size > self._most:
+            self._made[:] = False
+            missing = np.unique(indices[indices >= 0])
+        for i in missing.tolist():
+            levels = self._row(i)[self._some]
+            order = self._some[np.argsort(levels, kind="stable")]
+            self._orders.order[i], self._orders.starts[i, 0] = order, 0
+            np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=self._orders.starts[i, 1:])
+            self._orders.sums[i] = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.classes.weights[order])))[
+                ::STRIDE
+            ]
+        self._made[missing] = True
+
+    def _measure(self, references: Int32Array) -> None:
+        """Find the farthest candidates from some references."""
+        if self.weak:
+            return
+        missing = np.unique(references[references >= 0])
+        for i in missing[self._farthest[missing] < 0].tolist():
+            self._farthest[i] = self._row(i)[self._some].max(initial=0)
+
+    def _row(self, i: int) -> Levels:
+        """Return (c,): the levels of the classes from a concept of the orders."""
+        k = len(self.table.rows)
+        return self.table.rows[i] if i < k else self._rows[i - k]

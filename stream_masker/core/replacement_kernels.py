@@ -17,7 +17,7 @@ from stream_masker.core.dtypes import (
     UInt8Array,
     UInt64Array,
 )
-from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.kernels.jit import inlined, int32, int64, kernel
 from stream_masker.core.random.draws import index_below, mixed_word, uniform
 
 TRUNCATED = 1
@@ -29,7 +29,7 @@ STRIDE = 32
 SCANNED = 16
 """The share of a row, one in ``SCANNED``, that is visited in order before the whole row is searched in one pass."""
 
-NO_LEVEL = np.int32(1 << 30)
+NO_LEVEL = int32(1 << 30)
 """A level beyond all others."""
 
 ATTEMPTS = 2
@@ -37,15 +37,16 @@ ATTEMPTS = 2
 
 
 class Orders(NamedTuple):
-    """Candidate classes as k concepts see them, nearest first.
+    """Candidate classes as k + e concepts see them, nearest first: k anchors of a table, and e other concepts.
 
-    * ``rows``: (k, c) the level of every class of the table.
-    * ``order``: (k, n) the candidate classes by level, those of one level by their first candidate.
-    * ``starts``: (k, L + 1) int32, the first place in ``order`` of each level; n at the end.
-    * ``sums``: (k, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
+    * ``rows``: (k, c) the level of every class of the table from each anchor. ``others``: (e, c) from the others.
+    * ``order``: (k + e, n) the candidate classes by level, those of one level by their first candidate.
+    * ``starts``: (k + e, L + 1) int32, the first place in ``order`` of each level; n at the end.
+    * ``sums``: (k + e, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
     """
 
     rows: NDArray[Any]
+    others: NDArray[Any]
     order: NDArray[Any]
     starts: Int32Matrix
     sums: Int64Matrix
@@ -65,15 +66,27 @@ class ClassMembers(NamedTuple):
     members: Int32Array
 
 
-class Sight(NamedTuple):
+class View(NamedTuple):
+    """The classes around one value.
+
+    * ``row``: (c,) their levels from the value. ``beside``: (c,) from its reference.
+    * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
+    """
+
+    row: NDArray[Any]
+    beside: NDArray[Any]
+    order: NDArray[Any]
+    starts: Int32Array
+    sums: Int64Array
+
+
+class Sides(NamedTuple):
     """The sign condition of one value, as levels from its reference.
 
-    * ``reference``: the row of the reference.
     * ``low``, ``high``: a class is admissible at the levels ``low`` … ``high - 1`` from the reference.
     * ``first``, ``end``: it is drawn, if the level that is taken has any, at the levels ``first`` … ``end - 1``.
     """
 
-    reference: int
     low: int
     high: int
     first: int
@@ -81,67 +94,50 @@ class Sight(NamedTuple):
 
 
 @inlined
-def sight_of(reference: int, own: int, sign: int, weak: bool) -> Sight:
+def sides_of(own: int, sign: int, weak: bool) -> Sides:
     """Return the condition of a value.
 
     * ``own``: the level of the value from the reference. ``sign``: 1 for farther, -1 for nearer, 0 for none.
     * ``weak``: whether classes as far from the reference as the value are admissible, too.
     """
     low = own + 1 if sign > 0 else int64(0)
-    high = own if sign < 0 else int64(1 << 32)
+    high = own if sign < 0 else int64(NO_LEVEL)
     equal = int64(1) if weak and sign != 0 else int64(0)
-    return Sight(reference, low - equal * int64(sign > 0), high + equal * int64(sign < 0), low, high)
+    return Sides(low - equal * int64(sign > 0), high + equal * int64(sign < 0), low, high)
 
 
 @inlined
-def is_admissible(orders: Orders, i: int, sight: Sight, place: int) -> bool:
-    """Return whether the class at a place of row i is admissible."""
-    level = int64(orders.rows[sight.reference, orders.order[i, place]])
-    return sight.low <= level < sight.high
-
-
-@inlined
-def level_at(orders: Orders, i: int, place: int) -> int:
-    """Return the level of the class at a place of row i."""
-    return int64(orders.rows[i, orders.order[i, place]])
-
-
-@inlined
-def level_above(orders: Orders, classes: ClassMembers, i: int, sight: Sight, place: int) -> int:
+def level_above(view: View, classes: ClassMembers, sides: Sides, place: int) -> int:
     """Return the least level with an admissible class from a place on, or -1."""
-    stop = min(place + orders.rows.shape[1] // SCANNED, int64(orders.order.shape[1]))
+    stop = min(place + view.row.size // SCANNED, int64(view.order.size))
     for p in range(place, stop):
-        if is_admissible(orders, i, sight, p):
-            return level_at(orders, i, p)
-    if stop == orders.order.shape[1]:
+        if sides.low <= int64(view.beside[view.order[p]]) < sides.high:
+            return int64(view.row[view.order[p]])
+    if stop == view.order.size:
         return int64(-1)
-    row, other = orders.rows[i], orders.rows[sight.reference]
-    least, found = np.int32(level_at(orders, i, stop)), NO_LEVEL
-    low, high = np.int32(sight.low), np.int32(min(sight.high, NO_LEVEL))
-    for j in range(row.size):
-        level, beside = np.int32(row[j]), np.int32(other[j])
-        fits = (level >= least) & (beside >= low) & (beside < high) & classes.used[j]
+    least, found, low, high = int32(view.row[view.order[stop]]), NO_LEVEL, int32(sides.low), int32(sides.high)
+    for j in range(view.row.size):
+        level, other = int32(view.row[j]), int32(view.beside[j])
+        fits = (level >= least) & (other >= low) & (other < high) & classes.used[j]
         found = min(found, level if fits else NO_LEVEL)
     return int64(found) if found < NO_LEVEL else int64(-1)
 
 
 @inlined
-def level_below(orders: Orders, classes: ClassMembers, i: int, sight: Sight, place: int) -> int:
+def level_below(view: View, classes: ClassMembers, sides: Sides, place: int) -> int:
     """Return the greatest level above 0 with an admissible class before a place, or -1."""
-    first = int64(orders.starts[i, 1])
-    stop = max(place - orders.rows.shape[1] // SCANNED, first)
+    nearest = int64(view.starts[1])
+    stop = max(place - view.row.size // SCANNED, nearest)
     for p in range(place - 1, stop - 1, -1):
-        if is_admissible(orders, i, sight, p):
-            return level_at(orders, i, p)
-    if stop == first:
+        if sides.low <= int64(view.beside[view.order[p]]) < sides.high:
+            return int64(view.row[view.order[p]])
+    if stop <= nearest:
         return int64(-1)
-    row, other = orders.rows[i], orders.rows[sight.reference]
-    most, found = np.int32(level_at(orders, i, stop - 1)), np.int32(0)
-    low, high = np.int32(sight.low), np.int32(min(sight.high, NO_LEVEL))
-    for j in range(row.size):
-        level, beside = np.int32(row[j]), np.int32(other[j])
-        fits = (level <= most) & (beside >= low) & (beside < high) & classes.used[j]
-        found = max(found, level if fits else np.int32(0))
+    most, found, low, high = int32(view.row[view.order[stop - 1]]), int32(0), int32(sides.low), int32(sides.high)
+    for j in range(view.row.size):
+        level, other = int32(view.row[j]), int32(view.beside[j])
+        fits = (level <= most) & (other >= low) & (other < high) & classes.used[j]
+        found = max(found, level if fits else int32(0))
     return int64(found) if found > 0 else int64(-1)
 
 
@@ -159,11 +155,11 @@ def first_level_from(levels: Float64Array, target: float) -> int:
 
 
 @inlined
-def weight_before(orders: Orders, classes: ClassMembers, i: int, place: int) -> int:
+def weight_before(view: View, classes: ClassMembers, place: int) -> int:
     """Return the weight of all places before ``place``."""
-    total = int64(orders.sums[i, place // STRIDE])
+    total = int64(view.sums[place // STRIDE])
     for p in range(place // STRIDE * STRIDE, place):
-        total += classes.weights[orders.order[i, p]]
+        total += classes.weights[view.order[p]]
     return total
 
 
@@ -175,43 +171,45 @@ def member_of(classes: ClassMembers, j: int, rest: int) -> int:
 
 
 @inlined
-def member_by_weight(orders: Orders, classes: ClassMembers, i: int, weight: int) -> tuple[int, int]:
-    """Return (place, candidate): where the sum of the weights in row i exceeds ``weight``."""
-    low, high = int64(0), int64(orders.sums.shape[1] - 1)
+def class_by_weight(view: View, classes: ClassMembers, weight: int) -> tuple[int, int]:
+    """Return (class, rest): the class at which the sum of the weights in order exceeds ``weight``, and by how much
+    ``weight`` exceeds the sum before it."""
+    low, high = int64(0), int64(view.sums.size - 1)
     while low < high:
         middle = (low + high + 1) >> 1
-        if orders.sums[i, middle] <= weight:
+        if view.sums[middle] <= weight:
             low = middle
         else:
             high = middle - 1
-    rest, place = weight - orders.sums[i, low], low * STRIDE
-    while rest >= classes.weights[orders.order[i, place]]:
-        rest -= classes.weights[orders.order[i, place]]
+    rest, place = weight - view.sums[low], low * STRIDE
+    while rest >= classes.weights[view.order[place]]:
+        rest -= classes.weights[view.order[place]]
         place += 1
-    return place, member_of(classes, int64(orders.order[i, place]), rest)
+    return int64(view.order[place]), rest
 
 
 @inlined
-def draw_candidate(orders: Orders, classes: ClassMembers, i: int, sight: Sight, level: int, tie: np.uint64) -> int:
-    """Draw an admissible candidate of a level by weight: those that meet the strict condition, if there is one."""
-    start, end = int64(orders.starts[i, level]), int64(orders.starts[i, level + 1])
-    low, high = weight_before(orders, classes, i, start), weight_before(orders, classes, i, end)
+def draw_candidate(view: View, classes: ClassMembers, sides: Sides, level: int, tie: np.uint64) -> int:
+    """Draw an admissible candidate of a level by weight: those that are preferred, if there is one."""
+    start, end = int64(view.starts[level]), int64(view.starts[level + 1])
+    before = weight_before(view, classes, start)
+    total = weight_before(view, classes, end) - before
     for _ in range(ATTEMPTS):
-        place, candidate = member_by_weight(orders, classes, i, low + index_below(tie, high - low))
-        if sight.first <= int64(orders.rows[sight.reference, orders.order[i, place]]) < sight.end:
-            return candidate
+        j, rest = class_by_weight(view, classes, before + index_below(tie, total))
+        if sides.first <= int64(view.beside[j]) < sides.end:
+            return member_of(classes, j, rest)
         tie = mixed_word(tie)
-    preferred, other = int64(0), int64(0)
+    preferred, admissible = int64(0), int64(0)
     for p in range(start, end):
-        j = int64(orders.order[i, p])
-        beside = int64(orders.rows[sight.reference, j])
-        preferred += classes.weights[j] if sight.first <= beside < sight.end else int64(0)
-        other += classes.weights[j] if sight.low <= beside < sight.high else int64(0)
-    first, last = (sight.first, sight.end) if preferred > 0 else (sight.low, sight.high)
-    rest = index_below(tie, preferred if preferred > 0 else other)
+        j = int64(view.order[p])
+        other = int64(view.beside[j])
+        preferred += classes.weights[j] if sides.first <= other < sides.end else int64(0)
+        admissible += classes.weights[j] if sides.low <= other < sides.high else int64(0)
+    low, high = (sides.first, sides.end) if preferred > 0 else (sides.low, sides.high)
+    rest = index_below(tie, preferred if preferred > 0 else admissible)
     for p in range(start, end):
-        j = int64(orders.order[i, p])
-        if first <= int64(orders.rows[sight.reference, j]) < last:
+        j = int64(view.order[p])
+        if low <= int64(view.beside[j]) < high:
             if rest < classes.weights[j]:
                 return member_of(classes, j, rest)
             rest -= classes.weights[j]
@@ -241,12 +239,13 @@ def replace_values(
     orders: Orders,
     classes: ClassMembers,
     levels: Float64Array,
+    farthest: Int64Array,
     class_of: Int32Array,
     is_candidate: BoolArray,
     calibrated: bool,
     weak: bool,
     indices: Int32Array,
-    reference_indices: Int32Array,
+    references: Int32Array,
     codes: Int32Array,
     noise: Float64Array,
     rounding: UInt64Array,
@@ -254,30 +253,38 @@ def replace_values(
 ) -> tuple[Int32Array, Float64Array, UInt8Array]:
     """Return the masks, distances and flags of k values.
 
-    * ``indices``, ``reference_indices``: (k,) rows of the values and of their references, -1 for none.
+    * ``farthest``: (k + e,) the level of the farthest candidate from each concept of ``orders``.
+    * ``indices``, ``references``: (k,) the values and their references among the concepts of ``orders``; -1 for none.
     * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
     for k in range(codes.size):
         if codes[k] < 0 or noise[k] == 0.0:
             continue
-        i, target, sign = int64(indices[k]), abs(noise[k]), int64(1) if noise[k] > 0.0 else int64(-1)
-        r = int64(reference_indices[k])
+        i, r, sign = int64(indices[k]), int64(references[k]), int64(1) if noise[k] > 0.0 else int64(-1)
         if r < 0 or r == i:
             r, sign = i, int64(0)
-        split = int64(orders.starts[i, first_level_from(levels, target)])
-        sight, dropped = sight_of(r, int64(orders.rows[r, class_of[codes[k]]]), sign, weak), 0
-        above = level_above(orders, classes, i, sight, split)
-        below = level_below(orders, classes, i, sight, split) if calibrated or above < 0 else int64(-1)
+        row = orders.rows[i] if i < len(orders.rows) else orders.others[i - len(orders.rows)]
+        beside = orders.rows[r] if r < len(orders.rows) else orders.others[r - len(orders.rows)]
+        view, target, own = (
+            View(row, beside, orders.order[i], orders.starts[i], orders.sums[i]),
+            abs(noise[k]),
+            class_of[codes[k]],
+        )
+        split = int64(view.starts[first_level_from(levels, target)])
+        sides, above, below, dropped = sides_of(int64(beside[own]), sign, weak), int64(-1), int64(-1), 0
+        if sign == 0 or sides.low <= farthest[r]:
+            above = level_above(view, classes, sides, split)
+            if calibrated or above < 0:
+                below = level_below(view, classes, sides, split)
         if above < 0 and below < 0:
-            sight, dropped = sight_of(r, int64(0), int64(0), False), SIGN_DROPPED
-            above = level_above(orders, classes, i, sight, split)
-            below = level_below(orders, classes, i, sight, split)
+            sides, dropped = sides_of(int64(0), int64(0), False), SIGN_DROPPED
+            above, below = level_above(view, classes, sides, split), level_below(view, classes, sides, split)
         hi = levels[above] if above >= 0 else np.inf
         lo = levels[below] if below >= 0 else -1.0
         distance, flag = choose_distance(target, lo, hi, is_candidate[codes[k]], calibrated, rounding[k])
-        distances[k], flags[k] = distance, flag | (dropped if hi < np.inf or lo > 0.0 else 0)
+        distances[k], flags[k] = distance, flag | (dropped if above >= 0 or below >= 0 else 0)
         if distance > 0.0:
             level = above if distance == hi else below
-            masks[k] = draw_candidate(orders, classes, i, sight, level, ties[k])
+            masks[k] = draw_candidate(view, classes, sides, level, ties[k])
     return masks, distances, flags

@@ -19,16 +19,14 @@ from numpy.typing import NDArray
 
 from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
 from stream_masker.core.distance import Distance
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array
-
-Levels = NDArray[np.unsignedinteger]
-"""Indices into the distinct distances: uint8 for up to 256 of them, otherwise uint16 (or uint32)."""
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.ontology import Taxonomy
 
 ROW_CACHE_BYTES = 1 << 24
 """The memory for rows of concepts that are no anchors."""
 
-CELLS_AT_ONCE = 1 << 22
-"""The number of cells that are read as floats at once (32 MB)."""
+CELLS_AT_ONCE = 1 << 18
+"""The number of cells that are read as floats at once (2 MB, which a processor's cache holds)."""
 
 TIE = 1e-12
 """Totals are tied if they differ by no more than this, relative to the smallest one."""
@@ -39,8 +37,8 @@ class DistanceTable:
 
     * ``distance``: the distance, with its taxonomy.
     * ``anchors``: (k,) int32, ascending positions; the root is always one of them.
-    * ``levels``: (L,) float64, the distinct distances of the taxonomy, ascending; the first is 0. They depend on the
-      distance alone, so that all its tables have the same.
+    * ``levels``: (L,) float64, the distinct distances of the taxonomy, ascending; the first is 0. All tables of one
+      distance have the same.
     * ``rows``: (k, c) uint8 or uint16, the level of the distance between an anchor and every concept of a class.
     * ``class_of``: (m,) int32, the class of each concept. Classes are numbered by their smallest members.
     * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
@@ -98,9 +96,7 @@ class DistanceTable:
         index = int(self.index_of(np.array([position]))[0])
         if index >= 0:
             return np.asarray(self.rows[index][self.class_of])
-        everything = np.arange(len(self.distance.taxonomy), dtype=np.int32)
-        _, block = next(self.distance.level_blocks(np.array([position], np.int32), everything))
-        return np.asarray(block[0].astype(self.rows.dtype))
+        return np.asarray(self.distance.level_matrix(np.array([position], np.int32))[0])
 
     def row(self, position: int) -> Levels:
         """Return (c,): the level of the distance of the concept at a position to each class.
@@ -142,7 +138,7 @@ class DistanceTable:
         step = max(1, CELLS_AT_ONCE // self.rows.shape[1])
         for start in range(0, present.size, step):
             some = present[start : start + step]
-            totals += counts[some].astype(np.float64) @ self.levels[self.rows[some]]
+            totals += counts[some].astype(np.float64) @ self.levels.take(self.rows[some], mode="clip")
         return totals
 
     def mean(self, counts: NDArray[np.number]) -> int:
@@ -150,13 +146,18 @@ class DistanceTable:
 
         Of tied concepts, it is the one of least depth, then of smallest id. ``counts``: (k,), of each anchor's values.
         """
-        totals = self.totals(counts)
-        tied = np.flatnonzero(totals <= totals.min() * (1.0 + TIE))
-        starts = self.starts[tied]
-        concepts = self.members[ranges(starts, self.starts[tied + 1] - starts)]
-        tau = self.distance.taxonomy
-        depth = tau.depth[concepts]
-        return int(min(concepts[depth == depth.min()].tolist(), key=lambda c: tau.ids[c]))
+        totals, tau = self.totals(counts), self.distance.taxonomy
+        return least_total(np.arange(len(tau), dtype=np.int32), totals[self.class_of], tau)
+
+
+def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> int:
+    """Return the concept of least total, a position; of tied ones, that of least depth, then of smallest id.
+
+    concepts, totals: (n,) positions, and of each the sum of its distances to values.
+    """
+    tied = concepts[totals <= totals.min() * (1.0 + TIE)]
+    depth = tau.depth[tied]
+    return int(min(tied[depth == depth.min()].tolist(), key=lambda c: tau.ids[c]))
 
 
 def classes(distance: Distance, anchors: Int32Array) -> Int32Array:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.distance import Distance, DistanceChoice, Levels
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.options import per_attribute
@@ -17,9 +17,9 @@ from stream_masker.core.random.draws import uniforms
 from stream_masker.core.replacement import ALL, LEAVES, NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.rollup import unpack_observed
+from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DistanceTable, Levels
+from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import number_between, require_one_of
 
 MIN_EPSILON = 1e-6

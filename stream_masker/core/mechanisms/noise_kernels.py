@@ -55,6 +55,75 @@ class Situations(NamedTuple):
     sides: UInt8Cube
 
 
+@inlined
+def side_of(beside: int, own: int) -> int:
+    """Return the side of a class at a level from the reference; ``own``: the level of the value from it."""
+    return int64(EQUAL) if beside == own else int64(beside > own)
+
+
+@kernel
+def fill_situations(given: Situations, some: Int64Array, weak: bool) -> None:
+    """Fill ``weights`` and ``sides``.
+
+    * ``some``: the classes that have candidates.
+    * ``weak``: whether candidates as far from the reference as the value are drawn where no other one is.
+    """
+    sums = np.zeros((3, given.grid.size))
+    for s in range(given.values.size):
+        i, own = given.values[s], given.classes[s]
+        r = given.references[s] if given.references[s] >= 0 else i
+        sums[:] = 0.0
+        for j in some:
+            level = given.compact[given.rows[i, j]]
+            sums[side_of(given.rows[r, j], given.rows[r, own]), level] += given.totals[j]
+        sums[:, 0] = 0.0
+        for sign in range(2):
+            signed = False
+            for level in range(1, given.grid.size):
+                side = int64(EQUAL) if weak and sums[sign, level] <= 0.0 else int64(sign)
+                given.sides[s, sign, level], given.weights[s, sign, level] = side, sums[side, level]
+                signed |= sums[side, level] > 0.0
+            if given.references[s] < 0 or not signed:
+                given.sides[s, sign] = EVERY
+                for level in range(1, given.grid.size):
+                    given.weights[s, sign, level] = sums[0, level] + sums[1, level] + sums[2, level]
+
+
+@kernel
+def add_transitions(
+    given: Situations,
+    chances: Float64Cube,
+    shares: Float64Array,
+    targets: Int64Array,
+    some: Int64Array,
+    rows: Float64Matrix,
+) -> None:
+    """Add the probabilities of each situation, times its share, to row ``targets[s]`` of (n, K) ``rows``.
+
+    * ``chances``: (S, 2, L) the probability of each sign and distance; distance 0 keeps the value.
+    * ``some``: (K,) the classes.
+    """
+    factors = np.zeros((3, given.grid.size))
+    for s in range(given.values.size):
+        i, own = given.values[s], given.classes[s]
+        r = given.references[s] if given.references[s] >= 0 else i
+        factors[:] = 0.0
+        for sign in range(2):
+            for level in range(1, given.grid.size):
+                if given.weights[s, sign, level] > 0.0:
+                    factor = shares[s] * chances[s, sign, level] / given.weights[s, sign, level]
+                    for side in range(3):
+                        if given.sides[s, sign, level] == side or given.sides[s, sign, level] == EVERY:
+                            factors[side, level] += factor
+        for k in range(some.size):
+            j = some[k]
+            level = given.compact[given.rows[i, j]]
+            side = side_of(given.rows[r, j], given.rows[r, own])
+            rows[targets[s], k] += factors[side, level] * given.totals[j]
+            if j == own:
+                rows[targets[s], k] += shares[s] * (chances[s, 0, 0] + chances[s, 1, 0])
+
+
 class Pieces(NamedTuple):
     """The probability of a mask as a function of ε: pieces on which it is c0 + c2·ε².
 
@@ -82,9 +151,8 @@ def is_drawn(given: Situations, s: int, sign: int, j: int, level: int) -> bool:
     side = int64(given.sides[s, sign, level])
     if side == EVERY:
         return True
-    beside = given.rows[given.references[s], j]
-    own = given.rows[given.references[s], given.classes[s]]
-    return side == (int64(EQUAL) if beside == own else int64(beside > own))
+    r = given.references[s]
+    return side == side_of(given.rows[r, j], given.rows[r, given.classes[s]])
 
 
 @inlined

@@ -9,7 +9,6 @@ value are averages over the references that it has in the window.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Self
@@ -17,6 +16,7 @@ from typing import Self
 import numpy as np
 
 from stream_masker.core.arrays import frozen_array
+from stream_masker.core.distance import Levels
 from stream_masker.core.dtypes import (
     Float64Array,
     Float64Array4D,
@@ -25,12 +25,19 @@ from stream_masker.core.dtypes import (
     Int64Array,
     UInt64Array,
 )
-from stream_masker.core.mechanisms.noise_kernels import EQUAL, EVERY, Situations, add_normal_moments, pair_likelihoods
+from stream_masker.core.mechanisms.noise_kernels import (
+    EVERY,
+    Situations,
+    add_normal_moments,
+    add_transitions,
+    fill_situations,
+    pair_likelihoods,
+)
 from stream_masker.core.random.draws import exponential_roots
 from stream_masker.core.replacement import NO_REFERENCE, Replacer
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.table import DistanceTable, Levels
+from stream_masker.core.table import DistanceTable
 
 SCALE_NODES = 40
 MAX_SCALE = 6.0
@@ -40,9 +47,6 @@ MAX_CORRELATION = 1.0 - 1e-6
 """The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
 
 NODES = 16
-
-CELLS_AT_ONCE = 1 << 21
-"""Situations times classes that are computed at once."""
 
 
 class Distribution(StrEnum):
@@ -192,15 +196,8 @@ class MaskRule:
         situations = self.situations(given.values, given.references)
         chances = self._chances(situations)
         some, classes = self.replacer.mask_classes(values)
-        rows = np.zeros((values.size, some.size))
-        targets = np.searchsorted(values, given.values)
-        stays = given.shares * chances[:, :, 0].sum(axis=1)
-        np.add.at(rows, (targets, np.searchsorted(some, situations.classes)), stays)
-        for part in _blocks(given.values.size, some.size):
-            factors = _factors(situations, chances, part) * given.shares[part, None, None]
-            cells = factors.reshape(-1)[_cells(situations, part, some)] * situations.totals[some]
-            first, starts = np.unique(targets[part], return_index=True)
-            rows[first] += np.add.reduceat(cells, starts)
+        rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
+        add_transitions(situations, chances, given.shares, targets, some, rows)
         return Channel(values, rows, classes)
 
     def situations(self, values: Int32Array, references: Int32Array) -> Situations:
@@ -224,25 +221,8 @@ class MaskRule:
             np.zeros(shape),
             np.full(shape, EVERY, np.uint8),
         )
-        for part in _blocks(values.size, some.size):
-            self._fill(situations, part, some)
+        fill_situations(situations, some, self.replacer.weak)
         return situations
-
-    def _fill(self, given: Situations, part: slice, some: Int64Array) -> None:
-        """Fill the weights and sides of a part of the situations; ``some``: the classes that have candidates."""
-        size, length = len(given.values[part]), given.grid.size
-        weights = np.broadcast_to(given.totals[some], (size, some.size)).reshape(-1)
-        sums = np.bincount(_cells(given, part, some).reshape(-1), weights, 3 * size * length)
-        sums = sums.reshape(size, 3, length)
-        sums[:, :, 0] = 0.0
-        for sign in range(2):
-            drawn, side = sums[:, sign], np.full((size, length), sign, np.uint8)
-            if self.replacer.weak:
-                other = drawn <= 0.0
-                drawn, side = np.where(other, sums[:, EQUAL], drawn), np.where(other, np.uint8(EQUAL), side)
-            unsigned = (given.references[part] < 0) | ~(drawn > 0.0).any(axis=1)
-            given.weights[part, sign] = np.where(unsigned[:, None], sums.sum(axis=1), drawn)
-            given.sides[part, sign] = np.where(unsigned[:, None], EVERY, side)
 
     def _chances(self, given: Situations) -> Float64Cube:
         """Return (S, 2, L) float64: the probability of each sign and distance; distance 0 keeps the value."""
@@ -269,30 +249,6 @@ def _rows_of(table: DistanceTable, positions: Int32Array) -> tuple[Levels, Int32
         return table.rows, index
     rows = np.stack([table.row(position) for position in positions.tolist()])
     return frozen_array(rows), np.arange(positions.size, dtype=np.int32)
-
-
-def _blocks(situations: int, classes: int) -> Iterator[slice]:
-    """Return slices of situations, of ``CELLS_AT_ONCE`` cells each."""
-    step = max(1, CELLS_AT_ONCE // max(1, classes))
-    return (slice(start, min(start + step, situations)) for start in range(0, situations, step))
-
-
-def _cells(given: Situations, part: slice, some: Int64Array) -> Int64Array:
-    """Return (s, k) int64: for each situation and class, its cell in an array (s, 3, L) by side and distance."""
-    values, references = given.values[part], given.references[part]
-    beside = np.where(references < 0, values, references)
-    levels, other = given.compact[given.rows[np.ix_(values, some)]], given.rows[np.ix_(beside, some)]
-    own = given.rows[beside, given.classes[part]][:, None]
-    sides = np.where(other == own, EQUAL, other > own)
-    return np.asarray((3 * np.arange(values.size)[:, None] + sides) * given.grid.size + levels)
-
-
-def _factors(given: Situations, chances: Float64Cube, part: slice) -> Float64Cube:
-    """Return (s, 3, L) float64: the probability of a class for each unit of its weight, by its side and distance."""
-    weights, sides = given.weights[part], given.sides[part]
-    drawn = np.divide(chances[part], weights, out=np.zeros_like(weights), where=weights > 0.0)
-    drawn[:, :, 0] = 0.0
-    return np.stack([np.where((sides == side) | (sides == EVERY), drawn, 0.0).sum(axis=1) for side in range(3)], axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

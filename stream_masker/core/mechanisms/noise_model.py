@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -24,8 +24,8 @@ from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import normals
 from stream_masker.core.random.keys import Keys
 from stream_masker.core.random.layout import EXPONENTIALS, draw_words, record_words
+from stream_masker.core.statistics import is_positive_semidefinite
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.covariance import is_positive_semidefinite
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import StatisticsError
 
@@ -41,6 +41,9 @@ MIN_PIVOT = 1e-12
 
 A smaller one means that the attribute depends linearly on those before it.
 """
+
+KEPT_FACTORS = 64
+"""How many combinations of present attributes have their triangular factor kept."""
 
 Frequencies: TypeAlias = tuple[Int32Array, Int64Array]
 """The values of an attribute, ascending positions, and the frequency of each."""
@@ -60,6 +63,7 @@ class NoiseSampler:
     alpha: Float64Array
     correlated: bool
     distribution: Distribution
+    _factors: dict[tuple[int, ...], Float64Array] = field(default_factory=dict, compare=False, repr=False)
 
     def draw(self, keys: Keys, batch: Batch, words: Sequence[UInt64Array]) -> list[Float64Array]:
         """Draw ε of every value: (k,) float64 for each column. The noise of an absent value is meaningless.
@@ -74,7 +78,7 @@ class NoiseSampler:
         has_value = np.array([batch.columns[j].codes >= 0 for j in scalars], np.bool_).reshape(len(scalars), batch.size)
         for rows, pattern in presence_patterns(has_value):
             present = [scalars[i] for i in pattern]
-            lower = triangular_factor(self.sigma[np.ix_([*present, *arrays], [*present, *arrays])])
+            lower = self._factor((*present, *arrays))
             drawn = [variates[j][rows] for j in present]
             for i, j in enumerate(present):
                 result[j][rows] = _combine(lower[i, : i + 1], drawn[: i + 1])
@@ -86,6 +90,15 @@ class NoiseSampler:
             result[j] = np.repeat(shared[k], lengths) + np.repeat(specific[k], lengths) * variates[j]
         scales = self._scales(keys, batch)
         return [scales[j] * self._alpha_roots(batch, j) * noise for j, noise in enumerate(result)]
+
+    def _factor(self, attributes: tuple[int, ...]) -> Float64Array:
+        """Return L of the covariances of some attributes; the first ``KEPT_FACTORS`` are kept."""
+        factor = self._factors.get(attributes)
+        if factor is None:
+            factor = triangular_factor(self.sigma[np.ix_(attributes, attributes)])
+            if len(self._factors) < KEPT_FACTORS:
+                self._factors[attributes] = factor
+        return factor
 
     def _alpha_roots(self, batch: Batch, j: int) -> Float64Array:
         """Return √α of the values of column j."""

@@ -8,8 +8,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from stream_masker.core.arrays import offsets_from_lengths
-from stream_masker.core.distance import Distance, DistanceChoice
-from stream_masker.core.distance.measures import unit_distances
+from stream_masker.core.distance import Distance, DistanceChoice, unit_distances
 from stream_masker.core.dtypes import (
     BoolArray,
     Float64Array,

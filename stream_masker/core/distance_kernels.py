@@ -1,4 +1,9 @@
-"""Compiled fills of tables of distances."""
+"""Compiled distances, as indices into the levels of a distance (``core.distance``).
+
+``scale`` gives the level of a pair of terms: the depth of the least common subsumer and the links of both concepts to
+it, or the number of common ancestors and of those that only one concept has. ``offsets``, ``ancestors`` and ``paths``
+are those of the taxonomy's closure.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +17,46 @@ LINK_MASK = (1 << LINK_BITS) - 1
 
 
 @kernel
+def fill_pairs(
+    levels: Int32Array,
+    scale: Int32Matrix,
+    by_counts: bool,
+    a: Int32Array,
+    b: Int32Array,
+    depth: Int32Array,
+    offsets: Int64Array,
+    ancestors: Int32Array,
+    paths: Int32Array,
+) -> None:
+    """Fill ``levels``, (n,), with those of n pairs of positions.
+
+    The ancestors of both concepts are merged in descending order, so the deepest common ancestors come first.
+    """
+    for i in range(a.size):
+        p, q = offsets[a[i]], offsets[b[i]]
+        end_p, end_q = offsets[a[i] + 1], offsets[b[i] + 1]
+        both = end_p - p + end_q - q
+        common, deepest, links = 0, 0, 0
+        while p < end_p and q < end_q:
+            first, second = ancestors[p], ancestors[q]
+            if first == second:
+                if not by_counts and depth[first] < deepest:
+                    break
+                total = int64(paths[p]) + int64(paths[q])
+                if depth[first] > deepest or (depth[first] == deepest and total < links):
+                    deepest, links = int64(depth[first]), total
+                common += 1
+            p += first >= second
+            q += second >= first
+        levels[i] = scale[common, both - 2 * common] if by_counts else scale[deepest, links]
+
+
+@kernel
 def fill_by_subsumers(
     levels: Int32Matrix,
     scale: Int32Matrix,
     sources: Int32Array,
-    targets: Int64Array,
+    targets: Int32Array,
     member: Int32Array,
     parent_offsets: Int64Array,
     parents: Int32Array,
@@ -25,14 +65,14 @@ def fill_by_subsumers(
     ancestors: Int32Array,
     paths: Int32Array,
 ) -> None:
-    """Fill ``levels``, (k, t), with ``scale[depth, links]`` of the least common subsumers of k sources and t targets.
+    """Fill ``levels``, (k, t), with those of k sources and t targets, from their least common subsumers.
 
     The members are the targets and their ancestors, parents first. The best subsumer that a member shares with a source
     is the member itself, if it subsumes the source, or that of one of its parents, one link farther. It is kept as
     ``depth · 2³² − links``, which prefers greater depth, then fewer links.
 
     sources: (k,) positions. targets: (t,) members. member: (m,) of each position, -1 for none. parent_offsets, parents:
-    the parents of each member, as members. depth, offsets, ancestors, paths: those of the taxonomy.
+    the parents of each member, as members. depth: of each position.
     """
     best = np.empty(parent_offsets.size - 1, np.int64)
     for i in range(sources.size):
@@ -57,11 +97,8 @@ def fill_by_common_ancestors(
     offsets: Int64Array,
     ancestors: Int32Array,
 ) -> None:
-    """Fill ``levels``, (k, t), with ``scale[common, others]`` of k sources and t targets, (k,) and (t,) positions.
-
-    common: the number of ancestors that both have; others: of those that only one has. offsets, ancestors: those of the
-    taxonomy.
-    """
+    """Fill ``levels``, (k, t), with those of k sources and t targets, positions, from the numbers of their
+    ancestors."""
     above = np.zeros(offsets.size - 1, np.int64)
     for i in range(sources.size):
         start, end = offsets[sources[i]], offsets[sources[i] + 1]

@@ -31,8 +31,7 @@ import numpy as np
 
 from stream_masker.core.arrays import frozen_array
 from stream_masker.core.batch import Distortion
-from stream_masker.core.distance import Levels
-from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, UInt8Array, UInt64Array
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels, UInt8Array, UInt64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement_kernels import (
     SIGN_DROPPED,
@@ -42,7 +41,6 @@ from stream_masker.core.replacement_kernels import (
     Orders,
     replace_values,
 )
-from stream_masker.core.risk.classes import OutputClasses
 from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import require_one_of
 from stream_masker.errors import ParameterError
@@ -198,39 +196,24 @@ class Replacer:
         * ``references``: (k,) int32 positions, or ``NO_REFERENCE``. ``noise``: (k,) float64 ε.
         * ``rounding``, ``ties``: (k,) uint64 random words, for the choice of the level and of a candidate on it.
         """
-        task = codes, references, noise, rounding, ties
         indices = self._indices(codes, references)
         if indices is None:
             middle = codes.size // 2
-            halves = [self.replace(*(each[part] for each in task)) for part in (slice(middle), slice(middle, None))]
+            halves = [
+                self.replace(codes[some], references[some], noise[some], rounding[some], ties[some])
+                for some in (slice(middle), slice(middle, None))
+            ]
             return Replacement(*(np.concatenate(pair) for pair in zip(*halves, strict=True)))
         self._make_orders(indices[0])
         self._measure(indices[1])
         rule = self._farthest, self.table.class_of, self._is_candidate, self.calibrated, self.weak
-        values = [np.array(each) for each in (codes, noise, rounding, ties)]
+        values = codes.copy(), noise.copy(), rounding.copy(), ties.copy()
         return Replacement(*replace_values(self._orders, self.classes, self.table.levels, *rule, *indices, *values))
 
-    def mask_classes(self, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
-        """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
-
-        Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
-        """
-        table, weights = self.table, self.candidates.weights.astype(np.float64)
-        some = np.unique(np.append(self._some, table.class_of[values]))
-        others = np.isin(table.class_of, table.class_of[values])
-        others[values] = False
-        weights[others] = 0.0
-        place = np.full(self.classes.used.size, -1, np.int32)
-        place[some] = np.arange(some.size)
-        class_of = np.where(weights > 0.0, place[table.class_of], np.int32(-1))
-        class_of[values] = place[table.class_of[values]]
-        representatives = table.members[table.starts[some]]
-        representatives[class_of[values]] = values
-        return some, OutputClasses(class_of, weights, self.classes.weights[some].astype(np.float64), representatives)
-
-    def _indices(self, *positions: Int32Array) -> list[Int32Array] | None:
+    def _indices(self, codes: Int32Array, references: Int32Array) -> tuple[Int32Array, Int32Array] | None:
         """Return the index in the orders of each position, -1 for negative ones; None if too many are no anchors."""
-        indices = [self.table.index_of(each) for each in positions]
+        positions = codes, references
+        indices = self.table.index_of(codes), self.table.index_of(references)
         unseen = [(index < 0) & (each >= 0) for index, each in zip(indices, positions, strict=True)]
         if not any(some.any() for some in unseen):
             return indices
@@ -292,4 +275,4 @@ class Replacer:
     def _row(self, i: int) -> Levels:
         """Return (c,): the levels of the classes from a concept of the orders."""
         k = len(self.table.rows)
-        return self.table.rows[i] if i < k else self._rows[i - k]
+        return np.asarray(self.table.rows[i] if i < k else self._rows[i - k])

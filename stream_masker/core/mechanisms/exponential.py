@@ -7,9 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from stream_masker.core.distance import Distance, DistanceChoice, Levels
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, Levels, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.transition.base import DrawingMechanism
 from stream_masker.core.ontology import Taxonomy
@@ -88,7 +89,7 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
         drawer = self._prepared_statistics()[j].with_anchors(values)
-        some, classes = drawer.replacer.mask_classes(values)
+        some, classes = mask_classes(drawer.replacer, values)
         table = drawer.replacer.table
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
         rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals

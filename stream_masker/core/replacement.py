@@ -207,8 +207,31 @@ class Replacer:
         self._make_orders(indices[0])
         self._measure(indices[1])
         rule = self._farthest, self.table.class_of, self._is_candidate, self.calibrated, self.weak
-        values = codes.copy(), noise.copy(), rounding.copy(), ties.copy()
-        return Replacement(*replace_values(self._orders, self.classes, self.table.levels, *rule, *indices, *values))
+        own = self._own_levels(codes, references, *indices)
+        return Replacement(
+            *replace_values(
+                self._orders,
+                self.classes,
+                self.table.levels,
+                *rule,
+                *indices,
+                own,
+                codes.copy(),
+                noise.copy(),
+                rounding.copy(),
+                ties.copy(),
+            )
+        )
+
+    def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:
+        """Return (k,) int32: the level of each value from its reference if both are no anchors, else -1: the row has
+        it."""
+        own = np.full(codes.size, -1, np.int32)
+        both = (rows >= len(self.table.rows)) & (of >= len(self.table.rows))
+        if both.any():
+            distances = self.table.distance.pairs(codes[both], references[both])
+            own[both] = np.searchsorted(self.table.levels, distances)
+        return own
 
     def _indices(self, codes: Int32Array, references: Int32Array) -> tuple[Int32Array, Int32Array] | None:
         """Return the index in the orders of each position, -1 for negative ones; None if too many are no anchors."""

@@ -246,6 +246,7 @@ def replace_values(
     weak: bool,
     indices: Int32Array,
     references: Int32Array,
+    own_levels: Int32Array,
     codes: Int32Array,
     noise: Float64Array,
     rounding: UInt64Array,
@@ -255,6 +256,7 @@ def replace_values(
 
     * ``farthest``: (k + e,) the level of the farthest candidate from each concept of ``orders``.
     * ``indices``, ``references``: (k,) the values and their references among the concepts of ``orders``; -1 for none.
+    * ``own_levels``: (k,) the level of each value from its reference, or -1 for that of its class.
     * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
@@ -266,13 +268,10 @@ def replace_values(
             r, sign = i, int64(0)
         row = orders.rows[i] if i < len(orders.rows) else orders.others[i - len(orders.rows)]
         beside = orders.rows[r] if r < len(orders.rows) else orders.others[r - len(orders.rows)]
-        view, target, own = (
-            View(row, beside, orders.order[i], orders.starts[i], orders.sums[i]),
-            abs(noise[k]),
-            class_of[codes[k]],
-        )
+        view, target = View(row, beside, orders.order[i], orders.starts[i], orders.sums[i]), abs(noise[k])
+        own = int64(own_levels[k]) if own_levels[k] >= 0 else int64(beside[class_of[codes[k]]])
         split = int64(view.starts[first_level_from(levels, target)])
-        sides, above, below, dropped = sides_of(int64(beside[own]), sign, weak), int64(-1), int64(-1), 0
+        sides, above, below, dropped = sides_of(own, sign, weak), int64(-1), int64(-1), 0
         if sign == 0 or sides.low <= farthest[r]:
             above = level_above(view, classes, sides, split)
             if calibrated or above < 0:

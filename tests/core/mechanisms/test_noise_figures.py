@@ -7,6 +7,8 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from stream_masker.core.mechanisms.noise.channel import NoiseChannel
+from stream_masker.core.mechanisms.noise.sampling import NoiseLaw
 from support.data import icd9cm
 from support.documentation import DOCS
 from support.real_codes import as_batch, real_pairs, strong_sample
@@ -14,8 +16,6 @@ from support.real_codes import as_batch, real_pairs, strong_sample
 from stream_masker import Ontology
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
-from stream_masker.core.mechanisms.noise.channel import NoiseChannel
-from stream_masker.core.mechanisms.noise.sampling import NoiseLaw
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.risk.channel import confident_share, joint_law, vulnerability
 from stream_masker.core.risk.records import value_law

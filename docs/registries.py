@@ -18,14 +18,13 @@ from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.microaggregation.groups import least_marginal_value, within_radius
 from stream_masker.core.mechanisms.microaggregation.mdav import mdav_partition
-from stream_masker.core.mechanisms.noise.numeric import NumericNoise
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise
+from stream_masker.core.mechanisms.noise_model import NoiseSampler
 from stream_masker.core.mechanisms.transition.vicus.mechanism import stay_probability
 from stream_masker.core.mechanisms.transport.kernel import design
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.replacement.select import replacer
+from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.channel import (
     conditional_entropy,
     confident_share,
@@ -65,14 +64,14 @@ __all__ = [
     "Exponential",
     "LogTaxonomic",
     "MethodCard",
-    "NominalNoise",
-    "NumericNoise",
+    "NoiseSampler",
     "Ontology",
     "PairUtility",
     "Pram",
     "RandomTransitions",
     "RankSwapping",
     "Reason",
+    "Replacer",
     "SDistance",
     "SemanticTransport",
     "Statistics",
@@ -104,7 +103,6 @@ __all__ = [
     "metrics_table",
     "nearest_psd",
     "record_linkage",
-    "replacer",
     "semantic_mean",
     "semantic_variance",
     "stay_probability",

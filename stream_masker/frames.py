@@ -248,7 +248,7 @@ class FrameMasker:
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
         mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
         kind = mechanism_type(mechanism)
-        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
+        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays)
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
@@ -305,13 +305,11 @@ def _completed(
     attributes: Mapping[str, Vocabulary],
     taxonomies: Mapping[str, Taxonomy],
     arrays: list[str],
-    *,
-    numeric: bool,
 ) -> Mapping[str, Any]:
     """Return the options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
     if mechanism in (SemanticNoise.name, Exponential.name):
         candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
-        noise = noise_defaults(taxonomies, arrays, options, numeric=numeric) if mechanism == SemanticNoise.name else {}
+        noise = noise_defaults(taxonomies, arrays, options) if mechanism == SemanticNoise.name else {}
         return {"candidates": candidates, **noise, **options}
     if mechanism == SemanticTransport.name and "alpha" in options and "target" not in options:
         return {**{k: v for k, v in options.items() if k != "alpha"}, "target": {"alpha": options["alpha"]}}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from stream_masker.core.mechanisms.exponential import Exponential
 from stream_masker.core.mechanisms.microaggregation.mechanism import Microaggregation
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.noise import SemanticNoise
 from stream_masker.core.mechanisms.swapping.data import DataSwapping
 from stream_masker.core.mechanisms.swapping.interval import DistributionalRankSwapping
 from stream_masker.core.mechanisms.swapping.rank import RankSwapping

@@ -12,18 +12,21 @@ import numpy as np
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.mechanisms.transition.base import DrawingMechanism
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.replacement.rule import Candidates
+from stream_masker.core.random import uniforms
+from stream_masker.core.replacement import ALL, LEAVES, Candidates
 from stream_masker.core.risk.channel import Channel
-from stream_masker.core.risk.classes import distance_classes
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.validation import number_between
+from stream_masker.core.table import DistanceTable
+from stream_masker.core.validation import number_between, require_one_of
 
 WEIGHT_CACHE_BYTES = 256 << 20
-"""The default memory for cached cumulative weights."""
+"""The memory for cached cumulative weights."""
+
 CANDIDATE_BLOCK = 64
 """The number of candidates in a block."""
 
@@ -90,29 +93,23 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         )
         epsilons = _checked_epsilon(epsilon, self._attributes)
         self._epsilons = tuple(epsilons.values())
-        self._candidates = candidates
+        require_one_of("candidates", candidates, (ALL, LEAVES))
+        self._candidates = [Candidates.of(tau, candidates) for tau in self._taxonomies.values()]
         self._drawers = tuple(
-            ExponentialDrawer(d, candidates=candidates, epsilon=value)
-            for d, value in zip(self._distances, epsilons.values(), strict=True)
+            ExponentialDrawer(d, some, epsilon)
+            for d, some, epsilon in zip(self._distances, self._candidates, self._epsilons, strict=True)
         )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        d = self._distances[j]
-        weights = np.zeros(len(d.taxonomy))
-        weights[Candidates.of(d.taxonomy, self._candidates).positions] = 1.0
-        classes = distance_classes(d, values, weights)
-        rows = np.exp(-0.5 * self._epsilons[j] * d.between(values, classes.representatives)) * classes.totals
+        table = DistanceTable.build(self._distances[j], values)
+        some, classes = mask_classes(table, self._candidates[j], values)
+        distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
+        rows = np.exp(-0.5 * self._epsilons[j] * distances) * classes.totals
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def surely_hides(self, j: int) -> bool:
         """Return True: every candidate is a possible mask of every value."""
         return True
-
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return (m − 1)·e^(−ε/2) / (1 + (m − 1)·e^(−ε/2)) for m candidates: the others are at distance 1 or nearer."""
-        others = Candidates.of(self._distances[j].taxonomy, self._candidates).positions.size - 1
-        weight = others * float(np.exp(-0.5 * self._epsilons[j]))
-        return weight / (1.0 + weight)
 
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
         return self._drawers
@@ -126,34 +123,24 @@ class ExponentialDrawer:
     block.
     """
 
-    def __init__(
-        self, distance: Distance, *, candidates: str, epsilon: float, cache_bytes: int = WEIGHT_CACHE_BYTES
-    ) -> None:
-        """Create a drawer for one attribute.
-
-        * ``candidates``: ``all`` concepts or ``leaves``.
-        * ``epsilon``: ε of one value.
-        * ``cache_bytes``: memory for the cumulative weights of blocks.
-        """
+    def __init__(self, distance: Distance, candidates: Candidates, epsilon: float) -> None:
+        """``epsilon``: ε of one value."""
         self._distance = distance
-        self._positions = Candidates.of(distance.taxonomy, candidates).positions
+        self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
         self._firsts = np.arange(0, self._positions.size, CANDIDATE_BLOCK)
         self._epsilon = epsilon
-        self._max_cached = max(1, cache_bytes // (8 * self._firsts.size))
+        self._most = max(1, WEIGHT_CACHE_BYTES // (8 * self._firsts.size))
         self._cache: OrderedDict[int, Float64Array] = OrderedDict()
         self._lock = Lock()
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
-
-        ``words``: (k, 2) random words.
-        """
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent. ``words``: (k, 2) random words."""
         drawn = codes.copy()
         order = np.argsort(codes, kind="stable")
         present = order[np.searchsorted(codes[order], 0) :]
         for start in range(0, present.size, DRAW_ROWS):
             rows = present[start : start + DRAW_ROWS]
-            drawn[rows] = self._draw(codes[rows], (words[rows, 0] >> np.uint64(11)) * 2.0**-53)
+            drawn[rows] = self._draw(codes[rows], uniforms(words[rows, 0]))
         return drawn
 
     def _draw(self, codes: Int32Array, shares: Float64Array) -> Int32Array:
@@ -199,7 +186,7 @@ class ExponentialDrawer:
             cached = self._cache.pop(a, None)
             totals = self._compute_block_totals(a) if cached is None else cached
             self._cache[a] = totals
-            if len(self._cache) > self._max_cached:
+            if len(self._cache) > self._most:
                 self._cache.popitem(last=False)
             return totals
 

@@ -3,9 +3,9 @@
 *Held* moments and frequencies: windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of
 distances for some values. Under one noise key, such a value would get several masks, whose average reveals more than
 one mask. The moments and frequencies are therefore taken from an earlier version until a variance or covariance, or the
-frequencies of an attribute, differ by more than ``TOLERANCE``. Frequencies that masks are not drawn by are held as the anchors of the table, on which draws
-among ties depend. The variance of the noise then differs from α times that
-of the window by at most this share.
+frequencies of an attribute, differ by more than ``TOLERANCE``. Frequencies that masks are not drawn by are held as the
+anchors of the table, on which draws among ties depend. The variance of the noise then differs from α times that of the
+window by at most this share.
 """
 
 from __future__ import annotations

@@ -135,24 +135,13 @@ class Replacement(NamedTuple):
     """The replacements of k values.
 
     * ``codes``: (k,) int32, new positions. ``distances``: (k,) float64, from the values.
-    * ``flags``: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``.
+    * ``flags``: (k,) uint8, ``TRUNCATED`` | ``SIGN_DROPPED``. ``distortion``: the sums over the present values.
     """
 
     codes: Int32Array
     distances: Float64Array
     flags: UInt8Array
-
-    def distortion(self, values: Int32Array, noise: Float64Array) -> Distortion:
-        """Return the sums over the present values; ``values``: (k,) int32; ``noise``: (k,) ε."""
-        present = values >= 0
-        return Distortion(
-            values=int(np.count_nonzero(present)),
-            squared_distance=float((self.distances**2).sum()),
-            squared_noise=float((noise[present] ** 2).sum()),
-            truncated=int(np.count_nonzero(self.flags & TRUNCATED)),
-            unsigned=int(np.count_nonzero(self.flags & SIGN_DROPPED)),
-            unchanged=int(np.count_nonzero(present & (self.codes == values))),
-        )
+    distortion: Distortion
 
 
 class Replacer:
@@ -169,6 +158,8 @@ class Replacer:
         self.table, self.candidates, self.calibrated = table, candidates, calibrated
         self.classes = candidates.by_class(table)
         self._is_candidate = candidates.weights > 0
+        self._index = np.full(self._is_candidate.size + 1, -1, np.int32)
+        self._index[table.anchors] = np.arange(table.anchors.size)
         some = np.flatnonzero(self.classes.used)
         self._some = some[np.argsort(self.classes.members[self.classes.starts[some]])]
         self._index_type = np.min_scalar_type(self.classes.used.size)
@@ -199,29 +190,20 @@ class Replacer:
         indices = self._indices(codes, references)
         if indices is None:
             middle = codes.size // 2
-            halves = [
+            first, second = (
                 self.replace(codes[some], references[some], noise[some], rounding[some], ties[some])
                 for some in (slice(middle), slice(middle, None))
-            ]
-            return Replacement(*(np.concatenate(pair) for pair in zip(*halves, strict=True)))
+            )
+            parts = [np.concatenate(pair) for pair in zip(first[:3], second[:3], strict=True)]
+            return Replacement(*parts, first.distortion + second.distortion)
         self._make_orders(indices[0])
         self._measure(indices[1])
         rule = self._farthest, self.table.class_of, self._is_candidate, self.calibrated, self.weak
         own = self._own_levels(codes, references, *indices)
-        return Replacement(
-            *replace_values(
-                self._orders,
-                self.classes,
-                self.table.levels,
-                *rule,
-                *indices,
-                own,
-                codes.copy(),
-                noise.copy(),
-                rounding.copy(),
-                ties.copy(),
-            )
-        )
+        values = codes.copy(), noise.copy(), rounding.copy(), ties.copy()
+        table = self._orders, self.classes, self.table.levels
+        masks, distances, flags, sums = replace_values(*table, *rule, *indices, own, *values)
+        return Replacement(masks, distances, flags, Distortion(*sums))
 
     def _own_levels(self, codes: Int32Array, references: Int32Array, rows: Int32Array, of: Int32Array) -> Int32Array:
         """Return (k,) int32: the level of each value from its reference if both are no anchors, else -1: the row has
@@ -236,7 +218,7 @@ class Replacer:
     def _indices(self, codes: Int32Array, references: Int32Array) -> tuple[Int32Array, Int32Array] | None:
         """Return the index in the orders of each position, -1 for negative ones; None if too many are no anchors."""
         positions = codes, references
-        indices = self.table.index_of(codes), self.table.index_of(references)
+        indices = self._index[codes], self._index[references]
         unseen = [(index < 0) & (each >= 0) for index, each in zip(indices, positions, strict=True)]
         if not any(some.any() for some in unseen):
             return indices
@@ -270,29 +252,31 @@ class Replacer:
 
     def _make_orders(self, indices: Int32Array) -> None:
         """Put the candidates around some concepts in order; equally near ones by their first member."""
-        missing = np.unique(indices[indices >= 0])
-        missing = missing[~self._made[missing]]
-        if not missing.size:
+        there = indices[indices >= 0]
+        if self._made[there].all():
             return
+        missing = np.unique(there[~self._made[there]])
         if np.count_nonzero(self._made) + missing.size > self._most:
-            self._made[:] = False
-            missing = np.unique(indices[indices >= 0])
+            kept, self._made[:] = self._orders, False
+            self._orders = kept._replace(
+                order=np.empty_like(kept.order), starts=np.empty_like(kept.starts), sums=np.empty_like(kept.sums)
+            )
+            missing = np.unique(there)
         for i in missing.tolist():
             levels = self._row(i)[self._some]
             order = self._some[np.argsort(levels, kind="stable")]
             self._orders.order[i], self._orders.starts[i, 0] = order, 0
             np.cumsum(np.bincount(levels, minlength=self.table.levels.size), out=self._orders.starts[i, 1:])
-            self._orders.sums[i] = np.concatenate((np.zeros(1, np.int64), np.cumsum(self.classes.weights[order])))[
-                ::STRIDE
-            ]
+            sums = np.cumsum(self.classes.weights[order])
+            self._orders.sums[i, 0], self._orders.sums[i, 1:] = 0, sums[STRIDE - 1 :: STRIDE]
         self._made[missing] = True
 
     def _measure(self, references: Int32Array) -> None:
         """Find the farthest candidates from some references."""
         if self.weak:
             return
-        missing = np.unique(references[references >= 0])
-        for i in missing[self._farthest[missing] < 0].tolist():
+        there = references[references >= 0]
+        for i in np.unique(there[self._farthest[there] < 0]).tolist():
             self._farthest[i] = self._row(i)[self._some].max(initial=0)
 
     def _row(self, i: int) -> Levels:

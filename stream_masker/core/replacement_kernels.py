@@ -254,8 +254,8 @@ def replace_values(
     noise: Float64Array,
     rounding: UInt64Array,
     ties: UInt64Array,
-) -> tuple[Int32Array, Float64Array, UInt8Array]:
-    """Return the masks, distances and flags of k values.
+) -> tuple[Int32Array, Float64Array, UInt8Array, tuple[int, float, float, int, int, int]]:
+    """Return the masks, distances and flags of k values, and the sums of ``Distortion`` over those that are present.
 
     * ``farthest``: (k + e,) the level of the farthest candidate from each concept of ``orders``.
     * ``indices``, ``references``: (k,) the values and their references among the concepts of ``orders``; -1 for none.
@@ -263,8 +263,13 @@ def replace_values(
     * ``codes``: (k,) positions. ``noise``: (k,) ε. ``rounding``, ``ties``: (k,) random words.
     """
     masks, distances, flags = codes.copy(), np.zeros(codes.size), np.zeros(codes.size, np.uint8)
+    present, squares, noises, truncated, unsigned, unchanged = int64(0), 0.0, 0.0, int64(0), int64(0), int64(0)
     for k in range(codes.size):
-        if codes[k] < 0 or noise[k] == 0.0:
+        if codes[k] < 0:
+            continue
+        present += 1
+        if noise[k] == 0.0:
+            unchanged += 1
             continue
         i, r, sign = int64(indices[k]), int64(references[k]), int64(1) if noise[k] > 0.0 else int64(-1)
         if r < 0 or r == i:
@@ -289,4 +294,7 @@ def replace_values(
         if distance > 0.0:
             level = above if distance == hi else below
             masks[k] = draw_candidate(view, classes, sides, level, ties[k])
-    return masks, distances, flags
+        squares, noises = squares + distance * distance, noises + noise[k] * noise[k]
+        truncated, unsigned = truncated + int64(flags[k] & TRUNCATED), unsigned + int64(flags[k] & SIGN_DROPPED != 0)
+        unchanged += int64(masks[k] == codes[k])
+    return masks, distances, flags, (present, squares, noises, truncated, unsigned, unchanged)

@@ -144,7 +144,7 @@ def test_replacements_in_real_taxonomies(rounding, candidates, name):
     d, rng = WuPalmer(taxonomy(name)), np.random.default_rng(7)
     anchors = rng.choice(len(d.taxonomy), 400, replace=False)
     replacer = made(d, anchors, rounding, candidates, rng)
-    check(replacer, some_values(d, replacer.table.anchors, rng, 150), rounding)
+    check(replacer, some_values(d, replacer.table.anchors, rng, 70), rounding)
 
 
 @cache
@@ -232,8 +232,8 @@ def test_a_value_does_not_depend_on_its_batch_nor_on_the_memory(rounding, candid
     parts = np.array_split(np.arange(6_000), [1, 2, 50, 3_000])
     for other in (small, replacer):
         pieces = [other.replace(*values.part(part)) for part in parts]
-        for one, several in zip(whole, zip(*pieces, strict=True), strict=True):
-            np.testing.assert_array_equal(one, np.concatenate(several))
+        for k in range(3):
+            np.testing.assert_array_equal(whole[k], np.concatenate([piece[k] for piece in pieces]))
 
 
 def test_a_value_that_is_no_anchor_is_replaced_by_observed_concepts_by_the_rule():

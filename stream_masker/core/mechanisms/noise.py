@@ -170,7 +170,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
             replacer, rounding, ties = prepared.replacers[j], words[j][:, ROUNDING_WORD], words[j][:, TIES]
             replaced = replacer.replace(column.codes, references, noise[j], rounding, ties)
             columns.append(Column(replaced.codes, column.offsets))
-            distortions.append(replaced.distortion(column.codes, noise[j]))
+            distortions.append(replaced.distortion)
         return MaskedBatch(tuple(columns), tuple(distortions))
 
     def noise_of(self, batch: Batch, keys: Keys) -> list[tuple[Float64Array, Int32Array]]:

@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
-from stream_masker.core.ontology.mapping import UnknownPolicy
+from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.random.keys import checked_seed
 from stream_masker.core.table import DataFrame, WrappedTable, as_records
 from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type

@@ -19,8 +19,8 @@ from stream_masker.core.kernels.disk_cache import CLAIMS_FILE
 from stream_masker.core.kernels.fingerprint import build_digest
 from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.ontology.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.sources import NAMED
+from stream_masker.core.ontology.store import SUFFIX
 from stream_masker.service.demo.environment import prepare_demo
 from stream_masker.service.runtime.warmup import warm_up
 
@@ -69,7 +69,8 @@ def run_rehearsals(folder: Path, names: Iterable[str] = REHEARSALS) -> int:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         stamp.write_text(build_digest())
-    _remove(folder.glob(f"*{COMPILED_SUFFIX}"))
+    for stored in folder.glob(f"*{SUFFIX}"):
+        shutil.rmtree(stored)
     cache = str(folder.resolve())
     environment = {**os.environ, "STREAM_MASKER_CACHE": cache, "NUMBA_CACHE_DIR": cache}
     command = [sys.executable, "-c", REHEARSE]

@@ -1,11 +1,14 @@
 """SNOMED CT releases: reading, and errors of invalid releases."""
 
+from __future__ import annotations
+
+import csv
 import zipfile
+from collections import defaultdict
 
 import pytest
 from support import snomed
 
-from stream_masker.core.ontology import Ontology
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
@@ -17,8 +20,7 @@ from stream_masker.errors import (
     SourceFormatError,
     UnknownParentError,
 )
-
-pytestmark = pytest.mark.usefixtures("own_cache")
+from stream_masker.ontologies import Ontology
 
 ROOT, DISEASE, EAR, MENIERE, OLD = 138875005, 64572001, 25906001, 13445001, 99999003
 FSN, SYNONYM, DEFINITION = snomed.FULLY_SPECIFIED_NAME, snomed.SYNONYM, 900000000000550004
@@ -34,7 +36,6 @@ TERMS = [
     (15, 1, MENIERE, "es", SYNONYM, "Enfermedad de Ménière"),
     (16, 1, MENIERE, "en", DEFINITION, "A disorder of the inner ear."),
     (10, 1, MENIERE, "en-GB", SYNONYM, "Endolymphatic hydrops"),
-    (17, 1, EAR, "es", SYNONYM, "Trastorno del oído"),
     (18, 1, EAR, "da", SYNONYM, "Øresygdom"),
     (19, 1, OLD, "en", FSN, "Old concept (disorder)"),
     (20, 1, ROOT, "en", FSN, "SNOMED CT Concept"),
@@ -83,12 +84,20 @@ def release(tmp_path):
     return Release(tmp_path / "release")
 
 
+def zipped(release, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in release.folder.rglob("*.txt"):
+            archive.write(file, file.relative_to(release.folder))
+    return path
+
+
 def assert_is_the_release(onto):
     tau = onto.taxonomy()
     assert list(tau.ids) == [str(c) for c in (ROOT, DISEASE, EAR, MENIERE)]
     assert tau.depth.tolist() == [1, 2, 3, 4]
     assert tau.parents_of(str(MENIERE)) == (str(DISEASE), str(EAR))
-    assert (onto.root, onto.label(str(ROOT))) == ("138875005", "SNOMED CT Concept")
+    labels = [onto.label(concept) for concept in tau.ids]
+    assert labels == ["SNOMED CT Concept", "", "Øresygdom", "Ménière's disease (disorder)"]
 
 
 class TestReading:
@@ -97,38 +106,13 @@ class TestReading:
     def test_active_concepts_links_and_descriptions(self, release, end, encoding):
         onto = Ontology.load(release.write(end=end, encoding=encoding))
         assert_is_the_release(onto)
-
-    def test_labels_are_fully_specified_names_preferably_english(self, release):
-        onto = Ontology.load(release.write())
-        assert onto.label(str(MENIERE)) == "Ménière's disease (disorder)"
-        assert onto.label(str(EAR)) == "Øresygdom"
-        assert onto.label(str(DISEASE)) == ""
-
-    def test_synonyms_are_in_all_languages_english_first(self, release):
-        onto = Ontology.load(release.write())
-        assert dict(onto.synonyms) == {
-            str(MENIERE): ("Endolymphatic hydrops", "Ménière's disease", "Enfermedad de Ménière"),
-            str(EAR): ("Trastorno del oído",),
-        }
+        synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
+        assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
 
     @pytest.mark.parametrize("place", [".", "Terminology", "Snapshot/Terminology", "Int/Snapshot/Terminology"])
-    def test_files_are_found_in_subfolders(self, release, place):
+    def test_files_are_found_in_folders_and_archives(self, release, tmp_path, place):
         assert_is_the_release(Ontology.load(release.write(place)))
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_one_file_stands_for_its_release_next_to_another_release(self, release, kind):
-        release.write(release="_INT_20240101")
-        release.concepts.append(concept_row(OLD, 1))
-        release.write(release="_INT_20250101")
-        assert_is_the_release(Ontology.load(release.path(kind)))
-
-    @pytest.mark.parametrize("place", [".", "SnomedCT_1/Snapshot/Terminology"])
-    def test_files_are_found_in_an_archive(self, release, tmp_path, place):
-        release.write(place)
-        with zipfile.ZipFile(tmp_path / "release.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-            for path in release.folder.rglob("*.txt"):
-                archive.write(path, path.relative_to(release.folder))
-        assert_is_the_release(Ontology.load(tmp_path / "release.zip"))
+        assert_is_the_release(Ontology.load(zipped(release, tmp_path / "release.zip")))
 
     def test_several_files_of_a_kind_are_combined(self, release):
         release.write()
@@ -154,19 +138,37 @@ class TestReading:
         release.links[1] = link_row(DISEASE, 404684003)
         assert Ontology.load(release.write()).root == "404684003"
 
-    def test_a_complete_last_line_may_lack_its_newline(self, release):
-        release.write(end="\n")
-        path = release.path("Relationship")
-        path.write_bytes(path.read_bytes()[:-1])
-        assert_is_the_release(Ontology.load(release.folder))
+    @pytest.mark.parametrize(("concepts", "seed"), [(1, 0), (2, 0), (40, 1), (600, 2)])
+    def test_generated_releases_are_read_as_row_by_row(self, tmp_path, concepts, seed):
+        folder = snomed.write_release(tmp_path / "release", concepts=concepts, seed=seed)
+        read, expected = Ontology.load(folder), Ontology.from_parents(*literal_release(folder))
+        assert len(read) == concepts
+        assert read.taxonomy() == expected.taxonomy()
+        assert read.taxonomy().labels == expected.taxonomy().labels
+        assert all(set(expected.synonyms_of(one)) <= set(read.synonyms_of(one)) for one in read.concepts)
 
-    def test_a_release_is_parsed_once_and_again_after_a_change(self, release, own_cache):
-        Ontology.load(release.write())
-        Ontology.load(release.folder.rename(release.folder.parent / "moved"))
-        assert len(list(own_cache.glob("*.ontology"))) == 1
-        release.terms.pop()
-        assert Ontology.load(release.write()).label(str(ROOT)) == ""
-        assert len(list(own_cache.glob("*.ontology"))) == 2
+
+def rows_of(folder, kind):
+    for path in sorted(folder.rglob(f"sct2_{kind}_*.txt")):
+        with path.open(encoding="utf-8", newline="") as file:
+            yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def literal_release(folder):
+    """The parents, labels and synonyms of a release, read row by row."""
+    active = {row["id"] for row in rows_of(folder, "Concept") if row["active"] == "1"}
+    parents = {concept: set() for concept in active}
+    for row in rows_of(folder, "Relationship"):
+        if row["active"] == "1" and row["typeId"] == str(snomed.IS_A) and row["sourceId"] in active:
+            parents[row["sourceId"]].add(row["destinationId"])
+    names = defaultdict(list)
+    for row in rows_of(folder, "Description"):
+        if row["active"] == "1" and row["conceptId"] in active:
+            full = row["typeId"] == str(snomed.FULLY_SPECIFIED_NAME)
+            names[row["conceptId"]].append((not full, row["languageCode"] != "en", int(row["id"]), row["term"]))
+    labels = {concept: min(own)[-1] for concept, own in names.items()}
+    synonyms = {c: [name[-1] for name in sorted(own) if name[0]] for c, own in names.items()}
+    return {c: sorted(above) for c, above in parents.items()}, labels, synonyms
 
 
 def swap(rows, line, row):
@@ -180,9 +182,15 @@ def cut(text, columns):
 BAD = {
     "no concept row": (
         lambda r: r.concepts.__delitem__(slice(1, None)),
-        EmptyOntologyError,
-        "Concept.*no active concept",
+        UnknownParentError,
+        "Relationship.*: line 2: an active is-a row names a concept that no concept file holds",
     ),
+    "no row": (
+        lambda r: [rows.__delitem__(slice(1, None)) for rows in (r.concepts, r.links, r.terms)],
+        EmptyOntologyError,
+        "holds no concept",
+    ),
+    "an empty file": (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
     "an inactive parent": (
         lambda r: r.links.append(link_row(EAR, OLD)),
         InactiveParentError,
@@ -198,51 +206,38 @@ BAD = {
         UnknownParentError,
         "Relationship.*: line 6: .*no concept file holds: 42$",
     ),
-    "many unknown parents": (
-        lambda r: r.links.extend(link_row(EAR, k) for k in range(1, 9)),
-        UnknownParentError,
-        "line 6: .*: 1, 2, 3, 4, 5 and 3 more$",
-    ),
-    "a cycle": (
-        lambda r: r.links.append(link_row(DISEASE, MENIERE)),
-        CycleError,
-        r"Relationship.*form a cycle: \d+, \d+(, \d+)?$",
-    ),
-    "a concept that is its own parent": (
-        lambda r: r.links.append(link_row(EAR, EAR)),
-        CycleError,
-        "Relationship.*form a cycle: 25906001$",
-    ),
+    "a cycle": (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
+    "its own parent": (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),
     "a second root": (
         lambda r: r.concepts.append(concept_row(7, 1)),
         SeveralRootsError,
-        "Relationship.*no active is-a row, which only the root 138875005 may lack: 7$",
+        "no active is-a row, which only the root 138875005 may lack: 7$",
     ),
     "several rows of a concept": (
         lambda r: r.concepts.append(concept_row(EAR, 0)),
         DuplicateConceptError,
-        "Concept.*several rows.*: 25906001$",
+        "Concept.*line 7 gives a concept again: use the snapshot of one release: 25906001$",
     ),
     "another header": (
         lambda r: swap(r.links, 1, snomed.CONCEPT.replace(" ", "\t")),
         SourceFormatError,
-        "Relationship.*first line must be the 10 columns id, effectiveTime, active, moduleId, sourceId",
+        "Relationship.*: the first line lacks the columns sourceId, destinationId, typeId",
     ),
     "spaces for tabs": (
         lambda r: swap(r.concepts, 1, snomed.CONCEPT),
         SourceFormatError,
-        "Concept.*first line must be",
+        "Concept.*first line lacks the columns active, id",
     ),
     "a short line": (
         lambda r: swap(r.terms, 4, cut(r.terms[3], 5)),
         SourceFormatError,
-        "Description.*: line 4 has only 5 of 9 columns: the file is truncated or damaged",
+        "Description.*: line 4 has 5 of 9 columns: the file is truncated or damaged",
     ),
-    "an empty line": (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has only 1 of 10"),
+    "an empty line": (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 1 of 10"),
     "a long line": (
         lambda r: swap(r.terms, 4, r.terms[3].replace("disease", "dis\tease")),
         SourceFormatError,
-        "Description.*: line 4 has more than 9 of 9 columns",
+        "Description.*: line 4 has 10 of 9 columns",
     ),
     "a flag": (
         lambda r: swap(r.concepts, 3, concept_row(DISEASE, 2)),
@@ -250,19 +245,9 @@ BAD = {
         "Concept.*: line 3: active is not 0 or 1$",
     ),
     "an id": (
-        lambda r: swap(r.links, 3, link_row("25906001x", DISEASE)),
+        lambda r: swap(r.concepts, 3, concept_row("64572001x", 1)),
         SourceFormatError,
-        "Relationship.*: line 3: sourceId is not a number of at most 18 digits$",
-    ),
-    "a long id": (
-        lambda r: swap(r.concepts, 2, concept_row(10**18, 1)),
-        SourceFormatError,
-        "Concept.*: line 2: id is not a number",
-    ),
-    "a language": (
-        lambda r: swap(r.terms, 2, term_row(11, 1, MENIERE, "", FSN, "x")),
-        SourceFormatError,
-        "Description.*: line 2: languageCode is not a language code",
+        "Concept.*: line 3: id is not a number$",
     ),
 }
 
@@ -281,88 +266,27 @@ class TestInvalidReleases:
     def test_a_missing_file_is_named(self, release, kind):
         release.write()
         release.path(kind).unlink()
-        other = release.path(next(other for other in KINDS if other != kind))
-        for source in (release.folder, other):
-            with pytest.raises(
-                MissingFileError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"
-            ):
-                Ontology.load(source)
-
-    def test_a_folder_without_snapshots_is_refused(self, tmp_path):
-        (tmp_path / "sct2_Concept_Full_INT_20240101.txt").write_text(snomed.CONCEPT)
-        with pytest.raises(
-            MissingFileError, match=r"Concept_Snapshot\*.*Description_Snapshot\*.*Relationship_Snapshot"
-        ):
-            Ontology.load(tmp_path)
-
-    def test_a_file_that_does_not_exist_is_refused(self, release):
-        release.write()
-        with pytest.raises(MissingFileError):
-            Ontology.load(release.folder / "sct2_Concept_Snapshot_INT_19990101.txt")
-
-    def test_two_releases_in_a_folder_are_refused(self, release):
-        release.write("A/Snapshot/Terminology")
-        release.write("B/Snapshot/Terminology")
-        with pytest.raises(OntologyError, match=r"holds several releases: .*A.*, .*B"):
-            Ontology.load(release.folder)
-        release.write(release="_INT_20240101")
-        release.write(release="_INT_20250101")
-        with pytest.raises(DuplicateConceptError, match="or belong to several releases: 13445001"):
+        with pytest.raises(MissingFileError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"):
             Ontology.load(release.folder)
 
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_an_empty_file_is_refused(self, release, kind):
-        release.write()
-        release.path(kind).write_bytes(b"")
-        with pytest.raises(EmptyOntologyError, match=f"{kind}.* is empty$"):
-            Ontology.load(release.folder)
+    def test_two_releases_in_one_folder_are_refused(self, release):
+        release.write("first")
+        with pytest.raises(DuplicateConceptError, match="use the snapshot of one release"):
+            Ontology.load(release.write("second", release="_INT_20250101"))
 
-    @pytest.mark.parametrize("end", [b"", b"\r\n"])
-    def test_files_with_only_a_header_are_refused(self, release, end):
-        release.write()
-        release.path("Description").write_bytes(snomed.DESCRIPTION.replace(" ", "\t").encode() + end)
-        assert not any(Ontology.load(release.folder).taxonomy().labels)
-        release.path("Relationship").write_bytes(snomed.RELATIONSHIP.replace(" ", "\t").encode() + end)
-        with pytest.raises(SeveralRootsError, match=r"only the root .* may lack: 13445001, 25906001, 64572001$"):
-            Ontology.load(release.folder)
-
-    @pytest.mark.parametrize("line", [2, 5, 12])
-    def test_an_error_of_the_encoding_names_the_line(self, release, line):
+    def test_an_error_of_the_encoding_names_the_line(self, release):
         release.write()
         path = release.path("Description")
-        rows = path.read_bytes().split(b"\r\n")
-        rows[line - 1] = rows[line - 1].replace(b"\t900", "é\t900".encode("latin-1"), 1)
-        path.write_bytes(b"\r\n".join(rows))
-        with pytest.raises(SourceFormatError, match=f"Description.*: line {line} is not UTF-8 text$"):
+        path.write_bytes(path.read_bytes().replace("Øresygdom".encode(), "Øresygdom".encode("latin-1")))
+        with pytest.raises(SourceFormatError, match=r"Description.*: line 9 is not UTF-8 text$"):
             Ontology.load(release.folder)
-
-    def test_utf_16_is_refused(self, release):
-        with pytest.raises(SourceFormatError, match="line 1 is not UTF-8 text"):
-            Ontology.load(release.write(encoding="utf-16"))
-
-    @pytest.mark.parametrize("kind", KINDS)
-    def test_a_file_that_is_truncated_within_a_line_is_refused(self, release, kind):
-        release.write()
-        data = release.path(kind).read_bytes()
-        last = len(data) - data.rstrip(b"\r\n").rindex(b"\n") - 1
-        for missing in range(3, last):
-            release.path(kind).write_bytes(data[:-missing])
-            with pytest.raises(SourceFormatError, match=f"{kind}.*truncated"):
-                Ontology.load(release.folder)
 
     def test_an_archive_that_is_invalid_or_damaged_is_refused(self, release, tmp_path):
         (tmp_path / "x.zip").write_bytes(b"no archive")
         with pytest.raises(SourceFormatError, match=r"x.zip cannot be read as a zip archive"):
             Ontology.load(tmp_path / "x.zip")
         release.write()
-        with zipfile.ZipFile(tmp_path / "y.zip", "w") as archive:
-            for path in release.folder.iterdir():
-                archive.write(path, path.name)
-        data = (tmp_path / "y.zip").read_bytes()
+        data = zipped(release, tmp_path / "y.zip").read_bytes()
         (tmp_path / "y.zip").write_bytes(data.replace(b"SNOMED CT Concept", b"SNOMED CT Damaged"))
-        with pytest.raises(SourceFormatError, match=r"y.zip/sct2_Description.* cannot be unpacked"):
+        with pytest.raises(OntologyError, match=r"y.zip: sct2_Description.* cannot be read"):
             Ontology.load(tmp_path / "y.zip")
-        with zipfile.ZipFile(tmp_path / "z.zip", "w") as archive:
-            archive.writestr("readme.txt", "")
-        with pytest.raises(MissingFileError, match=r"z.zip lacks files"):
-            Ontology.load(tmp_path / "z.zip")

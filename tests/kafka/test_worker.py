@@ -194,6 +194,21 @@ def test_the_command_masks_serves_metrics_and_stops_in_order(here: Setting, tmp_
     assert not [code for code in CODES if code in log]
 
 
+def test_the_metrics_count_suppressed_codes(here: Setting, tmp_path: Path) -> None:
+    here.create()
+    here.data["attributes"]["first"]["unknown"] = "suppress"
+    here.configuration()
+    here.publish(1)
+    unknown = json.dumps({**event(7), "first": "Z99"}).encode()
+    write(here.bootstrap, here.topics["input"], [{"value": v, "partition": 0} for v in [value(1), *[unknown] * 9]])
+    with Processes(tmp_path) as processes:
+        processes.start("worker", "worker", "--config", str(here.path), "--http-port", "0")
+        port = http_port(processes, "worker")
+        processes.wait(lambda: "stream_masker_records_masked_total 10.0" in metrics(port), "the count of all records")
+        assert 'stream_masker_codes_suppressed_total{attribute="first"} 9.0' in metrics(port)
+    assert [record.json["first"] for record in here.read("output")][1:] == [None] * 9
+
+
 def test_the_command_names_missing_topics_and_the_command_that_creates_them(here: Setting, tmp_path: Path) -> None:
     with Processes(tmp_path) as processes:
         done = processes.run("worker", "--config", str(here.path), code=1)

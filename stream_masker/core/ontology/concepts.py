@@ -63,7 +63,7 @@ class ConceptMap:
        ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
     4. a label or synonym, compared case-folded;
     5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
-       characters, but not the root; only in an ontology whose codes mostly start with those of their parents.
+       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD.
 
     A normalised code or a label of several concepts finds none of them. The policies ``reject`` and ``suppress`` are
     the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
@@ -145,7 +145,7 @@ class ConceptMap:
         return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
 
     def _ancestor(self, keys: Sequence[str]) -> Match:
-        for prefix in self._prefixes(keys) if self._are_codes_prefixes else ():
+        for prefix in self._prefixes(keys) if self._are_longer_codes_finer else ():
             positions = self._coded(prefix)
             if len(positions) == 1 and positions[0] > 0:
                 return Match(positions[0], "ancestor")
@@ -177,14 +177,19 @@ class ConceptMap:
                 yield key[:end]
 
     @cached_property
-    def _are_codes_prefixes(self) -> bool:
-        """Whether most codes of the ontology start with the code of their parent, so that a prefix is a coarser code;
-        the root does not count."""
+    def _are_longer_codes_finer(self) -> bool:
+        """Whether, among the codes of the ontology that start with another one, most start with that of their parent.
+        The root does not count."""
         whole = self._ontology.taxonomy()
-        codes = list(map(fold_code, whole.ids))
-        children = np.repeat(np.arange(len(codes)), np.diff(whole.parent_offsets))
-        links = [(c, p) for c, p in zip(children.tolist(), whole.parents.tolist(), strict=True) if p > 0]
-        return 2 * sum(codes[child].startswith(codes[parent]) for child, parent in links) > len(links)
+        positions = {fold_code(concept): k for k, concept in enumerate(whole.ids) if k}
+        offsets, parents = whole.parent_offsets.tolist(), whole.parents.tolist()
+        are_parents = []
+        for code, k in positions.items():
+            starts = (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
+            longest = next(starts, None)
+            if longest is not None:
+                are_parents.append(longest in parents[offsets[k] : offsets[k + 1]])
+        return 2 * sum(are_parents) > len(are_parents)
 
 
 def code_keys(concept: str) -> set[str]:

@@ -192,10 +192,13 @@ class LiteralMap:
         self.codes = self.unambiguous((key, i) for i, code in pairs for key in self.keys_of_code(code.upper()))
         names = [(name, i) for i, c in pairs for name in (taxonomy.labels[i], *ontology.synonyms_of(c))]
         self.names = self.unambiguous((name.casefold(), i) for name, i in names if name)
-        whole = ontology.taxonomy()
-        links = [(c, p) for c in whole.ids for p in whole.parents_of(c) if p != whole.root]
-        plain = [[code.upper().replace(".", "") for code in link] for link in links]
-        self.has_prefixes = 2 * sum(c.startswith(p) for c, p in plain) > len(links)
+        self.longer_are_finer = self.are_finer(ontology.taxonomy())
+
+    def are_finer(self, whole):
+        codes = {concept.upper().replace(".", ""): concept for concept in whole.ids if concept != whole.root}
+        starts = {code: [codes[code[:k]] for k in range(1, len(code)) if code[:k] in codes] for code in codes}
+        found = [longer[-1] in whole.parents_of(codes[code]) for code, longer in starts.items() if longer]
+        return sum(found) > len(found) / 2
 
     def keys_of_code(self, code):
         """A code with a dot is found without it too; one without a dot by a value whose dot is removed."""
@@ -226,7 +229,7 @@ class LiteralMap:
         return self.ancestor(value) if name == UNKNOWN else Match(name, "label")
 
     def ancestor(self, value):
-        for key in self.keys_of_value(value) if self.has_prefixes else ():
+        for key in self.keys_of_value(value) if self.longer_are_finer else ():
             removed, text = key if isinstance(key, tuple) else ("", key)
             for end in range(len(text) - 1, 2, -1):
                 prefix = (removed, text[:end]) if removed else text[:end]

@@ -380,7 +380,7 @@ def _id(name: str, row: int, value: Any, concepts: ConceptMap) -> str | list[str
 def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | None:
     if not isinstance(value, str):
         raise ParameterError(f"column {name!r}, row {row}: the code is of type {type(value).__name__}: use text")
-    position, _ = concepts.resolve(value)
+    position = concepts.find(value).position
     if position == UNKNOWN and concepts.unknown != "suppress":
         raise UnknownConceptError(
             f"column {name!r}, row {row}: the code has no concept; unknown='ancestor' takes its longest known prefix, "

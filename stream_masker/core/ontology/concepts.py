@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 
@@ -28,16 +28,11 @@ SHORTEST_PREFIX: Final = 3
 NO_DOT: Final = "."
 """The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
 
-_ICD9_CATEGORY: Final = re.compile(r"\d+")
-
 CACHED_VALUES: Final = 100_000
 """The most values that a ``ConceptMap`` caches, including those without a concept."""
 
 LONGEST_CACHED: Final = 256
 """The most characters of a cached value, so that the cache cannot take up much memory."""
-
-SIMILAR: Final = 3
-"""The most concepts that are named as similar to a value."""
 
 UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
 MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
@@ -89,7 +84,7 @@ class ConceptMap:
         self.taxonomy = taxonomy
         self.unknown = unknown
         self._mapping = _mapped_positions(mapping or {}, taxonomy)
-        self._ontology = ontology or _without_synonyms(taxonomy)
+        self._ontology = ontology or Ontology(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), Texts.of(()))
         self._cache: dict[str, Match] = {}
 
     def __repr__(self) -> str:
@@ -108,12 +103,6 @@ class ConceptMap:
                 self._cache[value] = match
         return match
 
-    def resolve(self, value: str) -> tuple[int, bool]:
-        """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not only a
-        prefix."""
-        match = self.find(value)
-        return match.position, match.how not in ("ancestor", "unknown")
-
     def ambiguous(self, value: str) -> list[str]:
         """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
         them."""
@@ -122,15 +111,11 @@ class ConceptMap:
         return sorted(self.taxonomy.decode(self._coded_any(value_keys(value)) or self._named(value)))
 
     def similar(self, value: str) -> list[str]:
-        """Return the ids of at most ``SIMILAR`` concepts whose code, or else whose label, a value may be a misspelling
-        of: those that begin alike."""
-        code, name = fold_code(value.strip()), value.strip().casefold()
-        codes = {fold_code(one): one for one in self.taxonomy.ids if fold_code(one)[:2] == code[:2]}
-        found = [codes[close] for close in get_close_matches(code, codes, n=SIMILAR)]
-        pairs = zip(self.taxonomy.labels, self.taxonomy.ids, strict=True)
-        names = {label.casefold(): one for label, one in pairs if name[:3] and label[:3].casefold() == name[:3]}
-        found += [names[close] for close in get_close_matches(name, names, n=SIMILAR, cutoff=0.75)]
-        return list(dict.fromkeys(found))[:SIMILAR]
+        """Return the ids of at most three concepts whose code or label, which begins alike, a value may misspell."""
+        text, ids = value.strip().casefold(), self.taxonomy.ids
+        pairs = chain(zip(ids, ids, strict=True), zip(self.taxonomy.labels, ids, strict=True))
+        known = {name.casefold(): one for name, one in pairs if name[:2].casefold() == text[:2]}
+        return list(dict.fromkeys(known[name] for name in get_close_matches(text, known, cutoff=0.7)))
 
     def _find(self, value: str) -> Match:
         if value in self._mapping:
@@ -159,7 +144,7 @@ class ConceptMap:
         """Return the positions of the concepts with a key (``code_keys``)."""
         tau = self.taxonomy
         candidates = tau.codes.candidates(fold_code(key))
-        return [c for c in candidates if key in code_keys(tau.ids[c]) and tau.is_value(c)]
+        return [c for c in candidates if key in code_keys(tau.ids[c]) and (c > 0 or tau.root_is_value)]
 
     def _named(self, name: str) -> list[int]:
         """Return the positions of the concepts with a label or synonym."""
@@ -207,17 +192,12 @@ def value_keys(value: str) -> tuple[str, ...]:
     A value with a dot then looks up codes that have no dot, after its own dot is removed.
     """
     text = value.strip().upper()
-    padded = pad_icd9(text)
+    category, dot, rest = text.partition(".")
+    padded = category.zfill(3) + dot + rest if category.isdecimal() else text
     if "." not in text:
         return (text,) if padded == text else (text, padded)
     keys = text, padded, NO_DOT + padded.replace(".", ""), NO_DOT + text.replace(".", "")
     return tuple(dict.fromkeys(keys))
-
-
-def pad_icd9(code: str) -> str:
-    """Return a code with the leading zeros of ICD-9 added to its category, if that is a number (38 → 038)."""
-    category, dot, rest = code.partition(".")
-    return category.zfill(3) + dot + rest if _ICD9_CATEGORY.fullmatch(category) else code
 
 
 def read_mapping(path: Path) -> dict[str, str]:
@@ -233,13 +213,10 @@ def read_mapping(path: Path) -> dict[str, str]:
         raise OntologyError(f"the mapping file {path} cannot be read ({type(error).__name__})") from None
     if not rows or [cell.strip().lower() for cell in rows[0]] != ["value", "concept"]:
         raise OntologyError(f"the first line of the mapping file {path} must be value,concept")
-    return dict(_pair(row, number, path) for number, row in enumerate(rows[1:], start=2) if row)
-
-
-def _pair(row: list[str], number: int, path: Path) -> tuple[str, str]:
-    if len(row) != 2 or not all(row):
-        raise OntologyError(f"line {number} of the mapping file {path} is not a pair of value and concept")
-    return row[0], row[1].strip()
+    for number, row in enumerate(rows, start=1):
+        if row and (len(row) != 2 or not all(row)):
+            raise OntologyError(f"line {number} of the mapping file {path} is not a pair of value and concept")
+    return {row[0]: row[1].strip() for row in rows[1:] if row}
 
 
 def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
@@ -248,7 +225,3 @@ def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[st
     if outside:
         raise OntologyError("the mapping contains concepts outside the taxonomy", culprits=outside)
     return positions
-
-
-def _without_synonyms(taxonomy: Taxonomy) -> Ontology:
-    return Ontology(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), Texts.of(()))

@@ -106,10 +106,7 @@ def first_parents_of(parent_offsets: Int64Array, parents: Int32Array) -> Int32Ar
 
 
 def preorder_of(parents: Int32Array) -> Int32Array:
-    """Return (m,) int32: the index of each concept in a preorder walk of the tree with these parents.
-
-    ``parents[0]`` is not used.
-    """
+    """Return (m,) int32: the index of each concept in a preorder walk of the tree with these first parents."""
     above = parents.tolist()
     sizes, index, free = [1] * len(above), [0] * len(above), [1] * len(above)
     for c in range(len(above) - 1, 0, -1):

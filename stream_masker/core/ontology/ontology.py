@@ -180,10 +180,14 @@ class Ontology:
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
-        whole = self._whole
-        position = 0
+        whole, position = self._whole, 0
+        if isinstance(domain, str):
+            raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
         if domain is not None:
-            position = whole.common_subsumer(_domain_positions(whole, domain))
+            concepts = list(domain)
+            if not concepts:
+                raise ParameterError("domain is empty: use at least one concept id")
+            position = whole.common_subsumer(whole.encode(concepts).tolist())
         elif root is not None:
             if root not in whole:
                 few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
@@ -199,7 +203,7 @@ class Ontology:
         _add_common_root(draft)
         ids = sorted(draft.parents)
         labels = [draft.labels.get(concept, "") for concept in ids]
-        whole, order = _taxonomy_of(Texts.of(ids), Texts.of(labels), *_links(ids, draft.parents))
+        whole, order = _taxonomy_of(ids, labels, *_links(ids, draft.parents))
         synonyms = [draft.synonyms.get(ids[k], []) for k in order.tolist()]
         offsets = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
         return cls(whole, offsets, Texts.of(chain.from_iterable(synonyms)))
@@ -214,11 +218,10 @@ class Ontology:
         return TextIndex.of([names[k] for k in kept], owners[kept])
 
     def _arrays(self) -> dict[str, NDArray[Any]]:
-        utf8, offsets = self._synonyms.compact()
         return {
             **self._whole.arrays(),
-            "synonyms": utf8,
-            "synonyms.offsets": offsets,
+            "synonyms": self._synonyms.utf8,
+            "synonyms.offsets": self._synonyms.offsets,
             "synonyms.rows": self._synonym_offsets,
             "names": self._names.checksums,
             "names.owners": self._names.owners,
@@ -226,7 +229,7 @@ class Ontology:
 
     @classmethod
     def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ontology:
-        synonyms = Texts.mapped(arrays["synonyms"], arrays["synonyms.offsets"])
+        synonyms = Texts(arrays["synonyms"], arrays["synonyms.offsets"])
         onto = cls(Taxonomy.from_arrays(arrays), arrays["synonyms.rows"], synonyms)
         onto._names = TextIndex(arrays["names"], arrays["names.owners"])
         return onto
@@ -272,7 +275,9 @@ def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[In
     return np.repeat(np.arange(len(ids)), counts), linked
 
 
-def _taxonomy_of(ids: Texts, labels: Texts, children: Int64Array, parents: Int64Array) -> tuple[Taxonomy, Int64Array]:
+def _taxonomy_of(
+    ids: Sequence[str], labels: Sequence[str], children: Int64Array, parents: Int64Array
+) -> tuple[Taxonomy, Int64Array]:
     """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
 
     ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises CycleError.
@@ -286,7 +291,8 @@ def _taxonomy_of(ids: Texts, labels: Texts, children: Int64Array, parents: Int64
     position[order] = np.arange(m)
     depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
     rows = graph.compress(position[children], position[parents], m)
-    return Taxonomy(ids.take(order), labels.take(order), *rows, depth), order
+    ids, labels = ([texts[k] for k in order.tolist()] for texts in (ids, labels))
+    return Taxonomy(ids, labels, *rows, depth), order
 
 
 def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
@@ -298,27 +304,13 @@ def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> li
     return [child for child, _ in nx.find_cycle(network)]
 
 
-def _domain_positions(tau: Taxonomy, domain: Iterable[str]) -> list[int]:
-    if isinstance(domain, str):
-        raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
-    values = list(domain)
-    if not values:
-        raise ParameterError("domain is empty: use at least one concept id")
-    try:
-        return list(tau.encode(values))
-    except UnknownConceptError as error:
-        message = f"domain[{error.position}] is not a concept of the ontology"
-        raise UnknownConceptError(message, position=error.position) from None
-
-
 def _below(whole: Taxonomy, position: int) -> Taxonomy:
     """Return the taxonomy of a concept and its descendants, with the links between them."""
     inside = graph.descendants_of(position, whole.child_offsets, whole.children)
-    kept = np.flatnonzero(inside)
-    kept = kept[np.argsort(np.array(whole.ids.take(kept), object), kind="stable")]
+    kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
     index = np.full(len(whole), -1)
-    index[kept] = np.arange(kept.size)
+    index[kept] = np.arange(len(kept))
     children = np.repeat(np.arange(len(whole)), np.diff(whole.parent_offsets))
     linked = inside[children] & inside[whole.parents] & (children != position)
     rows = index[children[linked]], index[whole.parents[linked]]
-    return _taxonomy_of(whole.ids.take(kept), whole.labels.take(kept), *rows)[0]
+    return _taxonomy_of(whole.ids.decode(kept), whole.labels.decode(kept), *rows)[0]

@@ -6,11 +6,11 @@ import codecs
 import csv
 import gzip
 import hashlib
-import importlib.metadata
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
@@ -83,16 +83,13 @@ def _read_json(file: BinaryIO) -> Draft:
     if isinstance(document, dict) and document.get("resourceType") in fhir.RESOURCE_TYPES:
         return fhir.read_resource(document)
     if isinstance(document, dict) and isinstance(document.get("graphs"), list) and document["graphs"]:
-        return obo.read_obo_graph(content)
+        return obo.read_terms(content, "an OBO Graph")
     raise SourceFormatError("the JSON is no OBO Graph, and no CodeSystem or ValueSet of FHIR")
 
 
-def _icd10cm() -> Source:
-    package = icd10cm.PACKAGE
-    return Source("icd10cm", f"{package}-{importlib.metadata.version(package)}", icd10cm.read_icd10cm)
-
-
-NAMED: Final[dict[str, Callable[[], Source]]] = {"icd10cm": _icd10cm}
+NAMED: Final[dict[str, Callable[[], Source]]] = {
+    "icd10cm": lambda: Source("icd10cm", f"icd10cm-{version(icd10cm.PACKAGE)}", icd10cm.read_icd10cm)
+}
 """The sources that have a name."""
 
 READERS: Final[dict[str, Callable[[BinaryIO], Draft]]] = {

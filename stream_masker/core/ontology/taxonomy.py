@@ -1,9 +1,4 @@
-"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays.
-
-Concepts are generalized along lines of ancestors. A line follows one parent of each concept: of its parents one level
-above it, the one with the least position. In a tree it is the only one. Each concept thus has one line, with one
-ancestor at every level up to the root.
-"""
+"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays."""
 
 from __future__ import annotations
 
@@ -51,6 +46,11 @@ class Closure:
     paths: Int32Array
 
 
+LINKS = ("parent_offsets", "parents", "child_offsets", "children", "depth")
+CLOSURE = ("ancestor_offsets", "ancestors", "ancestor_paths")
+"""The names of stored arrays."""
+
+
 class Taxonomy:
     """τ(D(A)): m concepts under one root. Immutable; properties are computed on first use and cached.
 
@@ -73,12 +73,17 @@ class Taxonomy:
         parents: Int32Array,
         depth: Int32Array,
         *,
+        child_rows: tuple[Int64Array, Int32Array] | None = None,
         root_is_value: bool = True,
     ) -> None:
         """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
         self.ids = Texts.of(ids)
         self.labels = Texts.of(labels)
         self.parent_offsets, self.parents = frozen_array(parent_offsets), frozen_array(parents)
+        if child_rows is None:
+            rows = np.repeat(np.arange(len(self.ids), dtype=np.int64), np.diff(parent_offsets))
+            child_rows = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
+        self.child_offsets, self.children = frozen_array(child_rows[0]), frozen_array(child_rows[1])
         self.depth: Int32Array = frozen_array(depth)
         self.root_is_value = root_is_value
         self._positions = _Positions(self)
@@ -86,31 +91,26 @@ class Taxonomy:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Taxonomy:
         """Return the taxonomy whose ``arrays`` these are, mapped from files for instance. Nothing is computed."""
-        ids, labels = (Texts.mapped(arrays[name], arrays[f"{name}.offsets"]) for name in ("ids", "labels"))
-        tau = cls(ids, labels, arrays["parent_offsets"], arrays["parents"], arrays["depth"])
-        tau._child_rows = frozen_array(arrays["child_offsets"]), frozen_array(arrays["children"])
+        ids, labels = (Texts(arrays[name], arrays[f"{name}.offsets"]) for name in ("ids", "labels"))
+        below = arrays["child_offsets"], arrays["children"]
+        tau = cls(ids, labels, arrays["parent_offsets"], arrays["parents"], arrays["depth"], child_rows=below)
         tau.fingerprint = arrays["fingerprint"].tobytes().decode()
         tau.codes = TextIndex(arrays["codes"], arrays["codes.owners"])
-        if "closure" in arrays:
-            offsets, ancestors, paths = (
-                frozen_array(arrays[name]) for name in ("closure.offsets", "closure", "closure.paths")
-            )
-            tau.closure = Closure(offsets, ancestors, paths)
+        if "ancestors" in arrays:
+            tau.closure = Closure(*(frozen_array(arrays[name]) for name in CLOSURE))
         return tau
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays that ``from_arrays`` needs, by name: given and computed ones; the closure of a tree, which
-        is computed fast, is not among them."""
-        found: dict[str, NDArray[Any]] = {}
+        """Return the arrays that ``from_arrays`` needs, by name, given and computed ones; without the closure of a
+        tree, which is computed fast."""
+        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in LINKS}
         for name, texts in (("ids", self.ids), ("labels", self.labels)):
-            found[name], found[f"{name}.offsets"] = texts.compact()
-        rows = ("parent_offsets", "parents", "depth", "child_offsets", "children")
-        found.update({name: getattr(self, name) for name in rows})
+            found[name], found[f"{name}.offsets"] = texts.utf8, texts.offsets
         found["fingerprint"] = np.frombuffer(self.fingerprint.encode(), np.uint8)
         found["codes"], found["codes.owners"] = self.codes.checksums, self.codes.owners
         if not self.is_tree:
-            found["closure.offsets"], found["closure"] = self.closure.offsets, self.closure.ancestors
-            found["closure.paths"] = self.closure.paths
+            table = self.closure
+            found.update(zip(CLOSURE, (table.offsets, table.ancestors, table.paths), strict=True))
         return found
 
     def __len__(self) -> int:
@@ -133,23 +133,6 @@ class Taxonomy:
         """The id of the root."""
         return self.ids[0]
 
-    @property
-    def child_offsets(self) -> Int64Array:
-        """(m + 1,) int64: the children of concept c are ``children[child_offsets[c]:child_offsets[c + 1]]``."""
-        return self._child_rows[0]
-
-    @property
-    def children(self) -> Int32Array:
-        """(l,) int32: the children of every concept, ascending."""
-        return self._child_rows[1]
-
-    @cached_property
-    def _child_rows(self) -> tuple[Int64Array, Int32Array]:
-        m = len(self)
-        rows = np.repeat(np.arange(m, dtype=np.int64), np.diff(self.parent_offsets))
-        offsets, children = graph.compress(self.parents.astype(np.int64), rows, m)
-        return frozen_array(offsets), frozen_array(children)
-
     @cached_property
     def codes(self) -> TextIndex:
         """Finds positions by folded ids (``fold_code``)."""
@@ -158,7 +141,7 @@ class Taxonomy:
     @cached_property
     def id_bytes(self) -> int:
         """The number of bytes of the longest id, in UTF-8."""
-        return int((self.ids.ends - self.ids.starts).max())
+        return int(np.diff(self.ids.offsets).max())
 
     @cached_property
     def is_tree(self) -> bool:
@@ -233,10 +216,6 @@ class Taxonomy:
             return np.fromiter(map(self._positions.__getitem__, values), np.int32, len(values))
         except TypeError:
             return self._found([value if isinstance(value, str) else None for value in values])
-
-    def is_value(self, position: int) -> bool:
-        """Return whether a value of the data can stand for the concept at a position."""
-        return position > 0 or self.root_is_value
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
@@ -323,7 +302,8 @@ NO_POSITION = -1
 
 
 def line_parents(taxonomy: Taxonomy) -> Int32Array:
-    """Return (m,) int32: the parent of each concept in its line of ancestors, ``NO_POSITION`` for the root."""
+    """Return (m,) int32: of the parents one level above a concept, the one with the least position; ``NO_POSITION`` for
+    the root. The line of ancestors that these parents make has one concept at every level."""
     if taxonomy.is_tree:
         return taxonomy.tree.parent
     children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))

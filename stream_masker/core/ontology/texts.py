@@ -6,6 +6,7 @@ import operator
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Final, SupportsIndex, overload
 from zlib import crc32
 
@@ -20,16 +21,16 @@ KEPT_TEXTS: Final = 1 << 16
 
 
 class Texts(Sequence[str]):
-    """n texts: text k is the UTF-8 ``utf8[starts[k]:ends[k]]``, decoded on access. It equals any sequence of equal
-    texts."""
+    """n texts: text k is the UTF-8 ``utf8[offsets[k]:offsets[k + 1]]``, decoded on access. It equals any sequence of
+    equal texts."""
 
-    def __init__(self, utf8: UInt8Array, starts: Int64Array, ends: Int64Array) -> None:
-        """utf8: (b,) uint8; starts, ends: (n,) int64."""
-        self.utf8, self.starts, self.ends = frozen_array(utf8), frozen_array(starts), frozen_array(ends)
-        data, first, last = self.utf8.data, self.starts.data, self.ends.data
+    def __init__(self, utf8: UInt8Array, offsets: Int64Array) -> None:
+        """utf8: (b,) uint8; offsets: (n + 1,) int64."""
+        self.utf8, self.offsets = frozen_array(utf8), frozen_array(offsets)
+        data, bounds = self.utf8.data, self.offsets.data
 
-        def decoded(index: SupportsIndex) -> str:
-            return str(data[first[index] : last[index]], "utf-8", "surrogatepass")
+        def decoded(index: int) -> str:
+            return str(data[bounds[index] : bounds[index + 1]], "utf-8", "surrogatepass")
 
         self._text: Callable[..., str] = lru_cache(KEPT_TEXTS)(decoded)
 
@@ -40,29 +41,14 @@ class Texts(Sequence[str]):
             return texts
         parts = list(map(encoded, texts))
         offsets = offsets_from_lengths(np.fromiter(map(len, parts), np.int64, len(parts)))
-        return cls(np.frombuffer(b"".join(parts), np.uint8), offsets[:-1], offsets[1:])
-
-    def take(self, indices: NDArray[np.integer]) -> Texts:
-        """Return the texts at the given indices, which share the bytes of these."""
-        return Texts(self.utf8, self.starts[indices], self.ends[indices])
-
-    def compact(self) -> tuple[UInt8Array, Int64Array]:
-        """Return the bytes of the texts, one after another, and (n + 1,) int64 their offsets."""
-        data = self.utf8.data
-        parts = [data[start:end] for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True)]
-        return np.frombuffer(b"".join(parts), np.uint8), offsets_from_lengths(self.ends - self.starts)
-
-    @classmethod
-    def mapped(cls, utf8: UInt8Array, offsets: Int64Array) -> Texts:
-        """Return the texts of which these are the ``compact`` arrays."""
-        return cls(utf8, offsets[:-1], offsets[1:])
+        return cls(np.frombuffer(b"".join(parts), np.uint8), offsets)
 
     def decode(self, indices: Iterable[int]) -> list[str]:
-        """Return the texts at the given indices. Raises IndexError."""
+        """Return the texts at the given indices, 0 … n - 1. Raises IndexError."""
         return list(map(self._text, indices))
 
     def __len__(self) -> int:
-        return self.starts.size
+        return self.offsets.size - 1
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> str: ...
@@ -70,26 +56,22 @@ class Texts(Sequence[str]):
     def __getitem__(self, index: slice) -> tuple[str, ...]: ...
     def __getitem__(self, index: SupportsIndex | slice) -> str | tuple[str, ...]:
         if isinstance(index, slice):
-            return tuple(Texts(self.utf8, self.starts[index], self.ends[index]))
-        return self._text(index)
+            return tuple(self.decode(range(*index.indices(len(self)))))
+        return self._text(range(len(self))[index])
 
     def __iter__(self) -> Iterator[str]:
-        data = self.utf8.data
-        for start, end in zip(self.starts.tolist(), self.ends.tolist(), strict=True):
+        data, bounds = self.utf8.data, self.offsets.tolist()
+        for start, end in pairwise(bounds):
             yield str(data[start:end], "utf-8", "surrogatepass")
 
     def __eq__(self, other: object) -> bool:
         comparable = isinstance(other, Sequence) and not isinstance(other, str) and len(other) == len(self)
         return comparable and all(map(operator.eq, self, other))  # type: ignore[call-overload]
 
-    def __hash__(self) -> int:
-        return hash(tuple(self))
+    __hash__ = None  # type: ignore[assignment]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Texts, (self.utf8, self.starts, self.ends)
-
-    def __repr__(self) -> str:
-        return f"Texts({len(self)} texts, {self.utf8.size} bytes)"
+        return Texts, (self.utf8, self.offsets)
 
 
 class TextIndex:
@@ -101,7 +83,6 @@ class TextIndex:
 
     def __init__(self, checksums: NDArray[np.uint32], owners: Int32Array) -> None:
         self.checksums, self.owners = frozen_array(checksums), frozen_array(owners)
-        self._sorted = self.checksums.data
 
     @classmethod
     def of(cls, keys: Sequence[str], owners: NDArray[np.integer]) -> TextIndex:
@@ -112,9 +93,9 @@ class TextIndex:
 
     def candidates(self, key: str) -> list[int]:
         """Return the owners of the keys with the checksum of a key, ascending where they were indexed so."""
-        wanted = checksum(key)
-        first = bisect_left(self._sorted, wanted)
-        owners: list[int] = self.owners[first : bisect_right(self._sorted, wanted, first)].tolist()
+        wanted, checksums = checksum(key), self.checksums.data
+        first = bisect_left(checksums, wanted)
+        owners: list[int] = self.owners[first : bisect_right(checksums, wanted, first)].tolist()
         return owners
 
 

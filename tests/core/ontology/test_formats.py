@@ -56,7 +56,7 @@ class TestEdgeLists:
     @pytest.mark.parametrize(
         ("text", "error", "message"),
         [
-            ("", EmptyOntologyError, "empty"),
+            ("", SourceFormatError, "first line must be"),
             ("concept,parent,label\n", EmptyOntologyError, "no concept"),
             ("one,two\n", SourceFormatError, "first line must be"),
             ("concept,parent\nr,\na,r\na,r\n", DuplicateConceptError, "line 4"),

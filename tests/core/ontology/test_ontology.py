@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from itertools import pairwise
 
 import networkx as nx
@@ -134,7 +135,7 @@ def test_a_taxonomy_has_a_root_or_a_domain():
             onto.taxonomy(domain=domain)
     with pytest.raises(UnknownConceptError, match=r"^root='z' is not a concept of the ontology: use one of 5 ids"):
         onto.taxonomy(root="z")
-    with pytest.raises(UnknownConceptError, match=r"^domain\[1\] is not a concept of the ontology$"):
+    with pytest.raises(UnknownConceptError, match=r"^value 1 of 2 is not a concept of the taxonomy$"):
         onto.taxonomy(domain=["b", "z"])
 
 
@@ -153,6 +154,11 @@ def test_concepts_are_found_by_their_exact_ids():
     for wrong in ("ss", ["E11.9"], None):
         with pytest.raises(UnknownConceptError, match=r"that is not shown, is not below 'r': use one of 9 ids"):
             tau.position(wrong)
+
+
+def test_a_taxonomy_is_sent_to_other_processes():
+    tau = pickle.loads(pickle.dumps(icd9cm().taxonomy()))
+    assert (tau == icd9cm().taxonomy(), tau.position("038.9")) == (True, icd9cm().taxonomy().position("038.9"))
 
 
 def test_arrays_are_read_only():

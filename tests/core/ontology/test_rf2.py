@@ -13,7 +13,6 @@ from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
     EmptyOntologyError,
-    InactiveParentError,
     MissingFileError,
     OntologyError,
     SeveralRootsError,
@@ -183,7 +182,7 @@ BAD = {
     "no concept row": (
         lambda r: r.concepts.__delitem__(slice(1, None)),
         UnknownParentError,
-        "Relationship.*: line 2: an active is-a row names a concept that no concept file holds",
+        "Relationship.*: line 2: an active is-a row names a concept that is not active",
     ),
     "no row": (
         lambda r: [rows.__delitem__(slice(1, None)) for rows in (r.concepts, r.links, r.terms)],
@@ -193,18 +192,18 @@ BAD = {
     "an empty file": (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
     "an inactive parent": (
         lambda r: r.links.append(link_row(EAR, OLD)),
-        InactiveParentError,
-        "Relationship.*: line 6: an active is-a row leads to an inactive concept: 99999003$",
+        UnknownParentError,
+        "Relationship.*: line 6: an active is-a row names a concept that is not active: 99999003$",
     ),
     "an unknown parent": (
         lambda r: r.links.append(link_row(EAR, 42)),
         UnknownParentError,
-        "Relationship.*: line 6: .*no concept file holds: 42$",
+        "Relationship.*: line 6: .*not active: 42$",
     ),
     "an unknown child": (
         lambda r: r.links.append(link_row(42, EAR)),
         UnknownParentError,
-        "Relationship.*: line 6: .*no concept file holds: 42$",
+        "Relationship.*: line 6: .*not active: 42$",
     ),
     "a cycle": (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
     "its own parent": (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),

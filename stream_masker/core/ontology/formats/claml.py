@@ -40,13 +40,14 @@ def read_claml(file: BinaryIO) -> Draft:
         raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
     title = document.find("Title")
     draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
-    classes = {_required(element, "code"): element for element in document.iter("Class")}
+    classes: dict[str, Element] = {}
     above: dict[str, list[str]] = {}
     for element in document.iter("Class"):
         for below in element.iter("SubClass"):
             above.setdefault(_required(below, "code"), []).append(_required(element, "code"))
     for element in document.iter("Class"):
         code = _required(element, "code")
+        classes[code] = element
         parents = [_required(one, "code") for one in element.iter("SuperClass")] or above.get(code, [])
         synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
         draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms, "the document")

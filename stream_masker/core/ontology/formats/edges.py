@@ -4,46 +4,35 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
 from typing import BinaryIO
 
 from stream_masker.core.ontology.formats import Draft
-from stream_masker.errors import DuplicateConceptError, EmptyOntologyError, SourceFormatError
+from stream_masker.errors import DuplicateConceptError, SourceFormatError
 
 
 def read_csv(file: BinaryIO) -> Draft:
     """Read a table with commas or semicolons.
 
     A concept with several parents has several rows; a root has a row with an empty parent. If no row has an empty
-    parent, the parents without a row of their own are roots. Raises EmptyOntologyError, SourceFormatError (the header,
-    or a row without a concept or a parent column), DuplicateConceptError (a repeated link, or two labels of one
+    parent, the parents without a row of their own are roots. Raises SourceFormatError (the header, or a row
+    without a concept or a parent column), DuplicateConceptError (a repeated link, or two labels of one
     concept).
     """
-    text = _text(file)
+    text = file.read().decode("utf-8-sig")
     header = text.partition("\n")[0]
-    return _read_rows(text, ";" if header.count(";") > header.count(",") else ",")
+    return _read(text, ";" if header.count(";") > header.count(",") else ",")
 
 
 def read_tsv(file: BinaryIO) -> Draft:
     """Read a table with tabs; otherwise like ``read_csv``."""
-    return _read_rows(_text(file), "\t")
+    return _read(file.read().decode("utf-8-sig"), "\t")
 
 
-def _text(file: BinaryIO) -> str:
-    return file.read().decode("utf-8-sig")
-
-
-def _read_rows(text: str, delimiter: str) -> Draft:
+def _read(text: str, delimiter: str) -> Draft:
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     header = [name.strip().lower() for name in next(rows, [])]
-    if not header:
-        raise EmptyOntologyError("the file is empty")
     if header[:2] != ["concept", "parent"]:
         raise SourceFormatError("the first line must be concept,parent or concept,parent,label")
-    return _read_edges(rows)
-
-
-def _read_edges(rows: Iterator[list[str]]) -> Draft:
     draft = Draft()
     for number, row in enumerate(rows, start=2):
         if row:

@@ -14,17 +14,7 @@ from typing import BinaryIO, Final
 from stream_masker.core.ontology.formats import Draft
 from stream_masker.errors import OntologyError, SourceFormatError, installation_of
 
-THING: Final = "owl:Thing"
-
-UNREADABLE: Final = (
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    SyntaxError,
-    TypeError,
-    ValueError,
-)
+UNREADABLE: Final = (ArithmeticError, AttributeError, LookupError, SyntaxError, TypeError, ValueError)
 """What pronto raises for documents that it cannot read."""
 
 
@@ -72,24 +62,21 @@ def _identifier(value: str) -> str:
     return re.split(r"\s|!|\{", value, maxsplit=1)[0]
 
 
-def read_obo_graph(content: bytes) -> Draft:
-    """Read the classes of the first graph of a JSON document; otherwise like ``read_owl``."""
-    return _read_terms(content, "an OBO Graph")
-
-
 def read_owl(file: BinaryIO) -> Draft:
-    """Read the named classes that are not obsolete, with labels, synonyms of every scope, and their superclasses.
-
-    Alternative ids are synonyms. Identifiers are those of OBO files for OBO ontologies (``HP:0000118``), otherwise
-    IRIs. Several classes directly below owl:Thing have it as their root. Imports are not followed. Raises OntologyError
-    if pronto is not installed, and SourceFormatError for what it cannot read.
-    """
-    draft = _read_terms(file.read(), "OWL in RDF/XML")
-    draft.root = THING
+    """Read the classes of OWL in RDF/XML, as ``read_terms`` does; several top classes get the root owl:Thing."""
+    draft = read_terms(file.read(), "OWL in RDF/XML")
+    draft.root = "owl:Thing"
     return draft
 
 
-def _read_terms(content: bytes, kind: str) -> Draft:
+def read_terms(content: bytes, kind: str) -> Draft:
+    """Read the named classes that are not obsolete, with labels, synonyms of every scope, and their superclasses.
+
+    ``content``: OWL in RDF/XML, or the JSON of an OBO Graph, of which pronto reads the first graph; ``kind``: which of
+    them. Alternative ids are synonyms. Identifiers are those of OBO files for OBO ontologies (``HP:0000118``),
+    otherwise IRIs. Imports are not followed. Raises OntologyError if pronto is not installed, and SourceFormatError for
+    what it cannot read.
+    """
     try:
         from pronto.ontology import Ontology
     except ImportError:

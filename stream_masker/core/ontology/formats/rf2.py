@@ -16,7 +16,6 @@ from stream_masker.core.ontology.formats import Draft
 from stream_masker.errors import (
     DuplicateConceptError,
     EmptyOntologyError,
-    InactiveParentError,
     MissingFileError,
     OntologyError,
     SeveralRootsError,
@@ -139,12 +138,9 @@ def _add_links(draft: Draft, inactive: set[str], file: SnapshotFile) -> None:
     for line, (active, child, parent, kind) in file.rows("sourceId", "destinationId", "typeId"):
         if active == "0" or kind != IS_A or child in inactive:
             continue
-        if unknown := [one for one in (child, parent) if one not in parents and one not in inactive]:
-            message = f"{file.path.name}: line {line}: an active is-a row names a concept that no concept file holds"
+        if unknown := [one for one in (child, parent) if one not in parents]:
+            message = f"{file.path.name}: line {line}: an active is-a row names a concept that is not active"
             raise UnknownParentError(message, culprits=unknown)
-        if parent in inactive:
-            message = f"{file.path.name}: line {line}: an active is-a row leads to an inactive concept"
-            raise InactiveParentError(message, culprits=[parent])
         if parent not in parents[child]:
             parents[child].append(parent)
 

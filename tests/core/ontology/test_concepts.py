@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.data import discharges, icd9cm
 
 from stream_masker.errors import OntologyError, ParameterError
@@ -180,79 +176,6 @@ def test_concepts_outside_the_taxonomy_make_no_ambiguity():
 )
 def test_similar_concepts_of_misspelt_values(value, similar):
     assert sorted(ConceptMap(ICD.taxonomy(), ontology=ICD).similar(value)) == sorted(similar)
-
-
-class LiteralMap:
-    """The rules of ``ConceptMap``, with dictionaries over all concepts."""
-
-    def __init__(self, taxonomy, ontology):
-        pairs = list(enumerate(taxonomy.ids))
-        self.exact = {concept: i for i, concept in pairs}
-        self.codes = self.unambiguous((key, i) for i, code in pairs for key in self.keys_of_code(code.upper()))
-        names = [(name, i) for i, c in pairs for name in (taxonomy.labels[i], *ontology.synonyms_of(c))]
-        self.names = self.unambiguous((name.casefold(), i) for name, i in names if name)
-        self.longer_are_finer = self.are_finer(ontology.taxonomy())
-
-    def are_finer(self, whole):
-        codes = {concept.upper().replace(".", ""): concept for concept in whole.ids if concept != whole.root}
-        starts = {code: [codes[code[:k]] for k in range(1, len(code)) if code[:k] in codes] for code in codes}
-        found = [longer[-1] in whole.parents_of(codes[code]) for code, longer in starts.items() if longer]
-        return sum(found) > len(found) / 2
-
-    def keys_of_code(self, code):
-        """A code with a dot is found without it too; one without a dot by a value whose dot is removed."""
-        return {code, code.replace(".", "")} if "." in code else {code, ("dot removed", code)}
-
-    def keys_of_value(self, value):
-        text = value.strip().upper()
-        padded = re.sub(r"^\d+(?=\.|$)", lambda digits: digits[0].zfill(3), text) if self.is_icd9(text) else text
-        removed = [("dot removed", one.replace(".", "")) for one in (padded, text)] if "." in text else []
-        return [text, padded, *removed]
-
-    def is_icd9(self, text):
-        return re.fullmatch(r"\d+", text.partition(".")[0]) is not None
-
-    def unambiguous(self, pairs):
-        found = {}
-        for key, position in pairs:
-            found[key] = position if found.get(key, position) == position else UNKNOWN
-        return found
-
-    def find(self, value):
-        if value in self.exact:
-            return Match(self.exact[value], "exact")
-        code = next((self.codes[key] for key in self.keys_of_value(value) if key in self.codes), UNKNOWN)
-        if code != UNKNOWN:
-            return Match(code, "normalised")
-        name = self.names.get(value.strip().casefold(), UNKNOWN)
-        return self.ancestor(value) if name == UNKNOWN else Match(name, "label")
-
-    def ancestor(self, value):
-        for key in self.keys_of_value(value) if self.longer_are_finer else ():
-            removed, text = key if isinstance(key, tuple) else ("", key)
-            for end in range(len(text) - 1, 2, -1):
-                prefix = (removed, text[:end]) if removed else text[:end]
-                if self.codes.get(prefix, UNKNOWN) > 0:
-                    return Match(self.codes[prefix], "ancestor")
-        return Match(UNKNOWN, "unknown")
-
-
-CODES = st.from_regex(r"[EeVv]?[01]{1,3}(\.[01a]{1,2})?", fullmatch=True) | st.text("aAß.0", min_size=1, max_size=3)
-TEXTS = st.lists(CODES | st.text("ßsSİiα ", max_size=3), max_size=3)
-
-
-@given(st.lists(CODES, min_size=2, max_size=12, unique=True), st.data())
-def test_values_have_the_concepts_of_the_literal_rules(codes, data):
-    links = [(code, data.draw(st.sampled_from(codes[:k]))) for k, code in enumerate(codes) if k]
-    names = {code: data.draw(TEXTS) for code in codes}
-    labels = {code: own[0] for code, own in names.items() if own}
-    onto = Ontology.from_edges(links, labels, {code: own[1:] for code, own in names.items()})
-    taxonomy = onto.taxonomy(root=data.draw(st.sampled_from(codes)))
-    concepts, literal = ConceptMap(taxonomy, ontology=onto, unknown="ancestor"), LiteralMap(taxonomy, onto)
-    values = [*codes, *(name for own in names.values() for name in own), *data.draw(st.lists(CODES, max_size=10))]
-    values += [*map(str.swapcase, values), *(value.replace(".", "") for value in values)]
-    for value in values:
-        assert concepts.find(value) == literal.find(value)
 
 
 @pytest.mark.parametrize("value", ["A00" + "x" * 100_000, "ß" * 100_000, "38." + "1" * 100_000])

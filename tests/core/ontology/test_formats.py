@@ -76,13 +76,14 @@ class TestEdgeLists:
         (tmp_path / "bytes.csv").write_bytes("concept,parent\nr,\nMénière,r\n".encode("cp1252"))
         (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
         (tmp_path / "no.csv.gz").write_text(CSV)
-        for name, message in [
-            ("bytes.csv", "is not UTF-8 text"),
-            ("torn.csv.gz", "cannot be read"),
-            ("no.csv.gz", "cannot be read"),
-            ("none.csv", "cannot be opened"),
-        ]:
-            with pytest.raises(OntologyError, match=rf"{name}:? .*{message}"):
+        reasons = {
+            "bytes.csv": "is not UTF-8",
+            "torn.csv.gz": "be read",
+            "no.csv.gz": "be read",
+            "none.csv": "be opened",
+        }
+        for name, reason in reasons.items():
+            with pytest.raises(OntologyError, match=rf"{name}:? .*{reason}"):
                 Ontology.load(tmp_path / name)
         with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.json, \.obo, \.owl, \.tsv"):
             Ontology.load("snomed")
@@ -201,16 +202,13 @@ CLAML = """<?xml version="1.0" encoding="UTF-8"?>
 <ClaML version="2.0.0">
   <Title name="ICD-10" version="2019">International Classification</Title>
   <Modifier code="S4"><SubClass code=".0"/><SubClass code=".1"/></Modifier>
-  <ModifierClass code=".0" modifier="S4"><SuperClass code="S4"/>
-    <Rubric kind="preferred"><Label xml:lang="en">with coma</Label></Rubric></ModifierClass>
-  <ModifierClass code=".1" modifier="S4"><SuperClass code="S4"/>
-    <Rubric kind="preferred"><Label xml:lang="en">with ketoacidosis</Label></Rubric></ModifierClass>
+  <ModifierClass code=".0" modifier="S4"><Rubric kind="preferred"><Label>with coma</Label></Rubric></ModifierClass>
+  <ModifierClass code=".1" modifier="S4"/>
   <ModifierClass code="0" modifier="S5"><Rubric kind="preferred"><Label>not derailed</Label></Rubric></ModifierClass>
   <ModifierClass code="1" modifier="S5"><Rubric kind="preferred"><Label>derailed</Label></Rubric></ModifierClass>
   <Class code="I" kind="chapter"><SubClass code="A00"/>
     <Rubric kind="preferred"><Label>Certain infectious <Fragment>diseases</Fragment></Label></Rubric></Class>
-  <Class code="IV" kind="chapter"><SubClass code="E10"/>
-    <Rubric kind="preferred"><Label>Endocrine diseases</Label></Rubric></Class>
+  <Class code="IV" kind="chapter"><SubClass code="E10"/></Class>
   <Class code="A00" kind="category"><SuperClass code="I"/>
     <Rubric kind="preferred"><Label>Cholera <Reference>A01</Reference></Label></Rubric>
     <Rubric kind="inclusion"><Label>Asiatic
@@ -231,7 +229,7 @@ class TestClaml:
         labels = {
             "ICD-10": "International Classification",
             "I": "Certain infectious diseases",
-            "IV": "Endocrine diseases",
+            "IV": "",
             "A00": "Cholera",
             "E10": "Type 1 diabetes",
             "E10.0": "Type 1 diabetes: with coma",
@@ -327,11 +325,8 @@ class TestFhir:
         onto = load(tmp_path / "resource.json", json.dumps(resource))
         assert links(onto) == expected
         if resource is NESTED:
-            assert [onto.label("Diseases"), onto.label("D1"), *onto.synonyms_of("D1")] == [
-                "A list of diseases",
-                "Asthma",
-                "Bronchialasthma",
-            ]
+            assert (onto.label("Diseases"), onto.label("D1")) == ("A list of diseases", "Asthma")
+            assert onto.synonyms_of("D1") == ("Bronchialasthma",)
 
     @pytest.mark.parametrize(
         ("resource", "message"),

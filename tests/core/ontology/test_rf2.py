@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
-from collections import defaultdict
 
 import pytest
 from support import snomed
@@ -137,128 +135,36 @@ class TestReading:
         release.links[1] = link_row(DISEASE, 404684003)
         assert Ontology.load(release.write()).root == "404684003"
 
-    @pytest.mark.parametrize(("concepts", "seed"), [(1, 0), (2, 0), (40, 1), (600, 2)])
-    def test_generated_releases_are_read_as_row_by_row(self, tmp_path, concepts, seed):
-        folder = snomed.write_release(tmp_path / "release", concepts=concepts, seed=seed)
-        read, expected = Ontology.load(folder), Ontology.from_parents(*literal_release(folder))
-        assert len(read) == concepts
-        assert read.taxonomy() == expected.taxonomy()
-        assert read.taxonomy().labels == expected.taxonomy().labels
-        assert all(set(expected.synonyms_of(one)) <= set(read.synonyms_of(one)) for one in read.concepts)
-
-
-def rows_of(folder, kind):
-    for path in sorted(folder.rglob(f"sct2_{kind}_*.txt")):
-        with path.open(encoding="utf-8", newline="") as file:
-            yield from csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-
-
-def literal_release(folder):
-    """The parents, labels and synonyms of a release, read row by row."""
-    active = {row["id"] for row in rows_of(folder, "Concept") if row["active"] == "1"}
-    parents = {concept: set() for concept in active}
-    for row in rows_of(folder, "Relationship"):
-        if row["active"] == "1" and row["typeId"] == str(snomed.IS_A) and row["sourceId"] in active:
-            parents[row["sourceId"]].add(row["destinationId"])
-    names = defaultdict(list)
-    for row in rows_of(folder, "Description"):
-        if row["active"] == "1" and row["conceptId"] in active:
-            full = row["typeId"] == str(snomed.FULLY_SPECIFIED_NAME)
-            names[row["conceptId"]].append((not full, row["languageCode"] != "en", int(row["id"]), row["term"]))
-    labels = {concept: min(own)[-1] for concept, own in names.items()}
-    synonyms = {c: [name[-1] for name in sorted(own) if name[0]] for c, own in names.items()}
-    return {c: sorted(above) for c, above in parents.items()}, labels, synonyms
-
 
 def swap(rows, line, row):
     rows[line - 1] = row
 
 
-def cut(text, columns):
-    return "\t".join(text.split("\t")[:columns])
-
-
-BAD = {
-    "no concept row": (
-        lambda r: r.concepts.__delitem__(slice(1, None)),
-        UnknownParentError,
-        "Relationship.*: line 2: an active is-a row names a concept that is not active",
-    ),
-    "no row": (
-        lambda r: [rows.__delitem__(slice(1, None)) for rows in (r.concepts, r.links, r.terms)],
-        EmptyOntologyError,
-        "holds no concept",
-    ),
-    "an empty file": (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
-    "an inactive parent": (
-        lambda r: r.links.append(link_row(EAR, OLD)),
-        UnknownParentError,
-        "Relationship.*: line 6: an active is-a row names a concept that is not active: 99999003$",
-    ),
-    "an unknown parent": (
-        lambda r: r.links.append(link_row(EAR, 42)),
-        UnknownParentError,
-        "Relationship.*: line 6: .*not active: 42$",
-    ),
-    "an unknown child": (
-        lambda r: r.links.append(link_row(42, EAR)),
-        UnknownParentError,
-        "Relationship.*: line 6: .*not active: 42$",
-    ),
-    "a cycle": (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
-    "its own parent": (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),
-    "a second root": (
-        lambda r: r.concepts.append(concept_row(7, 1)),
-        SeveralRootsError,
-        "no active is-a row, which only the root 138875005 may lack: 7$",
-    ),
-    "several rows of a concept": (
-        lambda r: r.concepts.append(concept_row(EAR, 0)),
-        DuplicateConceptError,
-        "Concept.*line 7 gives a concept again: use the snapshot of one release: 25906001$",
-    ),
-    "another header": (
-        lambda r: swap(r.links, 1, snomed.CONCEPT.replace(" ", "\t")),
-        SourceFormatError,
-        "Relationship.*: the first line lacks the columns sourceId, destinationId, typeId",
-    ),
-    "spaces for tabs": (
-        lambda r: swap(r.concepts, 1, snomed.CONCEPT),
-        SourceFormatError,
-        "Concept.*first line lacks the columns active, id",
-    ),
-    "a short line": (
-        lambda r: swap(r.terms, 4, cut(r.terms[3], 5)),
-        SourceFormatError,
-        "Description.*: line 4 has 5 of 9 columns: the file is truncated or damaged",
-    ),
-    "an empty line": (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 1 of 10"),
-    "a long line": (
-        lambda r: swap(r.terms, 4, r.terms[3].replace("disease", "dis\tease")),
-        SourceFormatError,
-        "Description.*: line 4 has 10 of 9 columns",
-    ),
-    "a flag": (
-        lambda r: swap(r.concepts, 3, concept_row(DISEASE, 2)),
-        SourceFormatError,
-        "Concept.*: line 3: active is not 0 or 1$",
-    ),
-    "an id": (
-        lambda r: swap(r.concepts, 3, concept_row("64572001x", 1)),
-        SourceFormatError,
-        "Concept.*: line 3: id is not a number$",
-    ),
-}
+BAD = [
+    (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
+    (lambda r: r.links.append(link_row(EAR, OLD)), UnknownParentError, "Relationship.*: line 6: .*: 99999003$"),
+    (lambda r: r.links.append(link_row(EAR, 42)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(42, EAR)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
+    (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),
+    (lambda r: r.concepts.append(concept_row(7, 1)), SeveralRootsError, "only the root 138875005 may lack: 7$"),
+    (lambda r: r.concepts.append(concept_row(EAR, 0)), DuplicateConceptError, "line 7 gives a concept again"),
+    (lambda r: r.concepts.clear(), EmptyOntologyError, "Concept.*: the file is empty"),
+    (lambda r: swap(r.links, 1, snomed.CONCEPT), SourceFormatError, "first line lacks the columns active, sourceId"),
+    (lambda r: swap(r.terms, 4, r.terms[3][:60]), SourceFormatError, "Description.*: line 4 has 8 of 9 columns"),
+    (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 1 of 10"),
+    (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), SourceFormatError, "Description.*: line 4 has 10 of 9 columns"),
+    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), SourceFormatError, "Concept.*: line 3: active is not 0 or 1$"),
+    (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), SourceFormatError, "Concept.*: line 3: id is not a number$"),
+]
 
 
 class TestInvalidReleases:
-    @pytest.mark.parametrize("name", BAD)
-    def test_errors_name_the_file_and_the_line(self, release, name):
-        modify, error, message = BAD[name]
+    @pytest.mark.parametrize(("modify", "error", "message"), BAD)
+    def test_errors_name_the_file_and_the_line(self, release, modify, error, message):
         modify(release)
         with pytest.raises(error, match=message) as caught:
             Ontology.load(release.write())
-        assert type(caught.value) is error
         assert str(release.folder) in str(caught.value)
 
     @pytest.mark.parametrize("kind", KINDS)

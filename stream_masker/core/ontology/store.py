@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
-from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +24,8 @@ Arrays = Mapping[str, NDArray[Any]]
 SUFFIX: Final = ".ontology"
 """The end of the names of the folders of the store."""
 
-CHECKSUMS: Final = "checksums.json"
-"""The file that names the arrays of a folder, with the CRC-32 of each."""
+DIGESTS: Final = "digests.json"
+"""The file that names the arrays of a folder, with a digest of the file of each."""
 
 
 def load(key: str) -> Arrays | None:
@@ -75,15 +74,18 @@ def _write(arrays: Arrays, folder: Path) -> None:
     folder.mkdir()
     for name, array in arrays.items():
         np.save(folder / f"{name}.npy", array)
-    checksums = {name: crc32(np.ascontiguousarray(array).data) for name, array in arrays.items()}
-    (folder / CHECKSUMS).write_text(json.dumps(checksums))
+    (folder / DIGESTS).write_text(json.dumps({name: _digest(folder / f"{name}.npy") for name in arrays}))
 
 
 def _mapped(folder: Path) -> Arrays:
     """Map the arrays of a folder. Raises OSError or ValueError if one of them is missing or damaged."""
-    checksums = json.loads((folder / CHECKSUMS).read_text())
-    arrays = {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in checksums}
-    for name, array in arrays.items():
-        if crc32(array.data) != checksums[name]:
+    digests = json.loads((folder / DIGESTS).read_text())
+    for name, digest in digests.items():
+        if _digest(folder / f"{name}.npy") != digest:
             raise ValueError(f"{name} is damaged")
-    return arrays
+    return {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in digests}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()

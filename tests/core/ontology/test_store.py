@@ -54,7 +54,7 @@ DAMAGES = {
     "truncated": lambda folder: replaced(folder / "ids.npy", (folder / "ids.npy").read_bytes()[:-1]),
     "a bit differs": lambda folder: replaced(folder / "depth.npy", (folder / "depth.npy").read_bytes()[:-1] + b"\1"),
     "an array is missing": lambda folder: (folder / "ancestors.npy").unlink(),
-    "no checksums": lambda folder: replaced(folder / "checksums.json", b""),
+    "no digests": lambda folder: replaced(folder / "digests.json", b""),
     "empty": lambda folder: [file.unlink() for file in folder.iterdir()],
 }
 

@@ -82,7 +82,7 @@ def _read_json(file: BinaryIO) -> Draft:
         raise SourceFormatError(f"line {error.lineno} is not valid JSON: {error.msg}") from None
     if isinstance(document, dict) and document.get("resourceType") in fhir.RESOURCE_TYPES:
         return fhir.read_resource(document)
-    if isinstance(document, dict) and isinstance(document.get("graphs"), list) and document["graphs"]:
+    if isinstance(document, dict) and document.get("graphs") and isinstance(document["graphs"], list):
         return obo.read_terms(content, "an OBO Graph")
     raise SourceFormatError("the JSON is no OBO Graph, and no CodeSystem or ValueSet of FHIR")
 

@@ -47,9 +47,13 @@ def save(key: str, arrays: Arrays) -> Arrays:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temporary:
-            _write(arrays, Path(temporary, "new"))
+            new = Path(temporary, "new")
+            new.mkdir()
+            for name, array in arrays.items():
+                np.save(new / f"{name}.npy", array)
+            (new / DIGESTS).write_text(json.dumps({name: _digest(new / f"{name}.npy") for name in arrays}))
             shutil.rmtree(folder, ignore_errors=True)
-            Path(temporary, "new").rename(folder)
+            new.rename(folder)
         return _mapped(folder)
     except (OSError, ValueError) as error:
         log.debug("an ontology is not stored in %s (%s)", folder, type(error).__name__)
@@ -68,13 +72,6 @@ def _code_digest() -> str:
     for file in sorted(here.rglob("*.py")):
         digest.update(str(file.relative_to(here)).encode() + b"\0" + file.read_bytes())
     return digest.hexdigest()
-
-
-def _write(arrays: Arrays, folder: Path) -> None:
-    folder.mkdir()
-    for name, array in arrays.items():
-        np.save(folder / f"{name}.npy", array)
-    (folder / DIGESTS).write_text(json.dumps({name: _digest(folder / f"{name}.npy") for name in arrays}))
 
 
 def _mapped(folder: Path) -> Arrays:

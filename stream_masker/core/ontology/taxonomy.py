@@ -46,9 +46,8 @@ class Closure:
     paths: Int32Array
 
 
-LINKS = ("parent_offsets", "parents", "child_offsets", "children", "depth")
-CLOSURE = ("ancestor_offsets", "ancestors", "ancestor_paths")
-"""The names of stored arrays."""
+STORED_LINKS = ("parent_offsets", "parents", "child_offsets", "children", "depth")
+STORED_CLOSURE = ("ancestor_offsets", "ancestors", "ancestor_paths")
 
 
 class Taxonomy:
@@ -97,20 +96,20 @@ class Taxonomy:
         tau.fingerprint = arrays["fingerprint"].tobytes().decode()
         tau.codes = TextIndex(arrays["codes"], arrays["codes.owners"])
         if "ancestors" in arrays:
-            tau.closure = Closure(*(frozen_array(arrays[name]) for name in CLOSURE))
+            tau.closure = Closure(*(frozen_array(arrays[name]) for name in STORED_CLOSURE))
         return tau
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays that ``from_arrays`` needs, by name, given and computed ones; without the closure of a
         tree, which is computed fast."""
-        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in LINKS}
+        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in STORED_LINKS}
         for name, texts in (("ids", self.ids), ("labels", self.labels)):
             found[name], found[f"{name}.offsets"] = texts.utf8, texts.offsets
         found["fingerprint"] = np.frombuffer(self.fingerprint.encode(), np.uint8)
         found["codes"], found["codes.owners"] = self.codes.checksums, self.codes.owners
         if not self.is_tree:
             table = self.closure
-            found.update(zip(CLOSURE, (table.offsets, table.ancestors, table.paths), strict=True))
+            found.update(zip(STORED_CLOSURE, (table.offsets, table.ancestors, table.paths), strict=True))
         return found
 
     def __len__(self) -> int:
@@ -255,8 +254,7 @@ class Taxonomy:
         return links
 
     def lcs(self, c1: str, c2: str) -> str:
-        """Return the least common subsumer: the deepest, then the one with the least sum of paths, then the smallest
-        id."""
+        """Return the least common subsumer: the deepest one; of several, that of least paths, then of smallest id."""
         return self.ids[self.common_subsumer([self.position(c1), self.position(c2)])]
 
     def common_subsumer(self, positions: Sequence[int]) -> int:

@@ -259,7 +259,7 @@ RISK_METRICS: tuple[MetricDefinition, ...] = (
     calibrator_gauge(
         "risk_certainty",
         "Greatest probability of a value given its own mask, or all masks of its record, over all that can be written; "
-        "given all masks only where the mechanism promises something about every record.",
+        "given all masks only where the mechanism promises something about every record, and in complete records.",
         ("attribute", "given"),
     ),
     calibrator_gauge(

@@ -82,20 +82,12 @@ class EmptyOntologyError(OntologyError):
     """The source contains no concept."""
 
 
-class InactiveParentError(OntologyError):
-    """An active is-a link leads to an inactive concept."""
-
-
 class SourceFormatError(OntologyError):
     """A file does not conform to its format: encoding, header, a truncated line, or a malformed value."""
 
 
 class MissingFileError(OntologyError):
     """A source that consists of several files lacks one of them."""
-
-
-class CompiledOntologyError(OntologyError):
-    """A file is not a compiled ontology of this format, or is truncated or damaged."""
 
 
 def installation_of(extra: str) -> str:

@@ -18,7 +18,7 @@ from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
-from stream_masker.core.ontology.mapping import UnknownPolicy
+from stream_masker.core.ontology.concepts import UnknownPolicy
 from stream_masker.core.validation import checked_seed, require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
@@ -377,7 +377,7 @@ def _id(name: str, row: int, value: Any, concepts: ConceptMap) -> str | list[str
 def _concept(name: str, row: int, value: object, concepts: ConceptMap) -> str | None:
     if not isinstance(value, str):
         raise ParameterError(f"column {name!r}, row {row}: the code is of type {type(value).__name__}: use text")
-    position, _ = concepts.resolve(value)
+    position = concepts.find(value).position
     if position == UNKNOWN and concepts.unknown != "suppress":
         raise UnknownConceptError(
             f"column {name!r}, row {row}: the code has no concept; unknown='ancestor' takes its longest known prefix, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
-from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
+from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
+from stream_masker.core.ontology.concepts import read_mapping
 
-__all__ = ["ConceptMap", "Ontology", "Taxonomy"]
+__all__ = ["UNKNOWN", "ConceptMap", "Match", "Ontology", "Taxonomy", "read_mapping"]

@@ -1,4 +1,4 @@
-"""``stream-masker ontology``: inspection and compilation of ontologies."""
+"""``stream-masker ontology``: inspect an ontology, and map values to its concepts."""
 
 from __future__ import annotations
 
@@ -12,14 +12,10 @@ import numpy as np
 
 from stream_masker.cli import SuggestingGroup
 from stream_masker.cli.options import output, summarise
-from stream_masker.core.distance import DISTANCES, distance_on
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Match, Ontology, Taxonomy
-from stream_masker.core.ontology.compiled import COMPILED_SUFFIX
-from stream_masker.core.ontology.mapping import UnknownPolicy, read_mapping
-from stream_masker.core.ontology.ontology import Suggestions
-from stream_masker.core.ontology.sources import compile_ontology, is_compiled
+from stream_masker.core.ontology.concepts import UnknownPolicy, read_mapping
 from stream_masker.errors import ParameterError, UnknownConceptError, name_some
-from stream_masker.service.files.outputs import STANDARD_STREAM, refuse_same_file
+from stream_masker.service.files.outputs import STANDARD_STREAM
 
 UNMAPPED_STATUS = {"reject": "rejected", "ancestor": "rejected", "suppress": "suppressed"}
 """The result for a value without a concept, by policy."""
@@ -37,47 +33,17 @@ root_option = click.option(
 
 @click.group(cls=SuggestingGroup)
 def command() -> None:
-    """Inspect an ontology: its concepts, their distances, and the mapping of values to concepts.
+    """Inspect an ontology: its concepts, and the mapping of values to concepts.
 
     SOURCE is icd10cm (built in), a file or a folder: an edge list (.csv or .tsv: concept,parent,label), OBO (.obo), OBO
     Graphs, FHIR CodeSystem or ValueSet (.json), ClaML (.xml or .claml) or OWL in RDF/XML (.owl), each optionally with
-    .gz; a SNOMED CT RF2 snapshot (the release's folder, its .zip or one of its files); or the output of the compile
-    command (.ontology).
+    .gz; or a SNOMED CT RF2 release (its folder or its .zip).
 
     \b
     Examples:
       stream-masker ontology inspect icd10cm E11.9
-      stream-masker ontology distance icd10cm E11.9 I10
       stream-masker ontology map icd10cm codes.txt --unknown ancestor
-      stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
     """
-
-
-@command.command("compile")
-@click.argument("source")
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="Output file, with a name that ends in .ontology. Default: a file in the cache, named by the source's hash.",
-)
-def compile_source(source: str, output: Path | None) -> None:
-    """Parse an ontology once, so that workers can open it immediately.
-
-    Writes the arrays that every worker maps into memory and prints the file's name. Later loads of the source use
-    them. FILE is also a source itself, independent of the original files.
-
-    \b
-    Examples:
-      stream-masker ontology compile diseases.obo
-      stream-masker ontology compile SnomedCT_International/ -o snomed.ontology
-    """
-    if output is not None and not is_compiled(output):
-        raise ParameterError(f"--output {output} must end in {COMPILED_SUFFIX}, so that it can be used as a source")
-    refuse_same_file({"SOURCE": source}, {"--output": str(output or "")})
-    path, data = compile_ontology(source, output)
-    _print([("file", path), ("concepts", len(data.taxonomy)), ("bytes", path.stat().st_size)])
 
 
 @command.command()
@@ -135,7 +101,7 @@ def _summary(ontology: Ontology, taxonomy: Taxonomy) -> Iterator[tuple[str, obje
     yield "depth", int(taxonomy.depth.max())
     yield "with several parents", int((parents > 1).sum())
     yield "with a label", sum(map(bool, taxonomy.labels))
-    yield "synonyms", len(ontology.synonyms.texts)
+    yield "synonyms", sum(len(ontology.synonyms_of(concept)) for concept in ontology.concepts)
 
 
 def _concept(taxonomy: Taxonomy, concept: str) -> Iterator[tuple[str, object]]:
@@ -174,36 +140,11 @@ def _id_of(ontology: Ontology, taxonomy: Taxonomy, value: str) -> str:
         return taxonomy.ids[position]
     if several := concepts.ambiguous(value):
         raise ParameterError(f"{value!r} stands for several concepts: use the code{name_some(tuple(several))}")
-    similar = Suggestions(taxonomy, ontology).of(value)
+    similar = concepts.similar(value)
     advice = f"; did you mean {' or '.join(similar)}?" if similar else ""
     raise ParameterError(
         f"{value!r} is not a concept below {taxonomy.root}: use a code or a label of the ontology{advice}"
     )
-
-
-@command.command()
-@click.argument("source")
-@click.argument("a")
-@click.argument("b")
-@click.option(
-    "--distance", type=click.Choice(sorted(DISTANCES)), default="wu_palmer", show_default=True, help="Distance measure."
-)
-@root_option
-def distance(source: str, a: str, b: str, distance: str, root: str | None) -> None:
-    """Print the distance between two concepts.
-
-    A and B are codes or labels. Also prints their least common subsumer and the paths to it. The distance
-    is 0 for equal concepts and at most 1.
-
-    \b
-    Examples:
-      stream-masker ontology distance icd10cm E11.9 I10
-      stream-masker ontology distance icd10cm E11.9 E10.9 --distance log_taxonomic
-    """
-    ontology = Ontology.load(source)
-    taxonomy = _below(ontology, root)
-    first, second = (_id_of(ontology, taxonomy, value) for value in (a, b))
-    _print(_distance(taxonomy, first, second, distance))
 
 
 def _below(ontology: Ontology, root: str | None) -> Taxonomy:
@@ -211,16 +152,6 @@ def _below(ontology: Ontology, root: str | None) -> Taxonomy:
         return ontology.taxonomy(root=root)
     except UnknownConceptError:
         raise ParameterError(f"{root!r} is not a concept of the ontology: use a concept id as --root") from None
-
-
-def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[str, object]]:
-    lcs = taxonomy.lcs(a, b)
-    yield "A", _named(taxonomy, a)
-    yield "B", _named(taxonomy, b)
-    yield "least common subsumer", f"{_named(taxonomy, lcs)}, depth {taxonomy.depth_of(lcs)}"
-    yield "path from A to the subsumer", f"{taxonomy.path(a, lcs)} links"
-    yield "path from B to the subsumer", f"{taxonomy.path(b, lcs)} links"
-    yield name, f"{distance_on(taxonomy, name)(a, b):.6f}"
 
 
 @command.command("map")
@@ -239,21 +170,13 @@ def _distance(taxonomy: Taxonomy, a: str, b: str, name: str) -> Iterator[tuple[s
     metavar="FILE",
     help="CSV or TSV file with the header value,concept.",
 )
-@click.option(
-    "--suggest",
-    is_flag=True,
-    help="Add a column with similar codes, labels or synonyms if there is no concept.",
-)
 @root_option
-def map_values(
-    source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, suggest: bool, root: str | None
-) -> None:
+def map_values(source: str, values: BinaryIO, unknown: UnknownPolicy, mapping: Path | None, root: str | None) -> None:
     """Map values to concepts.
 
     Reads one value per line and prints tab-separated lines with the line number, the concept (or rejected, suppressed)
     and the match: exact, normalised, label (or a synonym), mapping, ancestor, ambiguous (several concepts share the
-    code or label) or unknown. The values themselves are not printed. VALUES is a file or - (default). With --suggest,
-    a fourth column has the concepts of an ambiguous value, and concepts similar to an unknown one.
+    code or label) or unknown. The values themselves are not printed. VALUES is a file or - (default).
 
     \b
     Examples:
@@ -265,20 +188,17 @@ def map_values(
     concepts = ConceptMap(
         taxonomy, unknown=unknown, mapping=None if mapping is None else read_mapping(mapping), ontology=ontology
     )
-    suggestions = Suggestions(taxonomy, ontology) if suggest else None
-    _map_lines(concepts, values, UNMAPPED_STATUS[unknown], suggestions)
+    _map_lines(concepts, values, UNMAPPED_STATUS[unknown])
 
 
-def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str, suggestions: Suggestions | None) -> None:
+def _map_lines(concepts: ConceptMap, lines: Iterable[bytes], status: str) -> None:
     methods: Counter[str] = Counter()
     for number, line in enumerate(lines, start=1):
         value = line.rstrip(b"\r\n").decode(errors="replace")
         match = concepts.find(value)
-        several = concepts.ambiguous(value) if match.how == "unknown" else []
-        how = "ambiguous" if several else match.how
-        similar = (several or suggestions.of(value)) if suggestions and match.how == "unknown" else []
-        columns = [number, _outcome(concepts, match, status), how, *([", ".join(similar)] if similar else [])]
-        output("\t".join(map(str, columns)), {**dict(zip(MAP_COLUMNS, columns, strict=False)), "similar": similar})
+        how = "ambiguous" if match.how == "unknown" and concepts.ambiguous(value) else match.how
+        columns = [number, _outcome(concepts, match, status), how]
+        output("\t".join(map(str, columns)), dict(zip(MAP_COLUMNS, columns, strict=True)))
         methods[how] += 1
     counts = ", ".join(f"{count} {how}" for how, count in methods.most_common())
     summarise(

@@ -10,7 +10,7 @@ but not all, codes and pairs of a batch have occurred before.
 * the literal algorithm: 2017's algorithms 1 to 3 over every concept, in NumPy, on precomputed arrays of ancestors;
 * single calls: ``mask_one`` with one code, with two and with one and three, ÷ ``mask_many`` with the same record and
   ÷ ``d(x, y)``, of both mechanisms;
-* resident memory: of a separate process that opens the compiled ontology and masks the same batches.
+* resident memory: of a separate process that opens the parsed ontology and masks the same batches.
 """
 
 from __future__ import annotations
@@ -39,7 +39,6 @@ from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise, SemanticTransport
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.ontology.sources import compile_ontology
 from stream_masker.pipeline.paths import compile_path
 from stream_masker.service.events.synthetic import SyntheticAttribute, SyntheticDischarges
 
@@ -66,17 +65,14 @@ def main() -> None:
     if resident_of := arguments(__doc__, {"--resident": {"nargs": 3, "help": argparse.SUPPRESS}}).resident:
         return print_resident(*resident_of)
     with tempfile.TemporaryDirectory() as folder:
-        for source in ("icd10cm", synthetic_release(Folder(folder))[1]):
+        for source in ("icd10cm", synthetic_release(Folder(folder))):
             measure(source, Folder(folder) / "codes.npy")
     measure_single_calls(Ontology.load("icd10cm").taxonomy())
 
 
-def synthetic_release(folder: Folder) -> tuple[str, str]:
-    """Write and compile a synthetic SNOMED CT release; return both paths."""
-    release, compiled = folder / "release", folder / "rf2.ontology"
-    write_release(release, concepts=SNOMED_CONCEPTS, seed=1)
-    compile_ontology(str(release), compiled)
-    return str(release), str(compiled)
+def synthetic_release(folder: Folder) -> str:
+    """Write a synthetic SNOMED CT release; return its path."""
+    return str(write_release(folder / "release", concepts=SNOMED_CONCEPTS, seed=1))
 
 
 def measure(source: str, file: Folder) -> None:

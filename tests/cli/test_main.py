@@ -61,7 +61,7 @@ def test_usage_errors_exit_with_2(arguments):
     [
         (["maks"], "No such command 'maks'; did you mean 'mask'?"),
         (["config", "chek"], "No such command 'chek'; did you mean 'check'?"),
-        (["ontology", "zzz"], "No such command 'zzz'; use compile, distance, "),
+        (["ontology", "zzz"], "No such command 'zzz'; use inspect"),
     ],
 )
 def test_a_misspelt_command_is_an_error_with_advice(arguments, advice):

@@ -37,9 +37,7 @@ RESULTS = {
     "config check": (("-c", "CONFIG"), {"valid", "hash"}),
     "config show": (("-c", "CONFIG"), {"attributes", "topics"}),
     "config schema": ((), {"$schema", "properties"}),
-    "ontology compile": ((TREE, "-o", "tree.ontology"), {"file", "concepts"}),
     "ontology inspect": ((TREE,), {"root", "leaves"}),
-    "ontology distance": ((TREE, "A1", "B2"), {"wu_palmer"}),
     "ontology map": ((TREE, "codes.txt"), {"line", "concept", "match"}),
 }
 """The arguments of each command, and keys of its result. The tests of the others need Kafka."""

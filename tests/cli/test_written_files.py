@@ -80,13 +80,9 @@ def test_an_output_that_is_a_folder_is_refused_before_anything_is_read(tmp_path:
 
 
 def test_commands_without_a_configuration_do_not_write_to_what_they_read(tmp_path: Path) -> None:
-    (tmp_path / "tree.csv").write_text("concept,parent,label\nroot,,all\nA,root,a\nB,root,b\n")
-    compiled = tmp_path / "tree.ontology"
-    run("ontology", "compile", tmp_path / "tree.csv", "-o", compiled)
     data = write(tmp_path / "mushrooms.csv", LINES)
     certificate = write(tmp_path / "ca.pem", LINES)
     for command in (
-        ("ontology", "compile", compiled, "-o", compiled),
         ("reproduce", "2012", "--data", data, "-o", data),
         ("config", "init", "--property", f"ssl.ca.location={certificate}", "-o", certificate),
     ):

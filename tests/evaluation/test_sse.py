@@ -55,7 +55,7 @@ def chapter(request):
     onto = icd9cm()
     whole, tau = onto.taxonomy(), onto.taxonomy(root=request.param)
     concepts = ConceptMap(whole, unknown="ancestor", ontology=onto)
-    found = [(concepts.resolve(row["diag_1"])[0], row) for row in discharges()]
+    found = [(concepts.find(row["diag_1"]).position, row) for row in discharges()]
     chosen = [(whole.ids[p], row) for p, row in found if p >= 0 and whole.ids[p] in tau]
     numbers = [
         (int(row["age"][1:].split("-")[0]) + 5, int(row["time_in_hospital"]), int(row["num_medications"]))

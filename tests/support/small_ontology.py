@@ -100,9 +100,9 @@ OWL = (
     <rdfs:subClassOf rdf:resource="http://www.w3.org/2002/07/owl#Thing"/>
   </owl:Class>
   <!-- an anonymous superclass is not an is-a link, neither is an equivalent class -->
-  <owl:Class rdf:about="HP_0000118">
+  <owl:Class rdf:about="http://purl.obolibrary.org/obo/HP_0000118">
     <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
-    <rdfs:subClassOf rdf:resource="HP_0000001"/>
+    <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
     <rdfs:subClassOf>
       <owl:Restriction>
         <owl:onProperty rdf:resource="http://purl.obolibrary.org/obo/BFO_0000050"/>
@@ -113,9 +113,11 @@ OWL = (
       <owl:Class>
         <owl:intersectionOf rdf:parseType="Collection">
           <rdf:Description rdf:about="http://purl.obolibrary.org/obo/HP_0000152"/>
-          <owl:Restriction><owl:onProperty rdf:resource="http://x.org/p"/></owl:Restriction>
+          <owl:Restriction>
+            <owl:onProperty rdf:resource="http://purl.obolibrary.org/obo/BFO_0000050"/>
+            <owl:someValuesFrom rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
+          </owl:Restriction>
         </owl:intersectionOf>
-        <rdfs:label>no label of this class</rdfs:label>
       </owl:Class>
     </owl:equivalentClass>
     <oboInOwl:hasExactSynonym>Organ anomaly</oboInOwl:hasExactSynonym>
@@ -123,18 +125,11 @@ OWL = (
     <oboInOwl:hasAlternativeId>HP:0000999</oboInOwl:hasAlternativeId>
     <rdfs:label xml:lang="en">Phenotypic abnormality</rdfs:label>
   </owl:Class>
-  <owl:Axiom>
-    <owl:annotatedSource rdf:resource="http://purl.obolibrary.org/obo/HP_0000118"/>
-    <owl:annotatedTarget>Organ anomaly</owl:annotatedTarget>
-    <rdfs:label>no label of a class</rdfs:label>
-  </owl:Axiom>
-  <rdf:Description rdf:about="http://purl.obolibrary.org/obo/HP_0000152">
-    <rdf:type rdf:resource="http://www.w3.org/2002/07/owl#Class"/>
-    <rdfs:subClassOf><owl:Class rdf:about="http://purl.obolibrary.org/obo/HP_0000118"/></rdfs:subClassOf>
-    <rdfs:subClassOf><rdf:Description rdf:about="HP_0000001"/></rdfs:subClassOf>
-    <rdfs:seeAlso rdf:parseType="Resource"><rdfs:label>none of its own</rdfs:label></rdfs:seeAlso>
+  <owl:Class rdf:about="http://purl.obolibrary.org/obo/HP_0000152">
+    <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000118"/>
+    <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000001"/>
     <rdfs:label>Abnormality of head &amp; neck</rdfs:label>
-  </rdf:Description>
+  </owl:Class>
   <owl:Class rdf:about="http://purl.obolibrary.org/obo/HP_0000002">
     <rdfs:subClassOf rdf:resource="http://purl.obolibrary.org/obo/HP_0000118"/>
     <owl:deprecated rdf:datatype="http://www.w3.org/2001/XMLSchema#boolean">true</owl:deprecated>

@@ -111,10 +111,7 @@ def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Col
 
 def _find_all(values: Sequence[Value], taxonomy: Taxonomy) -> NDArray[np.int32] | None:
     """Return the positions of values that are all known concept ids; otherwise None."""
-    try:
-        codes = taxonomy.find_texts(values)  # type: ignore[arg-type]
-    except TypeError:
-        return None
+    codes = taxonomy.find(values)
     return codes if codes.min(initial=0) >= 0 else None
 
 

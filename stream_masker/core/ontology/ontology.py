@@ -1,54 +1,71 @@
-"""Ontologies: concepts with labels and synonyms, linked by is-a to one rooted acyclic hierarchy; similar concepts."""
+"""Ontologies: concepts with labels and synonyms, linked by is-a to one rooted acyclic hierarchy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.data import OntologyData, build_taxonomy
-from stream_masker.core.ontology.draft import OntologyDraft, add_common_root, indexed_draft
-from stream_masker.core.ontology.names import NameIndexes, Synonyms
-from stream_masker.core.ontology.sources import load_data
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths
+from stream_masker.core.dtypes import Int64Array
+from stream_masker.core.ontology import graph, store
+from stream_masker.core.ontology.formats import Draft
+from stream_masker.core.ontology.sources import find_source
 from stream_masker.core.ontology.taxonomy import Taxonomy
-from stream_masker.errors import ParameterError, UnknownConceptError
+from stream_masker.core.ontology.texts import TextIndex, Texts
+from stream_masker.core.validation import require_mapping
+from stream_masker.errors import (
+    CycleError,
+    DuplicateConceptError,
+    EmptyOntologyError,
+    OntologyError,
+    ParameterError,
+    UnknownConceptError,
+    UnknownParentError,
+    error_location,
+)
 
 if TYPE_CHECKING:
     import networkx as nx
-from collections import defaultdict
-from difflib import get_close_matches
-
-from stream_masker.core.ontology.names import fold_code
 
 
 class Ontology:
     """An immutable set of concepts under one root, linked by is-a. A concept may have several parents.
 
-    Create one with ``load``, ``from_edges`` or ``from_parents``.
+    Create one with ``load``, ``from_edges``, ``from_parents`` or ``from_networkx``.
     """
 
-    def __init__(self, data: OntologyData) -> None:
-        self.data = data
+    def __init__(self, whole: Taxonomy, synonym_offsets: Int64Array, synonyms: Texts) -> None:
+        """``whole``: every concept. The synonyms of the concept at position c are
+        ``synonyms[synonym_offsets[c]:synonym_offsets[c + 1]]``."""
+        self._whole = whole
+        self._synonym_offsets, self._synonyms = frozen_array(synonym_offsets), synonyms
+        self._taxonomies = {0: whole}
 
     @classmethod
     def load(cls, source: str | Path) -> Ontology:
         """Load an ontology by name (``icd10cm``), from a file or from a folder.
 
         Supported files: edge lists (``.csv``, ``.tsv``), OBO (``.obo``), OBO Graphs and FHIR CodeSystem or ValueSet
-        (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; SNOMED CT RF2
-        snapshots, given as the folder of a release, its ``.zip`` or one of its files; and ``.ontology`` files, which
-        ``stream-masker ontology compile`` writes. A source is parsed once: its compiled form is stored in the cache
-        folder, where later calls find it.
+        (``.json``), ClaML (``.xml``, ``.claml``) and OWL in RDF/XML (``.owl``), each also gzipped; and SNOMED CT RF2
+        releases, given as a folder or a ``.zip``. A source is parsed once: the result is kept as arrays in the cache
+        folder, from where later calls map them.
 
         Raises OntologyError, or the subclass that describes the problem.
         """
         if not isinstance(source, str | Path):
             raise ParameterError(f"source is of type {type(source).__name__}: use a name such as 'icd10cm', or a path")
-        return cls(load_data(source))
+        found = find_source(source)
+        arrays = store.load(found.key)
+        if arrays is None:
+            with error_location(found.name):
+                arrays = store.save(found.key, cls._of(found.read())._arrays())
+        return cls._from_arrays(arrays)
 
     @classmethod
     def from_edges(
@@ -75,17 +92,14 @@ class Ontology:
         labels: Mapping[str, str] | None = None,
         synonyms: Mapping[str, Sequence[str]] | None = None,
     ) -> Ontology:
-        """Build an ontology from the parents of every concept; the root has none. Every parent must be a key.
+        """Build an ontology from the parents of every concept; a root has none. Every parent must be a key.
 
         Raises like ``from_edges``, and UnknownParentError.
         """
-        for name, given, example in (("labels", labels, "'a label'"), ("synonyms", synonyms, "['a synonym']")):
-            if not isinstance(given, Mapping | None):
-                kind = type(given).__name__
-                raise ParameterError(f"{name} is of type {kind}: use a mapping, such as {{'concept': {example}}}")
-        draft = OntologyDraft({concept: list(above) for concept, above in parents.items()}, {**(labels or {})})
-        add_common_root(draft)
-        return cls(OntologyData.from_draft(indexed_draft(draft.parents, draft.labels, synonyms or {})))
+        require_mapping("labels", labels or {}, "{'concept': 'a label'}")
+        require_mapping("synonyms", synonyms or {}, "{'concept': ['a synonym']}")
+        own = {concept: list(above) for concept, above in parents.items()}
+        return cls._of(Draft(own, {**(labels or {})}, {key: list(names) for key, names in (synonyms or {}).items()}))
 
     @classmethod
     def from_values(cls, values: Sequence[str], *, root: str = "any value") -> Ontology:
@@ -96,43 +110,66 @@ class Ontology:
         """
         if root in values:
             raise ParameterError(f"root={root!r} is one of the values: use a root that is none of them")
-        data = cls.from_edges([(value, root) for value in values]).data
-        tau = data.taxonomy
-        flat = Taxonomy(tau.ids, tau.labels, tau.parent_offsets, tau.parents, root_is_value=False)
-        return cls(OntologyData(flat, data.synonyms))
+        onto = cls.from_edges([(value, root) for value in values])
+        tau = onto._whole
+        flat = Taxonomy(tau.ids, tau.labels, tau.parent_offsets, tau.parents, tau.depth, root_is_value=False)
+        return cls(flat, onto._synonym_offsets, onto._synonyms)
 
-    @property
-    def synonyms(self) -> Synonyms:
-        """The synonyms of each concept that has any."""
-        return self.data.synonyms
+    @classmethod
+    def from_networkx(cls, network: nx.DiGraph[str]) -> Ontology:
+        """Build an ontology from a directed graph with child → parent edges, and node attributes ``label`` and
+        ``synonyms``, if there are any. Raises like ``from_edges``."""
+        parents = {concept: list(network.successors(concept)) for concept in network}
+        facts: dict[str, dict[str, Any]] = dict(network.nodes.items())
+        labels = {concept: of.get("label", "") for concept, of in facts.items()}
+        synonyms = {concept: of.get("synonyms", ()) for concept, of in facts.items()}
+        return cls.from_parents(parents, labels, synonyms)
 
-    @property
-    def indexes(self) -> NameIndexes:
-        """Indexes that find concepts by their codes, labels and synonyms, regardless of spelling."""
-        return self.data.indexes
+    def to_networkx(self) -> nx.DiGraph[str]:
+        """Return the hierarchy as ``from_networkx`` reads it."""
+        import networkx as nx
+
+        network: nx.DiGraph[str] = nx.DiGraph()
+        tau = self._whole
+        for concept, label in zip(tau.ids, tau.labels, strict=True):
+            network.add_node(concept, label=label, synonyms=self.synonyms_of(concept))
+        network.add_edges_from((concept, parent) for concept in tau.ids for parent in tau.parents_of(concept))
+        return network
 
     @property
     def root(self) -> str:
         """The id of the root."""
-        return self.data.taxonomy.root
+        return self._whole.root
 
     @property
     def concepts(self) -> Sequence[str]:
         """Every concept id, parents before children."""
-        return self.data.taxonomy.ids
+        return self._whole.ids
 
     def __len__(self) -> int:
-        return len(self.data.taxonomy)
+        return len(self._whole)
 
     def __contains__(self, concept: object) -> bool:
-        return concept in self.data.taxonomy
+        return concept in self._whole
 
     def __repr__(self) -> str:
         return f"Ontology(root={self.root!r}, concepts={len(self)})"
 
     def label(self, concept: str) -> str:
         """Return the preferred label of a concept, empty if it has none. Raises UnknownConceptError."""
-        return self.data.taxonomy.label(concept)
+        return self._whole.label(concept)
+
+    def synonyms_of(self, concept: str) -> tuple[str, ...]:
+        """Return the synonyms of a concept. Raises UnknownConceptError."""
+        position = self._whole.position(concept)
+        return self._synonyms[self._synonym_offsets[position] : self._synonym_offsets[position + 1]]
+
+    def named(self, name: str) -> list[str]:
+        """Return the ids of the concepts that have a label or a synonym, regardless of case."""
+        folded = name.strip().casefold()
+        owners = sorted(set(self._names.candidates(folded)))
+        found = (self._whole.ids[position] for position in owners)
+        return [one for one in found if folded in map(str.casefold, (self.label(one), *self.synonyms_of(one)))]
 
     def taxonomy(self, domain: Iterable[str] | None = None, *, root: str | None = None) -> Taxonomy:
         """Return τ: a concept and all its descendants.
@@ -143,59 +180,59 @@ class Ontology:
         """
         if root is not None and domain is not None:
             raise ParameterError("give root or domain, not both")
+        whole, position = self._whole, 0
         if isinstance(domain, str):
             raise ParameterError("domain is one text: use a list of concept ids, or root for the concepts below one")
-        whole = self.data.taxonomy
         if domain is not None:
-            return self._subtaxonomy(whole.common_subsumer(_domain_positions(whole, domain)))
-        if root is not None and root not in whole:
-            few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
-            raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
-        return self._subtaxonomy(0 if root is None else whole.position(root))
+            concepts = list(domain)
+            if not concepts:
+                raise ParameterError("domain is empty: use at least one concept id")
+            position = whole.common_subsumer(whole.encode(concepts).tolist())
+        elif root is not None:
+            if root not in whole:
+                few = f"one of {len(whole):,} ids, such as {whole.ids[len(whole) - 1]!r}"
+                raise UnknownConceptError(f"root={root!r} is not a concept of the ontology: use {few}")
+            position = whole.position(root)
+        if position not in self._taxonomies:
+            self._taxonomies[position] = _below(whole, position)
+        return self._taxonomies[position]
 
-    def to_networkx(self) -> nx.DiGraph[str]:
-        """Return the hierarchy as a directed graph with child → parent edges, and labels as node attributes."""
-        import networkx as nx
-
-        network: nx.DiGraph[str] = nx.DiGraph()
-        tau = self.data.taxonomy
-        network.add_nodes_from((c, {"label": label}) for c, label in zip(tau.ids, tau.labels, strict=True))
-        network.add_edges_from((c, p) for c in tau.ids for p in tau.parents_of(c))
-        return network
+    @classmethod
+    def _of(cls, draft: Draft) -> Ontology:
+        """Check and order the concepts of a draft. Raises like ``from_parents``."""
+        _add_common_root(draft)
+        ids = sorted(draft.parents)
+        labels = [draft.labels.get(concept, "") for concept in ids]
+        whole, order = _taxonomy_of(ids, labels, *_links(ids, draft.parents))
+        synonyms = [draft.synonyms.get(ids[k], []) for k in order.tolist()]
+        offsets = offsets_from_lengths(np.fromiter(map(len, synonyms), np.int64, len(synonyms)))
+        return cls(whole, offsets, Texts.of(chain.from_iterable(synonyms)))
 
     @cached_property
-    def _subtaxonomies(self) -> dict[int, Taxonomy]:
-        """Taxonomies by the position of their root."""
-        return {0: self.data.taxonomy}
+    def _names(self) -> TextIndex:
+        """Finds positions by case-folded labels and synonyms."""
+        positions = np.arange(len(self), dtype=np.int64)
+        names = [*map(str.casefold, chain(self._whole.labels, self._synonyms))]
+        owners = np.concatenate((positions, np.repeat(positions, np.diff(self._synonym_offsets))))
+        kept = [k for k, name in enumerate(names) if name]
+        return TextIndex.of([names[k] for k in kept], owners[kept])
 
-    def _subtaxonomy(self, position: int) -> Taxonomy:
-        if position not in self._subtaxonomies:
-            self._subtaxonomies[position] = _subtaxonomy(self.data.taxonomy, position)
-        return self._subtaxonomies[position]
+    def _arrays(self) -> dict[str, NDArray[Any]]:
+        return {
+            **self._whole.arrays(),
+            "synonyms": self._synonyms.utf8,
+            "synonyms.offsets": self._synonyms.offsets,
+            "synonyms.rows": self._synonym_offsets,
+            "names": self._names.checksums,
+            "names.owners": self._names.owners,
+        }
 
-
-def _domain_positions(tau: Taxonomy, domain: Iterable[str]) -> list[int]:
-    values = list(domain)
-    if not values:
-        raise ParameterError("domain is empty: use at least one concept id")
-    try:
-        return list(tau.encode(values))
-    except UnknownConceptError as error:
-        message = f"domain[{error.position}] is not a concept of the ontology"
-        raise UnknownConceptError(message, position=error.position) from None
-
-
-def _subtaxonomy(tau: Taxonomy, position: int) -> Taxonomy:
-    """Return the taxonomy of a concept and its descendants, with the links between them."""
-    below = graph.descendants_of(position, tau.child_offsets, tau.children)
-    kept = np.flatnonzero(below)
-    children = np.repeat(np.arange(len(tau)), np.diff(tau.parent_offsets))
-    inside = below[children] & below[tau.parents] & (children != position)
-    index = np.cumsum(below) - 1
-    taxonomy, _ = build_taxonomy(
-        tau.ids.take(kept), tau.labels.take(kept), index[children[inside]], index[tau.parents[inside]]
-    )
-    return taxonomy
+    @classmethod
+    def _from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Ontology:
+        synonyms = Texts(arrays["synonyms"], arrays["synonyms.offsets"])
+        onto = cls(Taxonomy.from_arrays(arrays), arrays["synonyms.rows"], synonyms)
+        onto._names = TextIndex(arrays["names"], arrays["names.owners"])
+        return onto
 
 
 def _checked_links(edges: object) -> Iterator[tuple[str, str]]:
@@ -208,52 +245,72 @@ def _checked_links(edges: object) -> Iterator[tuple[str, str]]:
         yield link[0], link[1]
 
 
-SUGGESTIONS_MAX = 3
-START = 3
-"""A name is compared with a value if a word of one starts like a word of the other, by this number of letters."""
-
-CODE_START = 2
-
-
-class Suggestions:
-    """Finds concepts of a taxonomy that a value may be a misspelling of."""
-
-    def __init__(self, taxonomy: Taxonomy, ontology: Ontology) -> None:
-        self._taxonomy = taxonomy
-        self._ontology = ontology
-
-    def of(self, value: str) -> list[str]:
-        """Return the ids of at most ``SUGGESTIONS_MAX`` concepts, the most similar ones first."""
-        code = fold_code(value.strip())
-        codes = {fold_code(concept): concept for concept in self._codes.get(code[:CODE_START], ())}
-        similar = [codes[close] for close in get_close_matches(code, codes, n=SUGGESTIONS_MAX, cutoff=0.6)]
-        name = value.strip().casefold()
-        names = {text: concept for start in _starts(name) for text, concept in self._names.get(start, ())}
-        similar += [names[close] for close in get_close_matches(name, names, n=SUGGESTIONS_MAX, cutoff=0.75)]
-        return list(dict.fromkeys(similar))[:SUGGESTIONS_MAX]
-
-    @cached_property
-    def _codes(self) -> dict[str, list[str]]:
-        codes = defaultdict(list)
-        for concept in self._taxonomy.ids:
-            codes[fold_code(concept)[:CODE_START]].append(concept)
-        return codes
-
-    @cached_property
-    def _names(self) -> dict[str, list[tuple[str, str]]]:
-        names = defaultdict(list)
-        for concept, text in self._texts():
-            name = text.casefold()
-            for start in _starts(name):
-                names[start].append((name, concept))
-        return names
-
-    def _texts(self) -> Iterator[tuple[str, str]]:
-        for concept, label in zip(self._taxonomy.ids, self._taxonomy.labels, strict=True):
-            if label:
-                yield concept, label
-            yield from ((concept, text) for text in self._ontology.synonyms.get(concept, ()))
+def _add_common_root(draft: Draft) -> None:
+    """Add the root of a draft above several concepts without a parent, under a name that is not used yet."""
+    tops = [concept for concept, parents in draft.parents.items() if not parents]
+    if len(tops) < 2:
+        return
+    root = draft.root
+    while root in draft.parents:
+        root = f"({root})"
+    draft.parents.update((concept, [root]) for concept in tops)
+    draft.parents[root] = []
+    draft.labels[root] = draft.root_label
 
 
-def _starts(name: str) -> set[str]:
-    return {word[:START] for word in name.split() if len(word) >= START}
+def _links(ids: Sequence[str], parents: Mapping[str, Sequence[str]]) -> tuple[Int64Array, Int64Array]:
+    """Return the indices of the child and of the parent of each link. ``ids``: ascending."""
+    if not ids:
+        raise EmptyOntologyError("the ontology holds no concept")
+    if "" in parents:
+        raise OntologyError("a concept has an empty id")
+    index = {concept: k for k, concept in enumerate(ids)}
+    above = [parents[concept] for concept in ids]
+    if unknown := sorted(set(chain.from_iterable(above)) - index.keys()):
+        raise UnknownParentError("these parents are not concepts", culprits=unknown)
+    if repeated := [concept for concept, own in zip(ids, above, strict=True) if len(set(own)) < len(own)]:
+        raise DuplicateConceptError("these concepts have the same parent twice", culprits=repeated)
+    counts = np.fromiter(map(len, above), np.int64, len(ids))
+    linked = np.fromiter(map(index.__getitem__, chain.from_iterable(above)), np.int64, int(counts.sum()))
+    return np.repeat(np.arange(len(ids)), counts), linked
+
+
+def _taxonomy_of(
+    ids: Sequence[str], labels: Sequence[str], children: Int64Array, parents: Int64Array
+) -> tuple[Taxonomy, Int64Array]:
+    """Return the taxonomy of linked concepts, and (m,) int64 the index of the concept at each position.
+
+    ``children[k]`` is-a ``parents[k]``; both are indices of ids, which ascend. Raises CycleError.
+    """
+    m = len(ids)
+    levels = graph.ordered(children, parents, m)
+    order = np.concatenate([np.empty(0, np.int64), *levels])
+    if order.size < m:
+        raise CycleError("the is-a links form a cycle", culprits=(ids[k] for k in _cycle(order, children, parents)))
+    position = np.empty(m, np.int64)
+    position[order] = np.arange(m)
+    depth = np.repeat(np.arange(1, len(levels) + 1, dtype=np.int32), list(map(len, levels)))
+    rows = graph.compress(position[children], position[parents], m)
+    ids, labels = ([texts[k] for k in order.tolist()] for texts in (ids, labels))
+    return Taxonomy(ids, labels, *rows, depth), order
+
+
+def _cycle(acyclic: Int64Array, children: Int64Array, parents: Int64Array) -> list[int]:
+    """Return the concepts of one cycle, each below the next one."""
+    import networkx as nx
+
+    kept = ~np.isin(children, acyclic) & ~np.isin(parents, acyclic)
+    network = nx.DiGraph(zip(children[kept].tolist(), parents[kept].tolist(), strict=True))
+    return [child for child, _ in nx.find_cycle(network)]
+
+
+def _below(whole: Taxonomy, position: int) -> Taxonomy:
+    """Return the taxonomy of a concept and its descendants, with the links between them."""
+    inside = graph.descendants_of(position, whole.child_offsets, whole.children)
+    kept = sorted(np.flatnonzero(inside).tolist(), key=whole.ids.__getitem__)
+    index = np.full(len(whole), -1)
+    index[kept] = np.arange(len(kept))
+    children = np.repeat(np.arange(len(whole)), np.diff(whole.parent_offsets))
+    linked = inside[children] & inside[whole.parents] & (children != position)
+    rows = index[children[linked]], index[whole.parents[linked]]
+    return _taxonomy_of(whole.ids.decode(kept), whole.labels.decode(kept), *rows)[0]

@@ -1,16 +1,12 @@
-"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays.
-
-Concepts are generalized along lines of ancestors. A line follows one parent of each concept: of its parents one level
-above it, the one with the least position. In a tree it is the only one. Each concept thus has one line, with one
-ancestor at every level up to the root.
-"""
+"""The taxonomy τ of a semantic domain (2017: definitions 1 and 2): a rooted DAG of is-a links, as arrays."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +14,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import frozen_array
 from stream_masker.core.dtypes import BoolArray, Int32Array, Int64Array
 from stream_masker.core.ontology import graph
-from stream_masker.core.ontology.lookup import TextLookup
-from stream_masker.core.ontology.text_table import TextTable, encoded
+from stream_masker.core.ontology.texts import TextIndex, Texts, encoded
 from stream_masker.errors import ParameterError, UnknownConceptError
 
 
@@ -51,20 +46,8 @@ class Closure:
     paths: Int32Array
 
 
-@dataclass(frozen=True, slots=True)
-class DerivedArrays:
-    """The arrays that a taxonomy derives from its ids and links, and that its compiled form stores.
-
-    slots: those of its ``TextLookup``. closure: None for a tree. tree: None unless the taxonomy is a tree.
-    """
-
-    child_offsets: Int64Array
-    children: Int32Array
-    depth: Int32Array
-    slots: Int32Array
-    fingerprint: str
-    closure: Closure | None
-    tree: TreeTable | None
+STORED_LINKS = ("parent_offsets", "parents", "child_offsets", "children", "depth")
+STORED_CLOSURE = ("ancestor_offsets", "ancestors", "ancestor_paths")
 
 
 class Taxonomy:
@@ -87,56 +70,53 @@ class Taxonomy:
         labels: Sequence[str],
         parent_offsets: Int64Array,
         parents: Int32Array,
+        depth: Int32Array,
         *,
-        derived: DerivedArrays | None = None,
+        child_rows: tuple[Int64Array, Int32Array] | None = None,
         root_is_value: bool = True,
     ) -> None:
         """Arrays in position order. They are not checked: use ``Ontology.taxonomy`` to create a taxonomy."""
-        self.ids = TextTable.of(ids)
-        self.labels = TextTable.of(labels)
-        self.parent_offsets = frozen_array(parent_offsets)
-        self.parents = frozen_array(parents)
+        self.ids = Texts.of(ids)
+        self.labels = Texts.of(labels)
+        self.parent_offsets, self.parents = frozen_array(parent_offsets), frozen_array(parents)
+        if child_rows is None:
+            rows = np.repeat(np.arange(len(self.ids), dtype=np.int64), np.diff(parent_offsets))
+            child_rows = graph.compress(self.parents.astype(np.int64), rows, len(self.ids))
+        self.child_offsets, self.children = frozen_array(child_rows[0]), frozen_array(child_rows[1])
+        self.depth: Int32Array = frozen_array(depth)
         self.root_is_value = root_is_value
-        if derived is None:
-            self._derive()
-        else:
-            self._adopt(derived)
+        self._positions = _Positions(self)
 
-    def _derive(self) -> None:
-        m, counts = len(self.ids), np.diff(self.parent_offsets)
-        rows = np.repeat(np.arange(m, dtype=np.int64), counts)
-        offsets, children = graph.compress(self.parents.astype(np.int64), rows, m)
-        self.child_offsets, self.children = frozen_array(offsets), frozen_array(children)
-        self.depth: Int32Array = frozen_array(graph.longest_depths(counts, self.child_offsets, self.children))
-        self._lookup = TextLookup(self.ids)
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Taxonomy:
+        """Return the taxonomy whose ``arrays`` these are, mapped from files for instance. Nothing is computed."""
+        ids, labels = (Texts(arrays[name], arrays[f"{name}.offsets"]) for name in ("ids", "labels"))
+        below = arrays["child_offsets"], arrays["children"]
+        tau = cls(ids, labels, arrays["parent_offsets"], arrays["parents"], arrays["depth"], child_rows=below)
+        tau.fingerprint = arrays["fingerprint"].tobytes().decode()
+        tau.codes = TextIndex(arrays["codes"], arrays["codes.owners"])
+        if "ancestors" in arrays:
+            tau.closure = Closure(*(frozen_array(arrays[name]) for name in STORED_CLOSURE))
+        return tau
 
-    def _adopt(self, derived: DerivedArrays) -> None:
-        self.child_offsets, self.children, self.depth = derived.child_offsets, derived.children, derived.depth
-        self._lookup = TextLookup(self.ids, derived.slots)
-        self.fingerprint = derived.fingerprint
-        if derived.closure is not None:
-            self.closure = derived.closure
-        if derived.tree is not None:
-            self.tree = derived.tree
-
-    @property
-    def derived(self) -> DerivedArrays:
-        """The derived arrays. A taxonomy that is created with them computes nothing."""
-        return DerivedArrays(
-            self.child_offsets,
-            self.children,
-            self.depth,
-            self._lookup.slots,
-            self.fingerprint,
-            None if self.is_tree else self.closure,
-            self.tree if self.is_tree else None,
-        )
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return the arrays that ``from_arrays`` needs, by name, given and computed ones; without the closure of a
+        tree, which is computed fast."""
+        found: dict[str, NDArray[Any]] = {name: getattr(self, name) for name in STORED_LINKS}
+        for name, texts in (("ids", self.ids), ("labels", self.labels)):
+            found[name], found[f"{name}.offsets"] = texts.utf8, texts.offsets
+        found["fingerprint"] = np.frombuffer(self.fingerprint.encode(), np.uint8)
+        found["codes"], found["codes.owners"] = self.codes.checksums, self.codes.owners
+        if not self.is_tree:
+            table = self.closure
+            found.update(zip(STORED_CLOSURE, (table.offsets, table.ancestors, table.paths), strict=True))
+        return found
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def __contains__(self, concept: object) -> bool:
-        return self._lookup.find(concept) >= 0
+        return isinstance(concept, str) and self._positions[concept] >= 0
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Taxonomy) and (self is other or self.fingerprint == other.fingerprint)
@@ -153,9 +133,14 @@ class Taxonomy:
         return self.ids[0]
 
     @cached_property
+    def codes(self) -> TextIndex:
+        """Finds positions by folded ids (``fold_code``)."""
+        return TextIndex.of(list(map(fold_code, self.ids)), np.arange(len(self)))
+
+    @cached_property
     def id_bytes(self) -> int:
         """The number of bytes of the longest id, in UTF-8."""
-        return int((self.ids.ends - self.ids.starts).max())
+        return int(np.diff(self.ids.offsets).max())
 
     @cached_property
     def is_tree(self) -> bool:
@@ -179,19 +164,22 @@ class Taxonomy:
     @cached_property
     def closure(self) -> Closure:
         """The ancestors of every concept, and the shortest paths to them."""
-        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents)
+        offsets, ancestors, paths = graph.closure(self.parent_offsets, self.parents, self.depth)
         return Closure(frozen_array(offsets), frozen_array(ancestors), frozen_array(paths))
 
     @cached_property
     def tree(self) -> TreeTable:
         """The arrays of a tree. Only for trees (``is_tree``)."""
         parent = frozen_array(np.concatenate((np.array([-1], np.int32), self.parents)))
-        offsets, lo, hi = graph.level_ranges(parent)
+        offsets, lo, hi = graph.level_ranges(self.child_offsets)
         return TreeTable(parent, frozen_array(offsets), frozen_array(lo), frozen_array(hi))
 
     def position(self, concept: str) -> int:
         """Return the position of a concept. Raises UnknownConceptError."""
-        position = self._lookup.find(concept)
+        try:
+            position = self._positions[concept]
+        except TypeError:
+            position = NO_POSITION
         if position < 0:
             given = f"the concept, a {type(concept).__name__} that is not shown, is not below {self.root!r}"
             raise UnknownConceptError(f"{given}: use one of {len(self):,} ids, such as {self.ids[len(self) - 1]!r}")
@@ -204,7 +192,7 @@ class Taxonomy:
         """
         if isinstance(values, str):
             raise ParameterError("the concepts are one text: use a list of concept ids, such as ['I10']")
-        positions = self._lookup.find_all(values if isinstance(values, list) else list(values))
+        positions = self._found(values if isinstance(values, list) else list(values))
         if positions.size and positions.min() < 0:
             index = int(np.argmax(positions < 0))
             message = f"value {index} of {positions.size} is not a concept of the taxonomy"
@@ -214,27 +202,23 @@ class Taxonomy:
     def find(self, values: Sequence[object]) -> Int32Array:
         """Return (n,) int32: the positions of n values, -1 for those that are not concepts, or a root that is no
         value."""
-        return self._values_only(self._lookup.find_all(values))
-
-    def find_texts(self, values: Sequence[str]) -> Int32Array:
-        """Like ``find``. Raises TypeError if a value is not a text."""
-        return self._values_only(self._lookup.find_texts(values))
+        positions = self._found(values)
+        return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
 
     def find_one(self, value: object) -> int:
         """Return what ``find`` does, for one value. Raises TypeError for a value that has no hash, such as a list."""
-        position = self._lookup.find(value)
+        position = self._positions[value]
         return position if position > 0 or self.root_is_value else -1
 
-    def _values_only(self, positions: Int32Array) -> Int32Array:
-        return positions if self.root_is_value else np.where(positions == 0, np.int32(-1), positions)
-
-    def is_value(self, position: int) -> bool:
-        """Return whether a value of the data can stand for the concept at a position."""
-        return position > 0 or self.root_is_value
+    def _found(self, values: Sequence[object]) -> Int32Array:
+        try:
+            return np.fromiter(map(self._positions.__getitem__, values), np.int32, len(values))
+        except TypeError:
+            return self._found([value if isinstance(value, str) else None for value in values])
 
     def decode(self, positions: Iterable[int] | NDArray[np.integer]) -> list[str]:
         """Return the concept ids at the given positions."""
-        return self.ids.decode_array(positions) if isinstance(positions, np.ndarray) else self.ids.decode(positions)
+        return self.ids.decode(positions.tolist() if isinstance(positions, np.ndarray) else positions)
 
     def label(self, concept: str) -> str:
         """Return the label of a concept, empty if it has none. Raises UnknownConceptError."""
@@ -270,8 +254,7 @@ class Taxonomy:
         return links
 
     def lcs(self, c1: str, c2: str) -> str:
-        """Return the least common subsumer: the deepest, then the one with the least sum of paths, then the smallest
-        id."""
+        """Return the least common subsumer: the deepest one; of several, that of least paths, then of smallest id."""
         return self.ids[self.common_subsumer([self.position(c1), self.position(c2)])]
 
     def common_subsumer(self, positions: Sequence[int]) -> int:
@@ -289,12 +272,36 @@ class Taxonomy:
         return dict(zip(table.ancestors[row].tolist(), table.paths[row].tolist(), strict=True))
 
 
+class _Positions(dict[object, int]):
+    """Positions of the ids that were looked up; of any other value, -1. It holds at most the ids of the taxonomy."""
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        super().__init__()
+        self._taxonomy = taxonomy
+
+    def __missing__(self, value: object) -> int:
+        if not isinstance(value, str):
+            return -1
+        ids = self._taxonomy.ids
+        for position in self._taxonomy.codes.candidates(fold_code(value)):
+            if ids[position] == value:
+                self[str(value)] = position
+                return position
+        return -1
+
+
+def fold_code(code: str) -> str:
+    """Return a code in capitals and without dots, so that all spellings of a code become equal."""
+    return code.upper().replace(".", "")
+
+
 NO_POSITION = -1
 """The position of a parent or an ancestor that does not exist."""
 
 
 def line_parents(taxonomy: Taxonomy) -> Int32Array:
-    """Return (m,) int32: the parent of each concept in its line of ancestors, ``NO_POSITION`` for the root."""
+    """Return (m,) int32: of the parents one level above a concept, the one with the least position; ``NO_POSITION`` for
+    the root. The line of ancestors that these parents make has one concept at every level."""
     if taxonomy.is_tree:
         return taxonomy.tree.parent
     children = np.repeat(np.arange(len(taxonomy)), np.diff(taxonomy.parent_offsets))

@@ -7,7 +7,6 @@ attributes are numbered together: one integer identifies what a placeholder stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +15,7 @@ import numpy as np
 from stream_masker.core.batch import Column
 from stream_masker.core.dtypes import BoolArray, Int64Array
 from stream_masker.core.ontology import UNKNOWN
-from stream_masker.core.ontology.mapping import LONGEST_CACHED
+from stream_masker.core.ontology.concepts import LONGEST_CACHED
 from stream_masker.pipeline.paths import JsonValue
 from stream_masker.pipeline.plan import AttributePlan
 from stream_masker.pipeline.reasons import Reason, RecordRejectedError
@@ -62,12 +61,6 @@ class AttributeCodec:
             raise self.rejection(Reason.NOT_A_CODE)
         value = self._values.get(text)
         return self._look_up(text) if value is None else value
-
-    def prefetch(self, texts: Iterable[JsonValue]) -> None:
-        """Look up the texts that have not occurred before. Looking up many at once costs less than one by one."""
-        new = {text for text in texts if type(text) is str and text not in self._values}
-        if new:
-            self.plan.concepts.prefetch(new)
 
     def _look_up(self, text: str) -> int:
         if not text or text.isspace():

@@ -22,7 +22,7 @@ class OntologySource(Section):
     source: NonEmptyText = Field(
         description="`icd10cm` (built in), or a file or folder relative to the configuration file's folder: a .csv, "
         ".tsv, .obo, .json (OBO Graphs, FHIR CodeSystem or ValueSet), .xml (ClaML) or .owl file, optionally with .gz; "
-        "a SNOMED CT RF2 snapshot (its folder, its .zip file or one of its files); or a compiled .ontology file.",
+        "or a SNOMED CT RF2 release (its folder or its .zip file).",
     )
 
 

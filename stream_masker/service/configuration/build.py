@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import ConceptMap, Ontology, Taxonomy
-from stream_masker.core.ontology.mapping import read_mapping
+from stream_masker.core.ontology.concepts import read_mapping
 from stream_masker.errors import ConfigurationError, UnknownConceptError
 from stream_masker.pipeline.plan import (
     AlphaSource,

@@ -53,9 +53,9 @@ HEAD = ("on the Human Phenotype Ontology", "stream-masker", "peers")
 OWN_LOAD = """
 import sys, time
 from stream_masker.core.ontology import Ontology, sources
-resolved = sources.resolve_source(sys.argv[1])
+source = sources.find_source(sys.argv[1])
 start = time.process_time()
-tau = Ontology(resolved.parse()).taxonomy()
+tau = Ontology._of(source.read()).taxonomy()
 print(time.process_time() - start)
 """
 

@@ -1,94 +1,162 @@
-"""Ontologies from links and files, and errors of invalid ones."""
+"""Ontologies from links and graphs, the order of their concepts, taxonomies, and errors of invalid links."""
 
-import gzip
+from __future__ import annotations
 
+import pickle
+
+import networkx as nx
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from support.data import icd9cm
+from support.graphs import edges
+from support.large import phenotypes, snomed_shaped
 
-from stream_masker.core.ontology import Ontology, compiled, sources
 from stream_masker.errors import (
     CycleError,
     DuplicateConceptError,
     EmptyOntologyError,
-    OntologyError,
     ParameterError,
     UnknownConceptError,
     UnknownParentError,
 )
+from stream_masker.ontologies import Ontology
 
-CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
-OBO = """format-version: 1.2
-
-[Term]
-id: HP:1
-name: All
-
-[Term]
-id: HP:2 ! a comment
-name: Seizure
-alt_id: HP:9
-synonym: "Fit, \\"epileptic\\"" EXACT []
-is_a: HP:1 {source="x"} ! All
-
-[Term]
-id: HP:3
-name: Gone
-is_obsolete: true
-
-[Typedef]
-id: part_of
-name: part of
-"""
+LINKS = [("a", "r"), ("b", "a"), ("c", "a"), ("c", "r"), ("d", "r")]
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "cache"))
+@given(edges(most_parents=2, most=30), st.data())
+def test_the_error_names_the_concepts_of_a_cycle(given_links, data):
+    concepts = sorted({c for link in given_links for c in link})
+    network = nx.DiGraph(given_links)
+    top = data.draw(st.sampled_from(concepts))
+    bottom = data.draw(st.sampled_from(sorted(nx.ancestors(network, top) | {top})))
+    network.add_edge(top, bottom)
+    with pytest.raises(CycleError) as caught:
+        Ontology.from_networkx(network)
+    cycle = caught.value.culprits
+    assert len(set(cycle)) == len(cycle)
+    assert all(network.has_edge(*link) for link in zip(cycle, cycle[1:] + cycle[:1], strict=True))
 
 
-def test_a_concept_with_several_parents_has_several_rows(tmp_path):
-    path = tmp_path / "small.csv"
-    path.write_text(CSV)
-    onto = Ontology.load(path)
-    assert (len(onto), onto.root, onto.label("b")) == (4, "root", "Beta, the second")
-    assert onto.taxonomy().parents_of("c") == ("a", "b")
-    assert not onto.taxonomy().is_tree
+def test_a_long_chain_needs_no_deep_recursion():
+    chain = [(f"{k + 1:06}", f"{k:06}") for k in range(5_000)]
+    tau = Ontology.from_edges(chain).taxonomy()
+    assert (tau.ids[-1], tau.depth_of("005000")) == ("005000", 5_001)
+    with pytest.raises(CycleError, match=r"and 4996 more$"):
+        Ontology.from_edges([*chain, ("000000", "005000")])
 
 
 @pytest.mark.parametrize(
-    ("name", "text"), [("x.tsv", CSV.replace(",", "\t").replace('"Beta\t', '"Beta,')), ("X.CSV", CSV)]
+    ("links", "error", "culprits"),
+    [
+        ([], EmptyOntologyError, ()),
+        ([("a", "r"), ("b", "a"), ("a", "b")], CycleError, {"a", "b"}),
+        ([("a", "a")], CycleError, {"a"}),
+        ([("a", "r"), ("a", "r")], DuplicateConceptError, {"a"}),
+        ([(f"c{k}", "r") for k in range(8)] * 2, DuplicateConceptError, {f"c{k}" for k in range(8)}),
+    ],
 )
-def test_tab_separated_and_gzipped_files_are_equivalent(tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    (tmp_path / f"{name}.gz").write_bytes(gzip.compress(text.encode()))
-    plain, packed = Ontology.load(tmp_path / name), Ontology.load(tmp_path / f"{name}.gz")
-    assert plain.taxonomy() == packed.taxonomy()
-    assert plain.label("b") == packed.label("b") == "Beta, the second"
+def test_each_kind_of_invalid_links_has_its_error(links, error, culprits):
+    with pytest.raises(error) as caught:
+        Ontology.from_edges(links)
+    assert set(caught.value.culprits) == set(culprits)
+    assert len(culprits) < 6 or str(caught.value).endswith(": c0, c1, c2, c3, c4 and 3 more")
 
 
-def test_the_root_of_an_edge_list_needs_no_row(tmp_path):
-    path = tmp_path / "rootless.csv"
-    path.write_text("concept,parent\na,top\nb,a\n")
-    assert Ontology.load(path).root == "top"
+@pytest.mark.parametrize("links", ["a,b", {"a": "b"}, 3, ["ab"], [("a", "b", "c")], [("a", 1)]])
+def test_links_are_pairs_of_texts(links):
+    with pytest.raises(ParameterError, match=r"use a list of \(child, parent\)|use \(child, parent\), both texts"):
+        Ontology.from_edges(links)
 
 
-def test_obo_terms_have_labels_and_synonyms_and_obsolete_terms_are_ignored(tmp_path):
-    path = tmp_path / "small.obo"
-    path.write_text(OBO)
-    onto = Ontology.load(path)
-    assert set(onto.concepts) == {"HP:1", "HP:2"}
-    assert onto.label("HP:2") == "Seizure"
-    assert onto.synonyms["HP:2"] == ('Fit, "epileptic"', "HP:9")
+def test_parents_are_concepts():
+    with pytest.raises(UnknownParentError, match=r"these parents are not concepts: gone$"):
+        Ontology.from_parents({"a": ["gone"], "r": []})
 
 
-def test_icd10cm_is_loaded_by_name():
+def test_several_roots_get_a_common_one_with_a_name_of_its_own():
+    onto = Ontology.from_parents({"b": [], "ROOT": ["a"], "a": [], "c": ["b"]})
+    assert (onto.root, len(onto)) == ("(ROOT)", 5)
+    assert onto.taxonomy().children_of("(ROOT)") == ("a", "b")
+
+
+def test_an_ontology_survives_networkx():
+    onto = Ontology.from_edges(LINKS, labels={"a": "Alpha"}, synonyms={"a": ["First", "A"]})
+    network = onto.to_networkx()
+    assert set(network.edges) == set(LINKS)
+    again = Ontology.from_networkx(network)
+    assert again.taxonomy() == onto.taxonomy()
+    assert (again.label("a"), again.synonyms_of("a"), again.synonyms_of("b")) == ("Alpha", ("First", "A"), ())
+    assert len(Ontology.from_networkx(nx.DiGraph([("x", "y")]))) == 2
+
+
+def test_a_taxonomy_has_a_root_or_a_domain():
+    onto = Ontology.from_edges(LINKS)
+    assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
+    assert onto.taxonomy(root="a").parents_of("c") == ("a",)
+    assert onto.taxonomy(root="a") is onto.taxonomy(domain=["b", "c"])
+    assert onto.taxonomy() is onto.taxonomy(root="r")
+    with pytest.raises(ParameterError, match="not both"):
+        onto.taxonomy(domain=["b"], root="a")
+    for domain, message in (([], "at least one"), ("b", "one text")):
+        with pytest.raises(ParameterError, match=message):
+            onto.taxonomy(domain=domain)
+    with pytest.raises(UnknownConceptError, match=r"^root='z' is not a concept of the ontology: use one of 5 ids"):
+        onto.taxonomy(root="z")
+    with pytest.raises(UnknownConceptError, match=r"^value 1 of 2 is not a concept of the taxonomy$"):
+        onto.taxonomy(domain=["b", "z"])
+
+
+def test_concepts_are_found_by_their_exact_ids():
+    ids = ["E11.9", "E119", "e11.9", "ß", "SS", "a\0b", "\ud800", " x"]
+    tau = Ontology.from_edges([(one, "r") for one in ids]).taxonomy()
+    others = ["E.119", "ss", "x", "", None, 3, ["E11.9"], b"ss"]
+    assert tau.decode(tau.find(ids)) == tau.decode(tau.encode(ids)) == ids
+    assert [tau.ids[tau.find_one(one)] for one in ids] == ids
+    for found in (tau.find(others), tau.find(others)):
+        assert (found == -1).all()
+    assert "E119" in tau
+    assert not any(one in tau for one in others)
+    with pytest.raises(UnknownConceptError, match="value 1 of 2"):
+        tau.encode(["SS", "ss"])
+    for wrong in ("ss", ["E11.9"], None):
+        with pytest.raises(UnknownConceptError, match=r"that is not shown, is not below 'r': use one of 9 ids"):
+            tau.position(wrong)
+
+
+def test_a_taxonomy_is_sent_to_other_processes():
+    tau = pickle.loads(pickle.dumps(icd9cm().taxonomy()))
+    assert (tau == icd9cm().taxonomy(), tau.position("038.9")) == (True, icd9cm().taxonomy().position("038.9"))
+
+
+def test_arrays_are_read_only():
+    for leaf_parents in ("r", "a"):
+        tau = Ontology.from_edges([("a", "r"), ("b", "a"), ("b", "r"), ("c", leaf_parents)]).taxonomy()
+        tree = Ontology.from_edges([("a", "r"), ("b", leaf_parents)]).taxonomy()
+        arrays = [tau.parents, tau.children, tau.depth, tau.leaf, tau.closure.ancestors, tree.tree.parent]
+        for array in [*arrays, tau.parent_offsets, tau.child_offsets, tau.closure.offsets, tree.tree.level_lo]:
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+@pytest.mark.parametrize("tau", [icd9cm().taxonomy(), phenotypes(), snomed_shaped(3_000)], ids=["tree", "hpo", "dag"])
+def test_the_ancestors_of_large_taxonomies(tau):
+    """Sampled concepts, against a breadth-first search with networkx."""
+    links = nx.DiGraph([(c, p) for c in tau.ids for p in tau.parents_of(c)])
+    for concept in np.random.default_rng(1).choice(tau.ids, 100).tolist():
+        found = tau.ancestors_of(concept)
+        assert found == dict(nx.single_source_shortest_path_length(links, concept))
+        assert [tau.position(one) for one in found] == sorted(map(tau.position, found), reverse=True)
+
+
+def test_icd10cm_and_icd9cm():
     onto = Ontology.load("icd10cm")
-    tau = onto.taxonomy()
-    assert len(onto) == 98_493 + 1
-    assert tau.is_tree
+    tau, nine = onto.taxonomy(), icd9cm().taxonomy()
+    assert (len(onto), tau.is_tree, tau.parents_of("B20")) == (98_493 + 1, True, ("B20-B20",))
     assert onto.label("A00.0") == "Cholera due to Vibrio cholerae 01, biovar cholerae"
-    assert tau.parents_of("B20") == ("B20-B20",)
+    assert (len(nine), nine.root, nine.is_tree) == (17_727, "ICD9CM", True)
 
 
 def test_every_leaf_of_icd10cm_is_a_code():
@@ -104,138 +172,10 @@ def test_every_leaf_of_icd10cm_is_a_code():
     assert not headings & set(tau.ids)
 
 
-def test_icd9cm_of_the_real_data():
-    tau = icd9cm().taxonomy()
-    assert (len(tau), tau.root, tau.is_tree) == (17_727, "ICD9CM", True)
-
-
 @pytest.mark.parametrize(
-    ("links", "error", "culprits"),
-    [
-        ([], EmptyOntologyError, ()),
-        ([("a", "r"), ("b", "a"), ("a", "b")], CycleError, {"a", "b"}),
-        ([("a", "a")], CycleError, {"a"}),
-        ([("a", "r"), ("a", "r")], DuplicateConceptError, {"a"}),
-    ],
+    ("code", "line"),
+    [("J18.9", ["10", "J09-J18", "J18", "J18.9"]), ("B20", ["1", "B20-B20", "B20"])],
 )
-def test_each_kind_of_invalid_links_has_its_error(links, error, culprits):
-    with pytest.raises(error) as caught:
-        Ontology.from_edges(links)
-    assert set(caught.value.culprits) == set(culprits)
-
-
-def test_at_most_five_culprits_are_named():
-    with pytest.raises(DuplicateConceptError, match=r"c0, c1, c2, c3, c4 and 3 more$"):
-        Ontology.from_edges([(f"c{k}", "r") for k in range(8)] * 2)
-
-
-def test_several_roots_are_alike_in_links_and_in_files(tmp_path):
-    links = [("a1", "a"), ("a2", "a"), ("b1", "b")]
-    (tmp_path / "edges.csv").write_text("\n".join(["concept,parent", *map(",".join, links)]))
-    built, loaded = Ontology.from_edges(links), Ontology.load(tmp_path / "edges.csv")
-    parents = Ontology.from_parents({"a": [], "b": [], "a1": ["a"], "a2": ["a"], "b1": ["b"]})
-    assert built.root == loaded.root == parents.root == "ROOT"
-    assert sorted(built.concepts) == sorted(loaded.concepts) == sorted(parents.concepts)
-
-
-@pytest.mark.parametrize(
-    ("text", "error", "message"),
-    [
-        ("", EmptyOntologyError, "empty"),
-        ("concept,parent,label\n", EmptyOntologyError, "no concept"),
-        ("one,two\n", OntologyError, "first line must be"),
-        ("concept,parent\nr,\na,r\na,r\n", DuplicateConceptError, "line 4"),
-        ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", DuplicateConceptError, "another label"),
-        ("concept,parent\nr,\nr,\n", DuplicateConceptError, "line 3"),
-        ("concept,parent\nr,\na,gone\n", UnknownParentError, "gone"),
-        ("concept,parent\na,b\nb,a\nr,\n", CycleError, "cycle"),
-        ("concept,parent\nr\n", OntologyError, "line 2"),
-    ],
-)
-def test_each_kind_of_invalid_file_has_its_error_which_names_the_file(tmp_path, text, error, message):
-    path = tmp_path / "bad.csv"
-    path.write_text(text)
-    with pytest.raises(error, match=message) as caught:
-        Ontology.load(path)
-    assert "bad.csv" in str(caught.value)
-
-
-def test_a_file_that_is_not_text_truncated_or_missing(tmp_path):
-    (tmp_path / "bytes.csv").write_bytes(b"concept,parent\nr,\nM\x81,r\n")  # a byte that Windows-1252 lacks
-    (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
-    for name, message in [("bytes.csv", "UTF-8"), ("torn.csv.gz", "cannot be read"), ("none.csv", "cannot be opened")]:
-        with pytest.raises(OntologyError, match=message):
-            Ontology.load(tmp_path / name)
-    with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.json, \.obo, \.owl, \.tsv"):
-        Ontology.load("snomed")
-
-
-def test_duplicate_obo_terms_and_terms_without_id(tmp_path):
-    path = tmp_path / "bad.obo"
-    path.write_text(OBO + "\n[Term]\nid: HP:2\n")
-    with pytest.raises(DuplicateConceptError, match="HP:2"):
-        Ontology.load(path)
-    path.write_text("[Term]\nname: nobody\n")
-    with pytest.raises(OntologyError, match="no id"):
-        Ontology.load(path)
-
-
-def test_a_taxonomy_has_a_root_or_a_domain():
-    onto = Ontology.from_edges([("a", "r"), ("b", "a"), ("c", "a"), ("d", "r")])
-    assert onto.taxonomy(root="a").ids == onto.taxonomy(domain=["b", "c"]).ids == ("a", "b", "c")
-    assert onto.taxonomy(root="a") is onto.taxonomy(root="a")
-    with pytest.raises(ParameterError, match="not both"):
-        onto.taxonomy(domain=["b"], root="a")
-    with pytest.raises(ParameterError, match="at least one"):
-        onto.taxonomy(domain=[])
-    with pytest.raises(UnknownConceptError, match=r"^root='z' is not a concept of the ontology: use one of 5 ids"):
-        onto.taxonomy(root="z")
-    with pytest.raises(UnknownConceptError, match=r"^domain\[1\] is not a concept of the ontology$"):
-        onto.taxonomy(domain=["b", "z"])
-
-
-def test_the_second_load_maps_the_compiled_form(tmp_path, monkeypatch):
-    path = tmp_path / "small.obo"
-    path.write_text(OBO)
-    first = Ontology.load(path)
-    monkeypatch.setitem(sources.READERS, ".obo", lambda _: pytest.fail("parsed again"))
-    second = Ontology.load(path)
-    assert second.taxonomy() == first.taxonomy()
-    assert second.taxonomy().labels == first.taxonomy().labels
-    assert second.synonyms == first.synonyms
-
-
-@pytest.mark.parametrize("damage", ["truncate", "flip", "version", "magic", "empty"])
-def test_load_parses_the_source_again_if_the_compiled_file_is_damaged(tmp_path, damage):
-    source = tmp_path / "small.csv"
-    source.write_text(CSV)
-    whole = Ontology.load(source)
-    (path,) = sources.cache_folder().glob("*.ontology")
-    data = path.read_bytes()
-    path.write_bytes(
-        {
-            "truncate": data[:-70],
-            "flip": data[:-70] + bytes([data[-70] ^ 1]) + data[-69:],
-            "version": data.replace(b"ontology 2", b"ontology 9"),
-            "magic": b"x" + data[1:],
-            "empty": b"",
-        }[damage]
-    )
-    with pytest.raises(OntologyError, match=path.name):
-        compiled.read_compiled(path)
-    assert Ontology.load(source).taxonomy() == whole.taxonomy()
-    assert path.read_bytes() == data
-
-
-def test_load_works_without_a_writable_cache(tmp_path, monkeypatch):
-    (tmp_path / "file").write_text("")
-    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "file" / "below"))
-    (tmp_path / "small.csv").write_text(CSV)
-    assert len(Ontology.load(tmp_path / "small.csv")) == 4
-
-
-def test_the_hierarchy_as_a_networkx_graph():
-    onto = Ontology.from_edges([("a", "r"), ("b", "a")], labels={"a": "Alpha"})
-    links = onto.to_networkx()
-    assert set(links.edges) == {("a", "r"), ("b", "a")}
-    assert links.nodes["a"]["label"] == "Alpha"
+def test_chapters_blocks_and_categories_of_icd(code: str, line: list[str]) -> None:
+    tau = Ontology.load("icd10cm").taxonomy()
+    assert [one for one in reversed(tau.ancestors_of(code)) if one != tau.root] == line

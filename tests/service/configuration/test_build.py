@@ -150,7 +150,7 @@ class TestPlan:
         first, second = plan.attributes
         assert (first.name, first.path, first.label) == ("principal", compile_path("p.code"), compile_path("p.label"))
         assert (first.copies, first.missing, first.concepts.unknown) == ((compile_path("q"),), "keep", "suppress")
-        assert first.concepts.taxonomy.ids[first.concepts.resolve("C")[0]] == "Cholera"
+        assert first.concepts.taxonomy.ids[first.concepts.find("C").position] == "Cholera"
         assert (second.name, second.is_array, second.missing, second.label) == ("secondary", True, "reject", None)
 
     def test_plan_has_the_field_policy(self, build):

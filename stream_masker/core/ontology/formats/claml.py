@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from typing import BinaryIO, Final
 from xml.etree.ElementTree import Element, ParseError, XMLParser, parse
 
-from stream_masker.core.ontology.draft import OntologyDraft, add_common_root
-from stream_masker.errors import DuplicateConceptError, SourceFormatError
+from stream_masker.core.ontology.formats import Draft
+from stream_masker.errors import SourceFormatError
 
-SYNONYM_KINDS = ("inclusion", "preferredLong")
+SYNONYM_KINDS: Final = ("inclusion", "preferredLong")
 
-UNMODIFIED_KINDS = frozenset({"component", "chapter", "block"})
+UNMODIFIED_KINDS: Final = frozenset({"component", "chapter", "block"})
 """Classes whose modifiers make no codes, such as the qualifiers of ICF."""
 
 _CATEGORY: Final = re.compile(r"[A-Z]\d\d")
 """A code of ICD-10 with three characters."""
 
 
-@dataclass(slots=True)
-class Classification:
-    """The parts of a document that make concepts.
-
-    draft: the classes; above: the classes that name a class as their subclass; modified: the modifiers of each class,
-    in their order, each with the codes that are valid, none for all; modifiers: the codes and labels of each modifier,
-    in the order of the document; excluded: classes with modifiers that do not apply to them.
-    """
-
-    draft: OntologyDraft = field(default_factory=OntologyDraft)
-    above: dict[str, list[str]] = field(default_factory=dict)
-    modified: dict[str, list[tuple[str, frozenset[str]]]] = field(default_factory=dict)
-    modifiers: dict[str, dict[str, str]] = field(default_factory=dict)
-    excluded: set[tuple[str, str]] = field(default_factory=set)
-
-
-def read_claml(file: BinaryIO) -> OntologyDraft:
+def read_claml(file: BinaryIO) -> Draft:
     """Read the classes with their superclasses, and the codes that modifiers make of them.
 
     * A class without a superclass is below the classes that name it as their subclass.
@@ -50,100 +33,85 @@ def read_claml(file: BinaryIO) -> OntologyDraft:
     Raises SourceFormatError, DuplicateConceptError.
     """
     try:
-        root = parse(file, XMLParser()).getroot()  # noqa: S314 - expat limits the expansion of entities
+        document = parse(file, XMLParser()).getroot()  # noqa: S314 - expat limits the expansion of entities
     except ParseError as error:
         raise SourceFormatError(f"line {error.position[0]} is not well-formed XML") from None
-    if root.tag != "ClaML":
+    if document.tag != "ClaML":
         raise SourceFormatError("the XML is not ClaML: the document element must be ClaML")
-    document = Classification()
-    for element in root:
-        _add(document, element)
-    for concept, parents in document.draft.parents.items():
-        if not parents:
-            parents.extend(document.above.get(concept, ()))
+    title = document.find("Title")
+    draft = Draft(root="ClaML") if title is None else Draft(root=title.get("name") or "ClaML", root_label=_text(title))
+    classes: dict[str, Element] = {}
+    above: dict[str, list[str]] = {}
+    for element in document.iter("Class"):
+        for below in element.iter("SubClass"):
+            above.setdefault(_required(below, "code"), []).append(_required(element, "code"))
+    for element in document.iter("Class"):
+        code = _required(element, "code")
+        classes[code] = element
+        parents = [_required(one, "code") for one in element.iter("SuperClass")] or above.get(code, [])
+        synonyms = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
+        draft.add(code, parents, next(_rubrics(element, "preferred"), ""), synonyms, "the document")
+    _add_modified(draft, classes, _modifiers(document))
+    return draft
+
+
+def _modifiers(document: Element) -> dict[str, dict[str, str]]:
+    """Return the codes of each modifier, with their labels, in the order of the document."""
+    modifiers: dict[str, dict[str, str]] = {}
+    for element in document.iter("ModifierClass"):
+        codes = modifiers.setdefault(_required(element, "modifier"), {})
+        codes[_required(element, "code")] = next(_rubrics(element, "preferred"), "")
+    return modifiers
+
+
+def _add_modified(draft: Draft, classes: dict[str, Element], modifiers: dict[str, dict[str, str]]) -> None:
+    """Add the codes that modifiers make of classes, one level for each modifier."""
     below: dict[str, list[str]] = {}
-    for concept, parents in document.draft.parents.items():
+    for concept, parents in draft.parents.items():
         for parent in parents:
             below.setdefault(parent, []).append(concept)
-    for concept, modifiers in document.modified.items():
-        _expand(document, [concept], modifiers, below)
-    title = root.find("Title")
-    name = "ClaML" if title is None else title.get("name") or "ClaML"
-    add_common_root(document.draft, name, "" if title is None else _content(title))
-    return document.draft
+    excluded = {
+        (c, _required(one, "code")) for c, element in classes.items() for one in element.iter("ExcludeModifier")
+    }
+    for concept, element in classes.items():
+        bases = [concept]
+        for modified in () if element.get("kind") in UNMODIFIED_KINDS else element.iter("ModifiedBy"):
+            name = _required(modified, "code")
+            valid = {_required(one, "code") for one in modified.iter("ValidModifierClass")}
+            codes = {code: text for code, text in modifiers.get(name, {}).items() if not valid or code in valid}
+            made = []
+            for base in bases:
+                for code, text in codes.items():
+                    has_place = code.startswith(".") or not _CATEGORY.fullmatch(base) or base not in below
+                    places = [one for one in ([base] if has_place else below[base]) if (one, name) not in excluded]
+                    made += [_add_code(draft, place, code, name, text) for place in places]
+            bases = made
 
 
-def _add(document: Classification, element: Element) -> None:
-    if element.tag == "Class":
-        _add_class(document, element, _required(element, "code"))
-    elif element.tag == "ModifierClass":
-        codes = document.modifiers.setdefault(_required(element, "modifier"), {})
-        codes[_required(element, "code")] = _rubric(element, "preferred")
-
-
-def _add_class(document: Classification, element: Element, code: str) -> None:
-    draft = document.draft
-    if code in draft.parents:
-        raise DuplicateConceptError("a class is given twice", culprits=[code])
-    draft.parents[code] = list(dict.fromkeys(_required(above, "code") for above in element.iter("SuperClass")))
-    for below in element.iter("SubClass"):
-        document.above.setdefault(_required(below, "code"), []).append(code)
-    draft.labels[code] = _rubric(element, "preferred")
-    draft.synonyms[code] = [text for kind in SYNONYM_KINDS for text in _rubrics(element, kind)]
-    document.excluded.update((code, _required(one, "code")) for one in element.iter("ExcludeModifier"))
-    for modifier in () if element.get("kind") in UNMODIFIED_KINDS else element.iter("ModifiedBy"):
-        valid = frozenset(_required(one, "code") for one in modifier.iter("ValidModifierClass"))
-        document.modified.setdefault(code, []).append((_required(modifier, "code"), valid))
-
-
-def _expand(
-    document: Classification,
-    concepts: list[str],
-    modifiers: list[tuple[str, frozenset[str]]],
-    below: Mapping[str, list[str]],
-) -> None:
-    """Add the codes of a class's modifiers, one level for each modifier. ``below``: the subclasses of classes."""
-    draft = document.draft
-    for modifier, valid in modifiers:
-        new = []
-        for concept in concepts:
-            for code, label in document.modifiers.get(modifier, {}).items():
-                if valid and code not in valid:
-                    continue
-                has_place = code.startswith(".") or not _CATEGORY.fullmatch(concept) or concept not in below
-                for base in [concept] if has_place else below[concept]:
-                    if (base, modifier) in document.excluded:
-                        continue
-                    child = _modified_code(base, code, modifier)
-                    if child not in draft.parents:
-                        draft.parents[child] = [base]
-                        draft.labels[child] = ": ".join(part for part in (draft.labels[base], label) if part)
-                    new.append(child)
-        concepts = new
-
-
-def _modified_code(base: str, code: str, modifier: str) -> str:
+def _add_code(draft: Draft, base: str, code: str, modifier: str, text: str) -> str:
+    """Add the code that a modifier makes of a class, unless the document lists it; return it."""
     if code.startswith(".") or not _CATEGORY.fullmatch(base):
-        return base + code
-    return f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
-
-
-def _rubric(element: Element, kind: str) -> str:
-    return next(_rubrics(element, kind), "")
+        concept = base + code
+    else:
+        concept = f"{base}.{code}" if modifier.endswith("_4") else f"{base}.X{code}"
+    if concept not in draft.parents:
+        label = ": ".join(part for part in (draft.labels[base], text) if part)
+        draft.add(concept, [base], label, [], "the document")
+    return concept
 
 
 def _rubrics(element: Element, kind: str) -> Iterator[str]:
     for rubric in element.iter("Rubric"):
         label = rubric.find("Label")
-        if rubric.get("kind") == kind and label is not None and (text := _content(label)):
+        if rubric.get("kind") == kind and label is not None and (text := _text(label)):
             yield text
 
 
-def _content(element: Element) -> str:
+def _text(element: Element) -> str:
     """Return the text of an element with spaces instead of line breaks, without references to other classes."""
     parts = [element.text or ""]
     for child in element:
-        parts += ["" if child.tag == "Reference" else _content(child), child.tail or ""]
+        parts += ["" if child.tag == "Reference" else _text(child), child.tail or ""]
     return " ".join(" ".join(parts).split())
 
 

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from importlib.util import find_spec
-from pathlib import Path
+from typing import Final
 
-from stream_masker.core.ontology.draft import OntologyDraft
+from stream_masker.core.ontology.formats import Draft
 
-ICD10CM_PACKAGE = "simple-icd-10-cm"
-ICD10CM_ROOT = "ICD10CM"
-
-
-def data_files() -> list[Path]:
-    """Return the files that the package reads, without importing it, because its import parses them."""
-    package = find_spec("simple_icd_10_cm")
-    assert package is not None
-    assert package.origin is not None
-    return [file for file in (Path(package.origin).parent / "data").iterdir() if file.suffix in (".txt", ".xml")]
+PACKAGE: Final = "simple-icd-10-cm"
+ROOT: Final = "ICD10CM"
 
 
-def read_icd10cm() -> OntologyDraft:
+def read_icd10cm() -> Draft:
     """Read 98,493 chapters, blocks and codes, under the root ``ICD10CM``. The leaves are the billable codes.
 
     The package has 12 headings of several blocks, such as ``M00-M25``, beside the blocks that they comprise. Nothing is
@@ -30,9 +21,9 @@ def read_icd10cm() -> OntologyDraft:
     """
     import simple_icd_10_cm as icd
 
-    draft = OntologyDraft({ICD10CM_ROOT: []}, {ICD10CM_ROOT: "ICD-10-CM"})
+    draft = Draft({ROOT: []}, {ROOT: "ICD-10-CM"})
     for code in icd.get_all_codes(with_dots=True):
-        parent = icd.get_parent(code) or ICD10CM_ROOT
+        parent = icd.get_parent(code) or ROOT
         concept = code
         if icd.is_leaf(code) and icd.is_block(code) and not icd.is_category(code):
             continue

@@ -156,12 +156,6 @@ CompanionSlots: TypeAlias = Sequence[tuple[Sequence[Slot], int]]
 """The labels and copies of one code, with the kind of their placeholders."""
 
 
-MANY_CODES: Final = 16
-CODES_TOGETHER: Final = 64
-"""The least and the greatest number of codes of an array that are looked up together. The first unknown code may reject
-the record, so that the rest need not be looked up."""
-
-
 class AttributePaths(NamedTuple):
     """The paths of one place of an attribute: of its codes, and of their labels and copies.
 
@@ -289,18 +283,11 @@ class ArrayExtractor(AttributeExtractor):
         """Append the values of one place. lists: those of its codes; all but the first list hold copies."""
         companions = self._companions_by_element(matches, paths, lists[1:])
         elements = lists[0] if lists else []
-        for k, (position, element) in enumerate(elements):
-            if k % CODES_TOGETHER == 0:
-                self._prefetch(paths.number, elements[k : k + CODES_TOGETHER])
+        for position, element in elements:
             slots = element.slots_of(paths.number, paths.path)
             values.append(self._value(slots, companions.pop(position, ()), len(self.values) + len(values)))
         for surplus in companions.values():
             _clear(surplus)
-
-    def _prefetch(self, number: int, elements: ElementList) -> None:
-        if len(elements) >= MANY_CODES:
-            slots = [matched[0] for _, element in elements if (matched := element.slots.get(number))]
-            self.attribute.prefetch([container[key] for container, key in slots])
 
     @contextmanager
     def _rejecting_at(self, path: Path) -> Iterator[None]:

@@ -183,7 +183,6 @@ class InternTable:
         counted: Sequence[CountedField] = (),
     ) -> None:
         """``least_alpha``: the minimum of a record's own alpha; ``counted``: the counted fields."""
-        self._concepts = [attribute.plan.concepts for attribute in attributes]
         self._readers: list[Callable[[str], int]] = [
             *(attribute.value for attribute in attributes),
             lambda text: _bits(parse_alpha(orjson.loads(text), least=least_alpha)),
@@ -216,7 +215,6 @@ class InternTable:
     def _values(self, slots: Int64Array) -> Int64Array:
         """Return the values of new texts."""
         owners, texts = self._texts(slots)
-        self._learn(owners, texts)
         return np.fromiter(map(self._value, owners, texts), np.int64, len(texts))
 
     def _texts(self, slots: Int64Array) -> tuple[list[int], list[bytes]]:
@@ -225,12 +223,6 @@ class InternTable:
         starts, (owners, sizes) = rows[:, TEXT_START], np.divmod(rows[:, TEXT_OWNER], 1 << SIZE_BITS)
         data, ends = self.table.texts.data, starts + sizes
         return owners.tolist(), [bytes(data[s:e]) for s, e in zip(starts.tolist(), ends.tolist(), strict=True)]
-
-    def _learn(self, owners: Sequence[int], texts: Sequence[bytes]) -> None:
-        """Look up the codes among many texts in one call, which is faster than one by one."""
-        for attribute, concepts in enumerate(self._concepts):
-            codes = (text for owner, text in zip(owners, texts, strict=True) if owner == attribute)
-            concepts.prefetch({str(text, "utf-8", "replace") for text in codes})
 
     def _value(self, owner: int, text: bytes) -> int:
         try:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.ontology.mapping import LONGEST_CACHED
-from stream_masker.pipeline.codec.reference.extraction import CODES_TOGETHER, MANY_CODES
+from stream_masker.core.ontology.concepts import LONGEST_CACHED
 from stream_masker.pipeline.masker import RecordMasker
 
 SECRET = b"a secret of the tests"
@@ -294,21 +292,6 @@ def test_the_batch_holds_positions_of_all_records(bench):
 def uncompiled(on_bench):
     on_bench.masker = RecordMasker(on_bench.plan, on_bench.mechanism, SECRET, compiled=False)
     return on_bench
-
-
-def test_the_codes_of_an_array_are_looked_up_together(bench, monkeypatch):
-    """Up to the first unknown code, which rejects the record."""
-    looked_up = []
-    monkeypatch.setattr(ConceptMap, "prefetch", lambda _, values: looked_up.append(len(values)))
-    on_bench = uncompiled(bench({"a": {"path": "a[*]"}}))
-    spellings = [f"I10{' ' * k}" for k in range(3 * CODES_TOGETHER)]
-    assert on_bench.mask_one({"a": spellings[: MANY_CODES - 1]}) == {"a": ["E11.9"] * (MANY_CODES - 1)}
-    assert looked_up == []
-    assert on_bench.mask_one({"a": spellings}) == {"a": ["E11.9"] * len(spellings)}
-    assert looked_up == [CODES_TOGETHER - MANY_CODES + 1, CODES_TOGETHER, CODES_TOGETHER]
-    looked_up.clear()
-    assert on_bench.mask_one({"a": ["X99", *(f"X{k}" for k in range(3 * CODES_TOGETHER))]}) == ("unknown_code", "a[*]")
-    assert looked_up == [CODES_TOGETHER]
 
 
 @pytest.mark.parametrize("unknown", ["reject", "suppress", "ancestor"])

@@ -1,0 +1,232 @@
+"""Conceptual mapping: the concept of a taxonomy that a value of the data stands for (2017: section 4.1)."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cached_property
+from itertools import chain
+from pathlib import Path
+from typing import Final, Literal, TypeAlias, get_args
+
+import numpy as np
+
+from stream_masker.core.ontology.ontology import Ontology
+from stream_masker.core.ontology.taxonomy import Taxonomy, fold_code
+from stream_masker.core.ontology.texts import Texts
+from stream_masker.core.validation import require_one_of, require_type
+from stream_masker.errors import OntologyError, ParameterError
+
+UNKNOWN: Final = -2
+"""The position of a value that has no concept."""
+
+SHORTEST_PREFIX: Final = 3
+"""The least length of the prefixes that the policy ``ancestor`` tries. Categories of ICD have three characters."""
+
+NO_DOT: Final = "."
+"""The first character of the keys of codes without a dot. A value with a dot finds them after its dot is removed."""
+
+CACHED_VALUES: Final = 100_000
+"""The most values that a ``ConceptMap`` caches, including those without a concept."""
+
+LONGEST_CACHED: Final = 256
+"""The most characters of a cached value, so that the cache cannot take up much memory."""
+
+UnknownPolicy: TypeAlias = Literal["reject", "ancestor", "suppress"]
+MatchKind: TypeAlias = Literal["mapping", "exact", "normalised", "label", "ancestor", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """The position of the concept of a value (``UNKNOWN`` if there is none), and how it was found."""
+
+    position: int
+    how: MatchKind
+
+
+_NO_CONCEPT: Final = Match(UNKNOWN, "unknown")
+
+
+class ConceptMap:
+    """Finds the concept of a value. It tries, in this order:
+
+    1. the mapping file;
+    2. the exact code;
+    3. the normalised code, which ignores case, surrounding space, the dot of ICD codes and missing leading zeros of
+       ICD-9 codes (38 is 038). If the value contains a dot, its position counts: 8.45 is 008.45, not 845;
+    4. a label or synonym, compared case-folded;
+    5. with the policy ``ancestor``, the longest prefix of the normalised code that is a code, of at least three
+       characters, but not the root; only in an ontology in which longer codes are finer, as in ICD.
+
+    A normalised code or a label of several concepts finds none of them. The policies ``reject`` and ``suppress`` are
+    the same here: the caller distinguishes them. Results are cached. Error messages never contain values.
+    """
+
+    def __init__(
+        self,
+        taxonomy: Taxonomy,
+        *,
+        unknown: UnknownPolicy = "reject",
+        mapping: Mapping[str, str] | None = None,
+        ontology: Ontology | None = None,
+    ) -> None:
+        """``mapping``: concept ids by value. ``ontology``: that of the taxonomy, which provides the synonyms.
+
+        Raises ParameterError for another policy, or an ontology that does not hold the taxonomy; OntologyError if
+        ``mapping`` contains concepts outside the taxonomy.
+        """
+        require_one_of("unknown", unknown, get_args(UnknownPolicy))
+        require_type("taxonomy", taxonomy, Taxonomy)
+        if ontology is not None and taxonomy.root not in ontology:
+            raise ParameterError("ontology= must be the ontology that the taxonomy is of")
+        self.taxonomy = taxonomy
+        self.unknown = unknown
+        self._mapping = _mapped_positions(mapping or {}, taxonomy)
+        self._ontology = ontology or Ontology(taxonomy, np.zeros(len(taxonomy) + 1, np.int64), Texts.of(()))
+        self._cache: dict[str, Match] = {}
+
+    def __repr__(self) -> str:
+        return f"ConceptMap({self.taxonomy!r}, unknown={self.unknown!r})"
+
+    def find(self, value: str) -> Match:
+        """Return the concept of a value; cached."""
+        if not isinstance(value, str):
+            raise ParameterError(f"value is of type {type(value).__name__}: use a text")
+        match = self._cache.get(value)
+        if match is None:
+            match = self._find(value)
+            if len(value) <= LONGEST_CACHED:
+                if len(self._cache) >= CACHED_VALUES:
+                    self._cache.clear()
+                self._cache[value] = match
+        return match
+
+    def resolve(self, value: str) -> tuple[int, bool]:
+        """Return the position of the concept, or ``UNKNOWN``; and whether the whole value was found, not a prefix."""
+        match = self.find(value)
+        return match.position, match.how not in ("ancestor", "unknown")
+
+    def ambiguous(self, value: str) -> list[str]:
+        """Return the ids of the concepts that share a normalised code or a name with a value that finds none of
+        them."""
+        if self.find(value).how not in {"unknown", "ancestor"}:
+            return []
+        return sorted(self.taxonomy.decode(self._coded_any(value_keys(value)) or self._named(value)))
+
+    def similar(self, value: str) -> list[str]:
+        """Return the ids of at most three concepts whose code or label, which begins alike, a value may misspell."""
+        text, ids = value.strip().casefold(), self.taxonomy.ids
+        pairs = chain(zip(ids, ids, strict=True), zip(self.taxonomy.labels, ids, strict=True))
+        known = {name.casefold(): one for name, one in pairs if name[:2].casefold() == text[:2]}
+        return list(dict.fromkeys(known[name] for name in get_close_matches(text, known, cutoff=0.7)))
+
+    def _find(self, value: str) -> Match:
+        if value in self._mapping:
+            return Match(self._mapping[value], "mapping")
+        position = self.taxonomy.find_one(value)
+        if position >= 0:
+            return Match(position, "exact")
+        keys = value_keys(value)
+        for how, positions in (("normalised", self._coded_any(keys)), ("label", self._named(value))):
+            if len(positions) == 1:
+                return Match(positions[0], how)  # type: ignore[arg-type]
+        return self._ancestor(keys) if self.unknown == "ancestor" else _NO_CONCEPT
+
+    def _ancestor(self, keys: Sequence[str]) -> Match:
+        for prefix in self._prefixes(keys) if self._are_longer_codes_finer else ():
+            positions = self._coded(prefix)
+            if len(positions) == 1 and positions[0] > 0:
+                return Match(positions[0], "ancestor")
+        return _NO_CONCEPT
+
+    def _coded_any(self, keys: Sequence[str]) -> list[int]:
+        """Return the positions of the concepts with the first key that any concept has."""
+        return next(filter(None, map(self._coded, keys)), [])
+
+    def _coded(self, key: str) -> list[int]:
+        """Return the positions of the concepts with a key (``code_keys``)."""
+        tau = self.taxonomy
+        candidates = tau.codes.candidates(fold_code(key))
+        return [c for c in candidates if key in code_keys(tau.ids[c]) and (c > 0 or tau.root_is_value)]
+
+    def _named(self, name: str) -> list[int]:
+        """Return the positions of the concepts with a label or synonym."""
+        positions = self.taxonomy.find(self._ontology.named(name)).tolist()
+        return [position for position in positions if position >= 0]
+
+    def _prefixes(self, keys: Sequence[str]) -> Iterator[str]:
+        """Yield the prefixes of a value's keys that may be codes, in the order in which they are tried.
+
+        The capitals of a character may have three characters for its two bytes, and a key may start with ``NO_DOT``.
+        """
+        longest = self.taxonomy.id_bytes * 3 // 2 + len(NO_DOT)
+        for key in keys:
+            for end in range(min(len(key) - 1, longest), SHORTEST_PREFIX - 1 + key.startswith(NO_DOT), -1):
+                yield key[:end]
+
+    @cached_property
+    def _are_longer_codes_finer(self) -> bool:
+        """Whether, among the codes of the ontology that start with another one, most start with that of their parent.
+        The root does not count."""
+        whole = self._ontology.taxonomy()
+        positions = {fold_code(concept): k for k, concept in enumerate(whole.ids) if k}
+        offsets, parents = whole.parent_offsets.tolist(), whole.parents.tolist()
+        are_parents = []
+        for code, k in positions.items():
+            starts = (positions[code[:end]] for end in range(len(code) - 1, 0, -1) if code[:end] in positions)
+            longest = next(starts, None)
+            if longest is not None:
+                are_parents.append(longest in parents[offsets[k] : offsets[k + 1]])
+        return 2 * sum(are_parents) > len(are_parents)
+
+
+def code_keys(concept: str) -> set[str]:
+    """Return the keys by which a code is found: in capitals, and if it has a dot, also without the dot.
+
+    A code without a dot has a second key that starts with ``NO_DOT``.
+    """
+    code = concept.upper()
+    return {code, code.replace(".", "")} if "." in code else {code, NO_DOT + code}
+
+
+def value_keys(value: str) -> tuple[str, ...]:
+    """Return the keys by which a value looks up codes, in order: as it is, then with the leading zeros of ICD-9.
+
+    A value with a dot then looks up codes that have no dot, after its own dot is removed.
+    """
+    text = value.strip().upper()
+    category, dot, rest = text.partition(".")
+    padded = category.zfill(3) + dot + rest if category.isdecimal() else text
+    if "." not in text:
+        return (text,) if padded == text else (text, padded)
+    keys = text, padded, NO_DOT + padded.replace(".", ""), NO_DOT + text.replace(".", "")
+    return tuple(dict.fromkeys(keys))
+
+
+def read_mapping(path: Path) -> dict[str, str]:
+    """Read a mapping file: CSV or TSV, with the first line ``value,concept``.
+
+    Raises OntologyError, which names the line but no value.
+    """
+    delimiter = "\t" if path.suffix == ".tsv" else ","
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as lines:
+            rows = list(csv.reader(lines, delimiter=delimiter))
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise OntologyError(f"the mapping file {path} cannot be read ({type(error).__name__})") from None
+    if not rows or [cell.strip().lower() for cell in rows[0]] != ["value", "concept"]:
+        raise OntologyError(f"the first line of the mapping file {path} must be value,concept")
+    for number, row in enumerate(rows, start=1):
+        if row and (len(row) != 2 or not all(row)):
+            raise OntologyError(f"line {number} of the mapping file {path} is not a pair of value and concept")
+    return {row[0]: row[1].strip() for row in rows[1:] if row}
+
+
+def _mapped_positions(mapping: Mapping[str, str], taxonomy: Taxonomy) -> dict[str, int]:
+    positions = dict(zip(mapping, taxonomy.find(list(mapping.values())).tolist(), strict=True))
+    outside = sorted({mapping[value] for value, position in positions.items() if position < 0})
+    if outside:
+        raise OntologyError("the mapping contains concepts outside the taxonomy", culprits=outside)
+    return positions

@@ -1,0 +1,88 @@
+"""The store of parsed ontologies: a folder of ``.npy`` files each, which all processes map and share."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import shutil
+import tempfile
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.cache_folder import cache_folder
+
+log = logging.getLogger(__name__)
+
+Arrays = Mapping[str, NDArray[Any]]
+
+SUFFIX: Final = ".ontology"
+"""The end of the names of the folders of the store."""
+
+DIGESTS: Final = "digests.json"
+"""The file that names the arrays of a folder, with a digest of the file of each."""
+
+
+def load(key: str) -> Arrays | None:
+    """Map the arrays that were saved under a key; None if there are none, or if one is missing or damaged."""
+    folder = _folder(key)
+    try:
+        return _mapped(folder)
+    except (OSError, ValueError) as error:
+        log.debug("no stored ontology in %s (%s)", folder, type(error).__name__)
+        return None
+
+
+def save(key: str, arrays: Arrays) -> Arrays:
+    """Save arrays under a key and return them, mapped; if the cache folder is not writable, as they are.
+
+    The folder appears complete or not at all. It replaces one that exists.
+    """
+    folder = _folder(key)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=folder.parent, ignore_cleanup_errors=True) as temporary:
+            new = Path(temporary, "new")
+            new.mkdir()
+            for name, array in arrays.items():
+                np.save(new / f"{name}.npy", array)
+            (new / DIGESTS).write_text(json.dumps({name: _digest(new / f"{name}.npy") for name in arrays}))
+            shutil.rmtree(folder, ignore_errors=True)
+            new.rename(folder)
+        return _mapped(folder)
+    except (OSError, ValueError) as error:
+        log.debug("an ontology is not stored in %s (%s)", folder, type(error).__name__)
+        return arrays
+
+
+def _folder(key: str) -> Path:
+    return cache_folder() / f"{key}-{_code_digest()}{SUFFIX}"
+
+
+@cache
+def _code_digest() -> str:
+    """Return a digest of the code that reads and orders ontologies: another build parses them again."""
+    digest = hashlib.blake2b(digest_size=8)
+    here = Path(__file__).parent
+    for file in sorted(here.rglob("*.py")):
+        digest.update(str(file.relative_to(here)).encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()
+
+
+def _mapped(folder: Path) -> Arrays:
+    """Map the arrays of a folder. Raises OSError or ValueError if one of them is missing or damaged."""
+    digests = json.loads((folder / DIGESTS).read_text())
+    for name, digest in digests.items():
+        if _digest(folder / f"{name}.npy") != digest:
+            raise ValueError(f"{name} is damaged")
+    return {name: np.asarray(np.load(folder / f"{name}.npy", mmap_mode="r")) for name in digests}
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "blake2b").hexdigest()

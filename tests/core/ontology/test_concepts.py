@@ -1,0 +1,188 @@
+"""Conceptual mapping: the concepts of values."""
+
+from __future__ import annotations
+
+import pytest
+from support.data import discharges, icd9cm
+
+from stream_masker.errors import OntologyError, ParameterError
+from stream_masker.ontologies import UNKNOWN, ConceptMap, Match, Ontology, read_mapping
+
+ICD = Ontology.from_edges(
+    [
+        ("A00", "ICD"),
+        ("A00.0", "A00"),
+        ("038", "ICD"),
+        ("038.9", "038"),
+        ("389", "ICD"),
+        ("V01", "ICD"),
+        ("E001", "ICD"),
+    ],
+    labels={"A00": "Cholera", "A00.0": "Classical cholera", "038": "Septicemia", "389": "Twin", "V01": "twin"},
+    synonyms={"A00": ["Asiatic cholera"], "038": ["Blood poisoning"]},
+)
+
+
+def concept(value, **options):
+    concepts = ConceptMap(ICD.taxonomy(), ontology=ICD, **options)
+    match = concepts.find(value)
+    assert concepts.find(value) == match
+    return (None if match.position == UNKNOWN else concepts.taxonomy.ids[match.position]), match.how
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "how"),
+    [
+        ("A00.0", "A00.0", "exact"),
+        ("a000", "A00.0", "normalised"),
+        (" a00.0 ", "A00.0", "normalised"),
+        ("38", "038", "normalised"),
+        ("38.9", "038.9", "normalised"),
+        ("389", "389", "exact"),
+        ("v01", "V01", "normalised"),
+        ("V1", None, "unknown"),
+        ("e1", None, "unknown"),
+        ("CHOLERA", "A00", "label"),
+        ("asiatic cholera", "A00", "label"),
+        ("twin", None, "unknown"),
+        ("A00.99", None, "unknown"),
+        ("", None, "unknown"),
+    ],
+)
+def test_values_find_their_concepts(value, expected, how):
+    assert concept(value) == (expected, how)
+
+
+DIABETES = {
+    **dict.fromkeys(["E11", "E01", "845", "008", "25001"], "ICD"),
+    **{"E11.9": "E11", "E11.65": "E11", "E01.1": "E01", "008.45": "008", "E119A": "E11"},
+}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "how"),
+    [
+        ("e11.9", "E11.9", "normalised"),
+        ("E119", "E11.9", "normalised"),
+        ("e1165", "E11.65", "normalised"),
+        ("8.45", "008.45", "normalised"),
+        ("845", "845", "exact"),
+        ("250.01", "25001", "normalised"),
+        ("e11.9a", "E119A", "normalised"),
+        ("E11.99", "E11.9", "ancestor"),
+        ("E1199", "E11.9", "ancestor"),
+        ("8.46", "008", "ancestor"),
+        ("250.019", "25001", "ancestor"),
+    ],
+)
+def test_the_position_of_a_dot_matters_if_there_is_one(value, expected, how):
+    taxonomy = Ontology.from_edges(list(DIABETES.items())).taxonomy()
+    match = ConceptMap(taxonomy, unknown="ancestor").find(value)
+    assert (taxonomy.ids[match.position], match.how) == (expected, how)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("A00.99", "A00"), ("A009", "A00"), ("38.97", "038.9"), ("A0", None), ("ZZZ", None), ("V01.9", "V01")],
+)
+def test_an_unknown_code_is_replaced_by_its_longest_known_prefix(value, expected):
+    assert concept(value, unknown="ancestor") == (expected, "ancestor" if expected else "unknown")
+
+
+def test_the_root_is_no_ancestor_of_an_unknown_code():
+    onto = Ontology.from_edges([("A00", "ICD"), ("A00.0", "A00"), ("A00.1", "A00")])
+    for tau in (onto.taxonomy(), onto.taxonomy(root="A00")):
+        concepts = ConceptMap(tau, unknown="ancestor", ontology=onto)
+        for value in ("ICDX", "A00.2"):
+            found = "A00" if value == "A00.2" and tau.root == "ICD" else None
+            position = concepts.find(value).position
+            assert (None if position == UNKNOWN else tau.ids[position]) == found
+
+
+def test_a_prefix_is_no_ancestor_if_longer_codes_are_not_finer():
+    """Codes such as those of SNOMED CT begin alike by chance."""
+    links = [("1000", "r"), ("20001", "1000"), ("30001", "20001"), ("300", "20001")]
+    assert ConceptMap(Ontology.from_edges(links).taxonomy(), unknown="ancestor").find("3000199").position == UNKNOWN
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_a_mapping_file_takes_precedence(tmp_path, suffix):
+    path = tmp_path / f"map{suffix}"
+    path.write_text("value,concept\nlocal-7,A00.0\nA00,038\n".replace(",", "\t" if suffix == ".tsv" else ","))
+    mapping = read_mapping(path)
+    assert concept("local-7", mapping=mapping) == ("A00.0", "mapping")
+    assert concept("A00", mapping=mapping) == ("038", "mapping")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a,b\n", "value,concept"),
+        (b"value,concept\nx\n", "line 2"),
+        (b"", "value,concept"),
+        (b"value,concept\nx,\n", "line 2"),
+        (b"value,concept\nsecret\xff,A00\n", r"cannot be read \(UnicodeDecodeError\)"),
+    ],
+)
+def test_errors_of_a_mapping_file_name_the_line_but_no_value(tmp_path, content, message):
+    path = tmp_path / "map.csv"
+    path.write_bytes(content)
+    with pytest.raises(OntologyError, match=message) as caught:
+        read_mapping(path)
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"mapping": {"x": "Z99"}}, OntologyError, "outside the taxonomy: Z99"),
+        ({"unknown": "guess"}, ParameterError, "reject or ancestor or suppress"),
+        ({"ontology": Ontology.from_edges([("a", "b")])}, ParameterError, "the ontology that the taxonomy is of"),
+        ({"taxonomy": ICD}, ParameterError, "use a Taxonomy"),
+    ],
+)
+def test_invalid_options_are_errors(options, error, message):
+    with pytest.raises(error, match=message):
+        ConceptMap(**{"taxonomy": ICD.taxonomy(), **options})
+
+
+def test_every_code_of_the_real_discharges_or_a_prefix_is_found():
+    concepts = ConceptMap(icd9cm().taxonomy(), unknown="ancestor")
+    values = {row[column] for row in discharges() for column in ("diag_1", "diag_2", "diag_3")}
+    unknown = {value for value in values if concepts.find(value).position == UNKNOWN}
+    assert "?" in unknown
+    pairs = [row for row in discharges() if row["diag_1"] not in unknown and row["diag_2"] not in unknown]
+    assert len(pairs) == 101_388
+
+
+def test_concepts_outside_the_taxonomy_make_no_ambiguity():
+    onto = Ontology.from_edges(
+        [("a", "r"), ("b", "r"), ("E11.9", "a"), ("E119", "b")],
+        labels={"E11.9": "Diabetes", "E119": "diabetes"},
+        synonyms={"b": ["diabetes"], "E119": ["sugar"]},
+    )
+    whole, part = onto.taxonomy(), onto.taxonomy(root="a")
+    for value, how in [("diabetes", "label"), ("e11.9", "normalised")]:
+        assert ConceptMap(part, ontology=onto).find(value) == Match(part.position("E11.9"), how)
+    assert ConceptMap(whole, ontology=onto).find("diabetes").how == "unknown"
+    assert ConceptMap(whole, ontology=onto).ambiguous("diabetes") == ["E11.9", "E119", "b"]
+    assert ConceptMap(part, ontology=onto).ambiguous("diabetes") == []
+    assert ConceptMap(part, ontology=onto).find("sugar").how == "unknown"
+    assert ConceptMap(part).find("DIABETES") == Match(part.position("E11.9"), "label")
+
+
+@pytest.mark.parametrize(
+    ("value", "similar"), [("A00.9", ["A00", "A00.0"]), ("Bronchial", []), ("Septicaemia", ["038"])]
+)
+def test_similar_concepts_of_misspelt_values(value, similar):
+    assert sorted(ConceptMap(ICD.taxonomy(), ontology=ICD).similar(value)) == sorted(similar)
+
+
+@pytest.mark.parametrize("value", ["A00" + "x" * 100_000, "ß" * 100_000, "38." + "1" * 100_000])
+def test_a_long_value_takes_no_longer_than_a_short_one(value):
+    """The longest prefixes are as long as the longest code, whose capitals may be longer than itself."""
+    assert concept(value, unknown="ancestor")[1] == ("unknown" if value[0] == "ß" else "ancestor")
+    taxonomy = Ontology.from_edges([("ΐΐ", "ROOT"), ("ΐΐ1", "ΐΐ"), ("A.1", "ROOT"), ("A.11", "A.1")]).taxonomy()
+    concepts = ConceptMap(taxonomy, unknown="ancestor")
+    assert concepts.find("ΐΐx") == Match(taxonomy.position("ΐΐ"), "ancestor")
+    assert concepts.find("a.1x") == Match(taxonomy.position("A.1"), "ancestor")

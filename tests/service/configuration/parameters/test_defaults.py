@@ -64,7 +64,6 @@ def test_nominal_attributes_get_semantic_transport(attributes, section):
 @pytest.mark.parametrize(
     ("attributes", "section", "reason"),
     [
-        ([SCALAR, NUMBER], {}, "semantic_transport masks no numbers, and a1 has them"),
         (
             [SCALAR | OWN_ALPHA],
             {},
@@ -80,11 +79,17 @@ def test_semantic_noise_takes_its_place_where_it_cannot_be_used(attributes, sect
     assert build_mechanism(configuration, SECRET).name == "semantic_noise"
 
 
+def test_numbers_get_microaggregation():
+    configuration = parse(SCALAR, NUMBER)
+    assert configuration.mechanism.name == "microaggregation"
+    assert configuration.default_reason == "no other masks numbers, and a1 has them"
+    assert build_mechanism(configuration, SECRET).name == "microaggregation"
+
+
 @pytest.mark.parametrize(
     ("attributes", "correlated", "reference"),
     [
         ([SCALAR], False, "mean"),
-        ([SCALAR, NUMBER], True, "mean"),
         ([ARRAY], False, "mean"),
         ([SCALAR, ANOTHER], True, "pair"),
         ([SCALAR, ARRAY], True, "pair"),

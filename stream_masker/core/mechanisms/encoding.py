@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from itertools import chain, islice, pairwise, repeat
 from math import isnan
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,45 +56,6 @@ def _values_of(name: str, records: Sequence[Record]) -> list[Value]:
         return list(map(dict.get, records, repeat(name)))  # type: ignore[arg-type]
     except TypeError:
         return [record.get(name) for record in records]
-
-
-class RecordCodes(NamedTuple):
-    """The values of one record, none of them absent.
-
-    ``codes``: their positions, one attribute after the other. ``offsets``: the first value of each attribute, and the
-    number of values. ``is_array``: whether the record has a list of each attribute.
-    """
-
-    codes: list[int]
-    offsets: list[int]
-    is_array: tuple[bool, ...]
-
-
-def encode_one(record: Record, taxonomies: Mapping[str, Taxonomy]) -> RecordCodes | None:
-    """Encode one record; None if it has to be encoded as a batch, because a value is absent or not allowed."""
-    codes: list[int] = []
-    offsets, is_array = [0], []
-    try:
-        for name, tau in taxonomies.items():
-            value = record[name]
-            if type(value) is list:
-                codes.extend(map(tau.find_one, value))
-            else:
-                codes.append(tau.find_one(value))
-            is_array.append(type(value) is list)
-            offsets.append(len(codes))
-    except (KeyError, TypeError):
-        return None
-    return RecordCodes(codes, offsets, tuple(is_array)) if codes and min(codes) >= 0 else None
-
-
-def decode_one(masked: Sequence[int], record: RecordCodes, taxonomies: Mapping[str, Taxonomy]) -> dict[str, Value]:
-    """Decode the masked positions of the values of one record."""
-    offsets = record.offsets
-    return {
-        name: tau.ids.decode(masked[offsets[j] : offsets[j + 1]]) if is_array else tau.ids[masked[offsets[j]]]
-        for j, ((name, tau), is_array) in enumerate(zip(taxonomies.items(), record.is_array, strict=True))
-    }
 
 
 def encode_column(name: str, values: Sequence[Value], taxonomy: Taxonomy) -> Column:

@@ -12,8 +12,8 @@ import numpy as np
 from stream_masker.core.distance import Distance, DistanceChoice
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
+from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.options import per_attribute
-from stream_masker.core.mechanisms.transition.base import DrawingMechanism
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.replacement.rule import Candidates
 from stream_masker.core.risk.channel import Channel
@@ -52,8 +52,6 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
 
     name: ClassVar[str] = "exponential"
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="replaces a value by a concept with a probability that decreases exponentially with their distance",
-        use_when="a formal privacy guarantee for each value is required",
         source="2017: section 2; McSherry and Talwar 2007",
         attributes="any number of nominal ones",
         taxonomies="any",

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from inspect import signature
 from numbers import Real
 from typing import Any, TypeAlias
 
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.validation import require_known, require_mapping, require_type
+from stream_masker.core.validation import require_mapping, require_type
 from stream_masker.errors import ParameterError
 
 REFERENCES = ("mean", "pair", "root")
@@ -37,6 +36,9 @@ def checked_attributes(
 
     Raises ParameterError if there is no attribute at all, or an attribute without a taxonomy.
     """
+    require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
+    if numeric is not None:
+        require_mapping("numeric", numeric, "{'age': Numeric(integer=True)}")
     if not taxonomies and not numeric:
         raise ParameterError("there is no attribute to mask: give at least one taxonomy")
     for name, tau in taxonomies.items():
@@ -48,15 +50,6 @@ def checked_attributes(
 
 
 EXAMPLE_TAXONOMIES = "{'principal': ontology.taxonomy()}"
-
-
-def check_arguments(mechanism: type[Any], positional: Sequence[object], parameters: Mapping[str, object]) -> None:
-    """Raise ParameterError for arguments of another kind, and for parameters that a mechanism does not have."""
-    require_known(parameters, signature(mechanism).parameters, mechanism.__name__)
-    for taxonomies in (*positional[:1], *(parameters[name] for name in ("taxonomies",) if name in parameters)):
-        require_mapping("taxonomies", taxonomies, EXAMPLE_TAXONOMIES)
-    if parameters.get("numeric") is not None:
-        require_mapping("numeric", parameters["numeric"], "{'age': Numeric(integer=True)}")
 
 
 def per_attribute(parameter: str, given: object, attributes: tuple[str, ...]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -18,16 +17,15 @@ import numpy as np
 from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
 from stream_masker.core.mechanisms import options
-from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.noise.numeric import NumericNoise
 from stream_masker.core.mechanisms.noise.sampling import NominalNoise
-from stream_masker.core.mechanisms.transition.serialization import pack_array, read_model_field, unpack_counts
 from stream_masker.core.numeric import NumericStatistics
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.layout import ROUNDING_WORD, TIES
 from stream_masker.core.replacement.rows.engine import ConceptFrequencies
-from stream_masker.core.replacement.rule import NO_REFERENCE, ReplacementTask, Replacer
+from stream_masker.core.replacement.rule import ReplacementTask, Replacer
 from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.packing import pack_array, read_model_field, unpack_counts
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError, StatisticsError
 
@@ -58,30 +56,6 @@ class PreparedNoise:
         if not self.partners:
             return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
         return np.repeat(batch.columns[self.partners[j]].first_codes, batch.columns[j].lengths)
-
-    def mask_record(self, record: RecordCodes, block: UInt64Array) -> list[int] | None:
-        """Return the masks of the values of one record with the configured α, as a batch of it has; ``block``: its word
-        block 0. None for Laplace noise, and if there are numeric attributes or several lists."""
-        if self.numeric or self.noise.distribution.scaled or sum(record.is_array) > 1:
-            return None
-        spans = list(pairwise(record.offsets))
-        references: list[int] = []
-        for (first, end), reference in zip(spans, self._references_of(record), strict=True):
-            references += [reference] * (end - first)
-        codes, of = np.array((record.codes, references), np.int32)
-        drawn = self.noise.draw_one(block, np.array(record.offsets), codes, record.is_array)
-        task = ReplacementTask(codes, of, *drawn)
-        if self.replacers.count(self.replacers[0]) == len(self.replacers):
-            return list(self.replacers[0].replace(task).codes.tolist())
-        replaced = (r.replace(task.part(slice(*span))) for r, span in zip(self.replacers, spans, strict=True))
-        return [code for replacement in replaced for code in replacement.codes.tolist()]
-
-    def _references_of(self, record: RecordCodes) -> Sequence[int]:
-        """Return the reference of each attribute's values in a record."""
-        if not self.partners:
-            return self.fixed
-        codes, offsets = record.codes, record.offsets
-        return [codes[offsets[j]] if offsets[j + 1] > offsets[j] else NO_REFERENCE for j in self.partners]
 
 
 def record_alphas(alpha: Sequence[float | None]) -> Float64Array:
@@ -214,7 +188,5 @@ def total_variation(a: ConceptFrequencies, b: ConceptFrequencies) -> float:
 
 
 def _unpack(packed: object, taxonomy_size: int) -> ConceptFrequencies:
-    domain = unpack_counts(packed if isinstance(packed, Mapping) else {}, taxonomy_size)
-    counts = np.diff(domain.cumulative, prepend=0.0).astype(np.int64)
-    used = counts > 0
-    return ConceptFrequencies(domain.trie.values[used], counts[used])
+    positions, counts = unpack_counts(packed, taxonomy_size)
+    return ConceptFrequencies(positions[counts > 0], counts[counts > 0])

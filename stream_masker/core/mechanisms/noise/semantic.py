@@ -10,10 +10,9 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
 from stream_masker.core.distance import DistanceChoice
-from stream_masker.core.dtypes import Float64Array, Int32Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.mechanisms import options
 from stream_masker.core.mechanisms.base import MethodCard, Record, Value
-from stream_masker.core.mechanisms.encoding import RecordCodes
 from stream_masker.core.mechanisms.noise.channel import (
     NoiseChannel,
     NoiseRows,
@@ -80,8 +79,6 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
 
     name: ClassVar[str] = "semantic_noise"
     method_card: ClassVar[MethodCard] = MethodCard(
-        summary="replaces a value by a concept whose semantic distance to it matches random noise",
-        use_when="records must be masked one by one, and analyses need meaning, dispersion and correlation",
         source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
         attributes="any number of nominal and numeric ones; with reference pair, disjoint pairs",
         taxonomies="any; with reference pair, one for both attributes of a pair",
@@ -134,6 +131,7 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
         * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
         """
         given = {"correlated": correlated, "reference": reference, "pairs": pairs}
+        options.checked_attributes(taxonomies, numeric)
         defaults = noise_defaults(
             taxonomies, (), {name: value for name, value in given.items() if value is not None}, numeric=bool(numeric)
         )
@@ -174,9 +172,6 @@ class SemanticNoise(WindowedMechanism[PreparedNoise]):
         if alpha is None:
             return super().mask_one(record, key=key)
         return self.mask_many([record], keys=[key], alpha=[alpha])[0]
-
-    def _mask_codes(self, record: RecordCodes, block: UInt64Array) -> Sequence[int] | None:
-        return self._prepared_statistics().mask_record(record, block)
 
     def mask_many(
         self,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from stream_masker.core.mechanisms.noise.sampling import NominalNoise
+from stream_masker.core.replacement.select import replacer
+
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
@@ -17,14 +20,11 @@ from stream_masker.core.marginality import (
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
-from stream_masker.core.mechanisms.noise.numeric import NumericNoise
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise
 from stream_masker.core.mechanisms.transport.kernel import design
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.vicus import stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
-from stream_masker.core.replacement.select import replacer
 from stream_masker.core.risk.channel import (
     conditional_entropy,
     confident_share,
@@ -34,7 +34,7 @@ from stream_masker.core.risk.channel import (
 )
 from stream_masker.core.risk.sampling import hoeffding_bound
 from stream_masker.core.similarity import ValueGraph
-from stream_masker.core.statistics.covariance import nearest_psd
+from stream_masker.core.statistics import nearest_psd
 from stream_masker.core.utility import AttributeUtility, PairUtility
 from stream_masker.distances import LogTaxonomic
 from stream_masker.evaluation.co_occurrence import chi_square, entropy
@@ -66,7 +66,6 @@ __all__ = [
     "MethodCard",
     "Nominal",
     "NominalNoise",
-    "NumericNoise",
     "Ontology",
     "PairUtility",
     "Pram",

@@ -12,6 +12,7 @@ from typing import Any, Literal, Self, TypeAlias, TypeVar, cast, overload
 import numpy as np
 
 from stream_masker.core.context import texts_of
+from stream_masker.core.dataframes import DataFrame, WrappedTable, as_records
 from stream_masker.core.mechanisms import Exponential, SemanticNoise, SemanticTransport, Value, WindowedMechanism
 from stream_masker.core.mechanisms import mechanism as mechanism_type
 from stream_masker.core.mechanisms.defaults import BUILT_IN_CODES, default_candidates, default_mechanism, noise_defaults
@@ -19,7 +20,6 @@ from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import UNKNOWN, ConceptMap, Ontology, Taxonomy
 from stream_masker.core.ontology.mapping import UnknownPolicy
 from stream_masker.core.random.keys import checked_seed
-from stream_masker.core.table import DataFrame, WrappedTable, as_records
 from stream_masker.core.validation import require_known, require_mapping, require_texts, require_type
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError, warn_caller
 from stream_masker.measures import masking_report
@@ -249,7 +249,7 @@ class FrameMasker:
         numeric, options = self._numeric, {**self._options, **self._contexts(rows)}
         mechanism = self._mechanism or default_mechanism(options, numeric=list(numeric or ())).name
         kind = mechanism_type(mechanism)
-        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays, numeric=bool(numeric))
+        completed = _completed(mechanism, options, self._attributes, taxonomies, arrays)
         require_known(completed, [name for name in signature(kind).parameters if name not in OWN_PARAMETERS], mechanism)
         masker = kind(
             taxonomies,
@@ -306,13 +306,11 @@ def _completed(
     attributes: Mapping[str, Vocabulary],
     taxonomies: Mapping[str, Taxonomy],
     arrays: list[str],
-    *,
-    numeric: bool,
 ) -> Mapping[str, Any]:
     """Return the options with the parameters that depend on the columns; for transport, ``alpha`` is the target."""
     if mechanism in (SemanticNoise.name, Exponential.name):
         candidates = default_candidates(given == BUILT_IN_CODES for given in attributes.values())
-        noise = noise_defaults(taxonomies, arrays, options, numeric=numeric) if mechanism == SemanticNoise.name else {}
+        noise = noise_defaults(taxonomies, arrays, options) if mechanism == SemanticNoise.name else {}
         return {"candidates": candidates, **noise, **options}
     if mechanism == SemanticTransport.name and "alpha" in options and "target" not in options:
         return {**{k: v for k, v in options.items() if k != "alpha"}, "target": {"alpha": options["alpha"]}}

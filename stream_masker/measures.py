@@ -6,11 +6,10 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch, unchanged_records
+from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.mechanisms import WindowedMechanism
 from stream_masker.core.mechanisms.base import Record, distortion_of
-from stream_masker.core.statistics import Statistics
-from stream_masker.core.statistics.compute import compute_statistics
-from stream_masker.core.table import DataFrame
+from stream_masker.core.statistics import Statistics, compute_statistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, mask_frame
-from stream_masker.core.table import IndexWarning, WrappedTable
+from stream_masker.core.dataframes import IndexWarning, WrappedTable
 from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
 from stream_masker.frames import UnchangedWarning, _warn_of_unchanged
 from stream_masker.summary import ATTACKER
@@ -50,7 +50,7 @@ def contents(frame):
     return frame.to_pydict() if isinstance(frame, pa.Table) else frame.to_dict(as_series=False)
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::stream_masker.core.table.IndexWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::stream_masker.core.dataframes.IndexWarning")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,7 +22,7 @@ from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.utility import utility
 from stream_masker.errors import ParameterError, ServiceError

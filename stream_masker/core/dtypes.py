@@ -20,6 +20,8 @@ Int64Array: TypeAlias = NDArray[np.int64]
 UInt8Array: TypeAlias = NDArray[np.uint8]
 UInt64Array: TypeAlias = NDArray[np.uint64]
 BoolArray: TypeAlias = NDArray[np.bool_]
+Levels: TypeAlias = NDArray[np.unsignedinteger]
+"""Indices into the distinct distances of a taxonomy: uint8 for up to 256 of them, otherwise uint16 (or uint32)."""
 RecordArray: TypeAlias = NDArray[np.void]
 """A structured array; the module that makes it defines its dtype."""
 

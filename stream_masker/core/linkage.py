@@ -15,8 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.distance import Distance
-from stream_masker.core.distance.measures import unit_distances
+from stream_masker.core.distance import Distance, unit_distances
 from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array
 from stream_masker.core.mechanisms.base import Mechanism
 from stream_masker.core.risk.groups import MaskedGroup, RecordLaw, grown_group, masks_of_group

@@ -16,8 +16,8 @@ from stream_masker.core.distance import ConceptsLike, Distance
 from stream_masker.core.dtypes import Float64Array, Int32Array
 from stream_masker.core.numeric import Moments
 from stream_masker.core.statistics.counts import SparseCounts, marginals, pair_counts
-from stream_masker.core.statistics.marginal import Marginal
-from stream_masker.core.statistics.mean import choose_mean, value_counts
+from stream_masker.core.statistics.statistics import Marginal, value_counts
+from stream_masker.core.table import least_total
 from stream_masker.errors import ParameterError, StatisticsError
 
 
@@ -61,13 +61,13 @@ def marginality_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b:
 
 def marginalities_from_counts(counts: SparseCounts, d: Distance) -> Float64Array:
     """Return (k,) float64: the marginality of each distinct value. Raises StatisticsError for an empty sample."""
-    return Marginal(counts, d).sums(0.0)[0]
+    return Marginal.of(counts, d).sums
 
 
 def marginality_mean_from_counts(counts: SparseCounts, d: Distance) -> int:
     """Return the position of the least marginal value."""
-    values = Marginal(counts, d)
-    return choose_mean(values.positions, values.sums(0.0)[0], d)
+    values = Marginal.of(counts, d)
+    return least_total(values.positions, values.sums, d.taxonomy)
 
 
 def marginality_variance_from_counts(counts: SparseCounts, d: Distance) -> float:

@@ -1,207 +1,200 @@
-"""Tables as records: pyarrow Tables, and pandas and polars DataFrames, read with narwhals."""
+"""One table of distances: anchors × classes of interchangeable concepts.
+
+Everything that a window's statistics and masks need from a concept are its distances to the *anchors*: the values that
+occur, the references and the root. The common subsumers of a concept and an anchor are ancestors of anchors. So two
+concepts whose shortest paths to all ancestors of anchors agree have the same distance to every anchor. They form a
+*class*. An ancestor of an anchor is a class of its own. A table with one column a class is therefore exact over the
+whole taxonomy, and far smaller than one with a column a concept.
+
+The logarithmic distance depends on ancestors instead of paths: there, the concepts of a class have the same ancestors
+among those of the anchors, and as many others. In a tree, both rules give the same classes.
+"""
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from difflib import get_close_matches
-from math import isnan
-from typing import Any, Protocol, Self
+from collections import OrderedDict
 
 import numpy as np
+from numpy.typing import NDArray
 
-from stream_masker.errors import ParameterError, installation_of, warn_caller
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.distance import Distance
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.ontology import Taxonomy
 
-UNNAMED_INDEX = "index"
-"""The name of a pandas index without a name, as pandas' ``reset_index`` has it."""
+ROW_CACHE_BYTES = 1 << 24
+"""The memory for rows of concepts that are no anchors."""
 
+CELLS_AT_ONCE = 1 << 18
+"""The number of cells that are read as floats at once (2 MB, which a processor's cache holds)."""
 
-class IndexWarning(UserWarning):
-    """The index of a DataFrame is not among the columns to keep, so the result has row numbers instead."""
-
-
-class DataFrame(Protocol):
-    """A table with named columns: a pyarrow Table, a pandas DataFrame or a polars DataFrame."""
-
-    @property
-    def columns(self) -> Any:
-        """The columns, or their names."""
+TIE = 1e-12
+"""Totals are tied if they differ by no more than this, relative to the smallest one."""
 
 
-@dataclass(frozen=True, slots=True)
-class WrappedTable:
-    """A table that narwhals wraps, with its module. ``index``: that of a pandas DataFrame; otherwise None."""
+class DistanceTable:
+    """The distances of k anchors to the m concepts of a taxonomy, which form c classes. Immutable, but for a cache.
 
-    narwhals: Any
-    frame: Any
-    index: Any
+    * ``distance``: the distance, with its taxonomy.
+    * ``anchors``: (k,) int32, ascending positions; the root is always one of them.
+    * ``levels``: (L,) float64, the distinct distances of the taxonomy, ascending; the first is 0. All tables of one
+      distance have the same.
+    * ``rows``: (k, c) uint8 or uint16, the level of the distance between an anchor and every concept of a class.
+    * ``class_of``: (m,) int32, the class of each concept. Classes are numbered by their smallest members.
+    * ``members``, ``starts``: (m,) int32 and (c + 1,) int64; the concepts of class j, ascending, are
+      ``members[starts[j]:starts[j + 1]]``.
+    """
+
+    def __init__(self, distance: Distance, anchors: Int32Array, class_of: Int32Array, rows: Levels) -> None:
+        """Take what ``build`` computes."""
+        self.distance = distance
+        self.anchors = frozen_array(anchors)
+        self.levels = distance.levels
+        self.rows = frozen_array(rows)
+        self.class_of = frozen_array(class_of)
+        self.members: Int32Array = frozen_array(np.argsort(class_of, kind="stable").astype(np.int32))
+        self.starts: Int64Array = frozen_array(offsets_from_lengths(np.bincount(class_of)))
+        self._others: OrderedDict[int, Levels] = OrderedDict()
 
     @classmethod
-    def of(cls, frame: object) -> Self:
-        """Wrap a table. Raises ParameterError for another object, or if the extra ``frames`` is not installed."""
-        try:
-            narwhals = importlib.import_module("narwhals.stable.v2")
-        except ModuleNotFoundError:
-            raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
-        if hasattr(frame, "collect"):
-            raise ParameterError(f"frame is of type {type(frame).__name__}: use frame.collect()")
-        names = getattr(frame, "columns", ())
-        if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
-            raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")
-        try:
-            wrapped = narwhals.from_native(frame, eager_only=True)
-            list(wrapped.columns)
-        except TypeError:
-            raise ParameterError(
-                f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
-            ) from None
-        except narwhals.exceptions.DuplicateError:
-            raise ParameterError("two columns of the frame have the same name: rename one of them") from None
-        return cls(narwhals, narwhals.maybe_reset_index(wrapped), narwhals.maybe_get_index(wrapped))
+    def build(
+        cls, distance: Distance, anchors: NDArray[np.integer], previous: DistanceTable | None = None
+    ) -> DistanceTable:
+        """Build the table of some anchors, positions in any order, and the root.
 
-    @property
-    def columns(self) -> list[str]:
-        """The names of the columns."""
-        return list(self.frame.columns)
-
-    @property
-    def size(self) -> int:
-        """The number of rows."""
-        return len(self.frame)
-
-    def values(self, name: str) -> list[Any]:
-        """Return the values of a column; None where one is missing."""
-        column = self.frame[name]
-        return [
-            None if missing or _is_nan(value) else value
-            for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
-        ]
-
-    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Any]]) -> Any:
-        """Return a native table of the kept and the masked columns, in the order of this one.
-
-        Masked columns have the types of the originals, if these can hold the masks; categories are those of the masks.
-        Row labels without a name that are numbers stay. Another index stays if ``keep`` names all its levels; otherwise
-        the rows are numbered, with IndexWarning.
+        Rows of anchors that ``previous`` has too are taken from it. If it has the same anchors, it is returned.
         """
-        series = {
-            name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
-            for name in self.columns
-            if name in masked or name in keep
-        }
-        module = self.frame.implementation.to_native_namespace()
-        native = module.table(series) if self.frame.implementation.is_pyarrow() else module.DataFrame(series)
-        if self.index is not None and self._keeps_index(keep):
-            native.index = self.index
-        return native
+        wanted = np.union1d(np.zeros(1, np.int32), anchors).astype(np.int32)
+        if previous is not None and previous.distance != distance:
+            previous = None
+        if previous is not None and np.array_equal(previous.anchors, wanted):
+            return previous
+        class_of = classes(distance, wanted)
+        first = np.unique(class_of, return_index=True)[1].astype(np.int32)
+        rows = np.empty((wanted.size, first.size), np.min_scalar_type(distance.levels.size - 1))
+        kept = np.full(wanted.size, -1) if previous is None else previous.index_of(wanted)
+        if previous is not None:
+            columns = previous.class_of[first]
+            for i in np.flatnonzero(kept >= 0):
+                rows[i] = previous.rows[kept[i]][columns]
+        new = np.flatnonzero(kept < 0)
+        for start, block in distance.level_blocks(wanted[new], first):
+            rows[new[start : start + len(block)]] = block
+        return cls(distance, wanted, class_of, rows)
 
-    @property
-    def index_names(self) -> list[str]:
-        """The names of the levels of the index; empty without an index."""
-        names = () if self.index is None else self.index.names
-        return [UNNAMED_INDEX if name is None else str(name) for name in names]
+    def __repr__(self) -> str:
+        k, c = self.rows.shape
+        return f"DistanceTable({self.distance!r}, anchors={k}, classes={c}, levels={self.levels.size})"
 
-    def _keeps_index(self, keep: Sequence[str]) -> bool:
-        names = self.index_names
-        if list(self.index.names) == [None] and self.index.dtype.kind in "iu":
-            return True
-        if set(names) <= set(keep):
-            return True
-        warn_caller(
-            f"the result has row numbers instead of the index {', '.join(map(repr, names))}: "
-            "name it in keep, if it tells nothing of a patient",
-            IndexWarning,
-        )
-        return False
+    def index_of(self, positions: NDArray[np.integer]) -> Int32Array:
+        """Return (n,) int32: the index of each of n positions among the anchors, -1 for those that are none."""
+        index = np.minimum(np.searchsorted(self.anchors, positions), self.anchors.size - 1)
+        return np.where(self.anchors[index] == positions, index, -1).astype(np.int32)
 
-    def _series(self, name: str, values: Sequence[Any]) -> Any:
-        series = self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
-        return self._as_original(series, self.frame[name], values)
+    def concept_row(self, position: int) -> Levels:
+        """Return (m,): the level of the distance of the concept at a position to every concept; for any concept."""
+        index = int(self.index_of(np.array([position]))[0])
+        if index >= 0:
+            return np.asarray(self.rows[index][self.class_of])
+        return np.asarray(self.distance.level_matrix(np.array([position], np.int32))[0])
 
-    def _as_original(self, series: Any, original: Any, values: Sequence[Any]) -> Any:
-        """Return a masked column as one of the type of its original; unchanged if that cannot hold the masks."""
-        narwhals, dtype = self.narwhals, original.dtype
-        if self.frame.implementation.is_polars() and dtype == narwhals.Enum:
-            return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
-        if dtype in (narwhals.Categorical, narwhals.Enum):
-            return series.cast(narwhals.Categorical)
-        if dtype.is_integer() and not _are_within(str(dtype).lower(), values):
-            return series
-        given, native = original.to_native(), series.to_native()
-        try:
-            if self.frame.implementation.is_pandas_like():
-                return narwhals.from_native(native.astype(given.dtype), series_only=True)
-            return narwhals.from_native(_cast(native, given), series_only=True)
-        except (TypeError, ValueError, NotImplementedError):
-            return series
+    def row(self, position: int) -> Levels:
+        """Return (c,): the level of the distance of the concept at a position to each class.
 
-    def _type(self, values: Sequence[Any]) -> Any:
-        """Return the type of a column of values; pandas has none for lists."""
-        kinds = set(map(type, values))
-        if list in kinds:
-            pandas = self.frame.implementation.is_pandas_like()
-            return None if pandas else self.narwhals.List(self.narwhals.String)
-        if float in kinds:
-            return self.narwhals.Float64
-        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
+        For an anchor, it is that of every member of the class. The members of a class may have different distances to
+        another concept, if some of them lie below an ancestor of it that no anchor has: it is the least of them then. A
+        class of one member, such as that of an anchor, has only one. Rows of other concepts are computed once, and kept
+        up to ``ROW_CACHE_BYTES``.
+        """
+        index = int(self.index_of(np.array([position]))[0])
+        if index >= 0:
+            return np.asarray(self.rows[index])
+        if position not in self._others:
+            least = np.minimum.reduceat(self.concept_row(position)[self.members], self.starts[:-1])
+            self._others[position] = frozen_array(least)
+            if len(self._others) * least.nbytes > ROW_CACHE_BYTES and len(self._others) > 1:
+                self._others.popitem(last=False)
+        self._others.move_to_end(position)
+        return self._others[position]
 
-    def _nullable(self, kinds: set[type]) -> Any:
-        return self.narwhals.Float64 if int in kinds else self.narwhals.String
+    def order(self, row: Levels) -> tuple[Int32Array, Int64Array]:
+        """Return the classes in ascending order of a row's levels, and where each level starts.
+
+        The classes of level v are ``classes[starts[v]:starts[v + 1]]``, ascending; (c,) int32 and (L + 1,) int64.
+        """
+        starts = offsets_from_lengths(np.bincount(row, minlength=self.levels.size))
+        return np.argsort(row, kind="stable").astype(np.int32), starts
+
+    def distances(self, first: Int32Array | None = None, second: Int32Array | None = None) -> Float64Array:
+        """Return (n, l) float64: the distances of n to l anchors, given by their indices; of all if None."""
+        rows = self.rows if first is None else self.rows[first]
+        columns = self.class_of[self.anchors if second is None else self.anchors[second]]
+        return np.asarray(self.levels[rows[:, columns]])
+
+    def totals(self, counts: NDArray[np.number]) -> Float64Array:
+        """Return (c,) float64: Σ counts · distance over the anchors for each class. ``counts``: (k,)."""
+        totals = np.zeros(self.rows.shape[1])
+        present = np.flatnonzero(counts)
+        step = max(1, CELLS_AT_ONCE // self.rows.shape[1])
+        for start in range(0, present.size, step):
+            some = present[start : start + step]
+            totals += counts[some].astype(np.float64) @ self.levels.take(self.rows[some], mode="clip")
+        return totals
+
+    def mean(self, counts: NDArray[np.number]) -> int:
+        """Return sMean, the position of least Σ counts · distance over every concept (2017: equation 13).
+
+        Of tied concepts, it is the one of least depth, then of smallest id. ``counts``: (k,), of each anchor's values.
+        """
+        totals, tau = self.totals(counts), self.distance.taxonomy
+        return least_total(np.arange(len(tau), dtype=np.int32), totals[self.class_of], tau)
 
 
-def _cast(native: Any, given: Any) -> Any:
-    """Return a polars or pyarrow column as one of the type of another."""
-    return native.cast(given.type if hasattr(given, "type") else given.dtype)
+def least_total(concepts: Int32Array, totals: Float64Array, tau: Taxonomy) -> int:
+    """Return the concept of least total, a position; of tied ones, that of least depth, then of smallest id.
 
-
-def _are_within(dtype: str, values: Sequence[Any]) -> bool:
-    """Return whether values are whole numbers that a type of integers, such as ``int16``, can hold."""
-    limits = np.iinfo(dtype)
-    return all(value is None or (isinstance(value, int) and limits.min <= value <= limits.max) for value in values)
-
-
-def _is_nan(value: object) -> bool:
-    return isinstance(value, float) and isnan(value)
-
-
-def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
-    """Raise ParameterError if names of attributes seem to be misspelt.
-
-    That is so if there are fields, but no attribute; or if a field that is no attribute resembles a missing one.
-    ``whose``: what has the fields, for the message.
+    concepts, totals: (n,) positions, and of each the sum of its distances to values.
     """
-    missing = [name for name in names if name not in given]
-    unknown = sorted(str(name) for name in given if name not in names)
-    if not missing or not unknown:
-        return
-    folded = {name.casefold(): name for name in unknown}
-    if len(missing) == len(names) or any(get_close_matches(name.casefold(), folded, cutoff=0.8) for name in missing):
-        has = "has" if whose.startswith("no") else "has no"
-        raise ParameterError(
-            f"{whose} {has} {missing[0]!r}, but {', '.join(map(repr, unknown[:5]))}: the attributes are "
-            f"{', '.join(map(repr, names))}; give None for an absent value"
-        )
+    tied = concepts[totals <= totals.min() * (1.0 + TIE)]
+    depth = tau.depth[tied]
+    return int(min(tied[depth == depth.min()].tolist(), key=lambda c: tau.ids[c]))
 
 
-def as_records(
-    records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str], *, required: Sequence[str] = ()
-) -> Sequence[Mapping[str, Any]]:
-    """Return records as a sequence; of a table the columns of these names, where missing cells are None.
+def classes(distance: Distance, anchors: Int32Array) -> Int32Array:
+    """Return (m,) int32: the class of each concept, numbered by its smallest member. ``anchors``: (k,) positions."""
+    tau, closure = distance.taxonomy, distance.taxonomy.closure
+    sizes = np.diff(closure.offsets)
+    inside = np.zeros(len(tau), np.bool_)
+    inside[closure.ancestors[ranges(closure.offsets[anchors], sizes[anchors])]] = True
+    shared = inside[closure.ancestors]
+    lengths = np.add.reduceat(shared, closure.offsets[:-1], dtype=np.int64)
+    words = closure.ancestors[shared].astype(np.int64)
+    if distance.by_counts:
+        outside = _fold(words, offsets_from_lengths(lengths), ~inside, sizes)
+    else:
+        words = words * (int(closure.paths.max()) + 1) + closure.paths[shared]
+        outside = _fold(words, offsets_from_lengths(lengths), ~inside, np.zeros_like(sizes))
+    labels = np.empty(len(tau), np.int64)
+    labels[inside] = np.arange(np.count_nonzero(inside))
+    labels[~inside] = outside + len(tau)
+    _, first, label = np.unique(labels, return_index=True, return_inverse=True)
+    rank = np.empty(first.size, np.int32)
+    rank[np.argsort(first)] = np.arange(first.size, dtype=np.int32)
+    return np.asarray(rank[label])
 
-    Raises like ``WrappedTable.of``, and ParameterError for a table that lacks some of the ``required`` columns but has
-    columns of unknown names.
+
+def _fold(words: Int64Array, offsets: Int64Array, some: BoolArray, keys: Int64Array) -> Int64Array:
+    """Return (n,) int64 labels that are equal for those of some concepts with equal rows of words and equal keys.
+
+    words, offsets: compressed rows of numbers, a row for each of m concepts. some: (m,) bool, of which n are set.
+    keys: (m,).
     """
-    if isinstance(records, Mapping | str) or not (hasattr(records, "columns") or isinstance(records, Iterable)):
-        raise ParameterError(f"records is of type {type(records).__name__}: use a list of records, or a table")
-    if not hasattr(records, "columns"):
-        return records if isinstance(records, Sequence) else list(records)
-    table = WrappedTable.of(records)
-    if not set(required) <= set(table.columns):
-        check_fields("the table", table.columns, names)
-    columns = {name: [_plain(value) for value in table.values(name)] for name in names if name in table.columns}
-    return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple | np.ndarray) else value
+    starts, lengths = offsets[:-1][some], np.diff(offsets)[some]
+    span = int(words.max(initial=0)) + 1
+    labels, used = keys[some], int(keys.max(initial=0)) + 1
+    for k in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > k)
+        distinct, folded = np.unique(labels[longer] * span + words[starts[longer] + k], return_inverse=True)
+        labels[longer] = folded + used
+        used += distinct.size
+    return labels

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.dtypes import Float64Array
-from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.core.statistics.units import joined_slots
+from stream_masker.core.statistics.counts import NO_SLOT, Counts, count_batch
 from stream_masker.errors import ParameterError
 
 PENDING_RECORDS = 16_384
@@ -114,9 +113,16 @@ def joined(batches: Sequence[Batch]) -> Batch:
         sum(batch.size for batch in batches),
         tuple(_concatenate_columns(parts) for parts in columns),
         numeric=np.concatenate(numbers) if numbers else None,
-        slots=joined_slots(batches),
+        slots=_joined_slots(batches),
         context=np.concatenate(contexts) if contexts else None,
     )
+
+
+def _joined_slots(batches: Sequence[Batch]) -> NDArray[np.int64] | None:
+    """Return the slots of the records, ``NO_SLOT`` for those without; None if no batch has any."""
+    if all(batch.slots is None for batch in batches):
+        return None
+    return np.concatenate([np.full(b.size, NO_SLOT) if b.slots is None else b.slots for b in batches])
 
 
 def _concatenate_columns(parts: Sequence[Column]) -> Column:

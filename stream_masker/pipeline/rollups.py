@@ -13,12 +13,11 @@ from typing import Any, Final
 import numpy as np
 
 from stream_masker.core.batch import ABSENT
-from stream_masker.core.dtypes import Int32Array
-from stream_masker.core.ontology import ConceptMap
-from stream_masker.core.ontology.taxonomy import NO_POSITION, nearest, to_level
+from stream_masker.core.dtypes import BoolArray, Int32Array
+from stream_masker.core.ontology import ConceptMap, Taxonomy
+from stream_masker.core.ontology.taxonomy import NO_POSITION, levels, line_parents, nearest, to_level
 from stream_masker.core.risk.kinds import LEVELS
-from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.rollup import shared_concepts
+from stream_masker.core.statistics.counts import Counts, SparseCounts, units_of
 from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.paths import JsonValue, Path
 from stream_masker.pipeline.transforms import DROPPED, FieldTransform, TransformContext
@@ -116,6 +115,31 @@ class SharedConcepts:
 def shared_of(fields: Mapping[str, SharedAncestor], counts: Counts | None) -> dict[str, SharedConcepts]:
     """Return the shared concepts of each field by its path; none without counts."""
     return {} if counts is None else {path: rollup.shared(counts) for path, rollup in fields.items()}
+
+
+def shared_concepts(counts: SparseCounts, taxonomy: Taxonomy, least: int) -> BoolArray:
+    """Return (m,) bool: the concepts that at least ``least`` records each share, if every record is generalized to the
+    nearest of them (``ontology.taxonomy``).
+
+    From the deepest level up, a concept whose records have fewer than ``least`` different noise keys, or are fewer if
+    no noise keys are known, leaves them to its parent. Records that are too few even at the root have no concept. A
+    root that is no value is none either.
+    """
+    parents, size = line_parents(taxonomy), len(taxonomy)
+    records, bits = np.zeros(size, np.int64), np.zeros(size, np.uint64)
+    records[counts.keys] = counts.counts
+    if counts.key_bits is not None:
+        bits[counts.keys] = counts.key_bits
+    known = None if counts.key_bits is None else bits
+    for level in reversed(levels(taxonomy)):
+        enough = units_of(records[level], None if known is None else known[level]) >= least
+        few = level[~enough & (parents[level] != NO_POSITION)]
+        np.add.at(records, parents[few], records[few])
+        np.bitwise_or.at(bits, parents[few], bits[few])
+        records[few], bits[few] = 0, 0
+    shared: BoolArray = units_of(records, known) >= least
+    shared[0] &= taxonomy.root_is_value
+    return shared
 
 
 def _id_of(concepts: ConceptMap, ancestors: Int32Array, value: JsonValue) -> Any:

@@ -1,72 +1,121 @@
-"""Tables where records are expected: the same batch as from a list of records."""
+"""The table of distances against a scan of all concepts."""
 
-from __future__ import annotations
-
-import pandas as pd
-import polars as pl
-import pyarrow as pa
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from support.data import discharges, icd9cm
+from support.graphs import dags, taxonomies
+from support.large import phenotypes, snomed_shaped
 
-from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, mechanism
-from stream_masker.core.numeric import Numeric
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.table import WrappedTable, as_records
-from stream_masker.errors import ParameterError
+from stream_masker.core.table import ROW_CACHE_BYTES, DistanceTable
+from stream_masker.distances import LogTaxonomic, WuPalmer
 
-TAU = Ontology.from_edges([("x", "root"), ("y", "root"), ("x1", "x"), ("x2", "x"), ("y1", "y")]).taxonomy()
-CODES = ["x1", "x2", "y1", "x1", None, "y1"] * 20
-DATA = {"a": CODES, "b": CODES[::-1], "age": [None, *map(float, range(1, 120))], "other": ["text"] * 120}
-RECORDS = [{name: column[row] for name, column in DATA.items() if name != "other"} for row in range(120)]
-FRAMES = [pa.table(DATA), pl.DataFrame(DATA), pd.DataFrame(DATA), pd.DataFrame(DATA, index=range(500, 620))]
-SEED = b"sixteen bytes or more"
+MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=["pyarrow", "polars", "pandas", "index"])
-def test_a_table_gives_the_records_of_its_rows(frame):
-    assert as_records(frame, ("a", "b", "age")) == RECORDS
+@st.composite
+def tables(draw, taxonomy, **previous):
+    """A table of some anchors of a taxonomy."""
+    tau = draw(taxonomy)
+    anchors = draw(st.lists(st.integers(0, len(tau) - 1), max_size=8))
+    return DistanceTable.build(draw(MEASURES)(tau), np.array(anchors, np.int32), **previous)
 
 
-@pytest.mark.parametrize("frame", FRAMES, ids=["pyarrow", "polars", "pandas", "index"])
-def test_learning_and_masking_a_table_is_that_of_its_records(frame):
-    keys = [b"%d" % row for row in range(120)]
-    results = []
-    for records in (RECORDS, frame):
-        noise = SemanticNoise({"a": TAU, "b": TAU}, numeric={"age": Numeric()}, seed=SEED)
-        noise.learn_many(records)
-        noise.calibrate()
-        results.append((noise.mask_many(records, keys=keys), noise.statistics.to_dict()))
-    assert results[0] == results[1]
-    assert any(one["a"] != record["a"] for one, record in zip(results[1][0], RECORDS, strict=True))
+def scan(d, positions):
+    """(n, m): the distances of some positions to every concept, pair by pair."""
+    return d.between(positions, np.arange(len(d.taxonomy)))
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
-def test_every_mechanism_takes_tables(name):
-    made = mechanism(name)({"a": TAU, "b": TAU}, seed=SEED)
-    assert made.encode(FRAMES[1]).size == 120
-    lists, tables = made.encode(RECORDS), made.encode(FRAMES[2])
-    for one, other in zip(lists.columns, tables.columns, strict=True):
-        assert one.codes.tolist() == other.codes.tolist()
+def assert_exact(table):
+    """The table has the distances of all anchors to all concepts, and consistent classes."""
+    expected = scan(table.distance, table.anchors)
+    np.testing.assert_array_equal(table.levels[table.rows][:, table.class_of], expected)
+    np.testing.assert_array_equal(table.distances(), expected[:, table.anchors])
+    np.testing.assert_array_equal(np.sort(table.members), np.arange(table.class_of.size))
+    for j, (start, end) in enumerate(zip(table.starts[:-1], table.starts[1:], strict=True)):
+        members = table.members[start:end]
+        assert (np.diff(members) > 0).all()
+        assert (table.class_of[members] == j).all()
+    assert (np.bincount(table.class_of)[table.class_of[table.anchors]] == 1).all()
+    assert (np.diff(table.levels) > 0).all()
+    assert table.levels[0] == 0.0
 
 
-def test_lists_in_cells_are_array_attributes():
-    lists = [["x1", "y1"], [], None]
-    made = SemanticNoise({"a": TAU}, seed=SEED)
-    expected = made.encode([{"a": one} for one in lists])
-    for frame in (pa.table({"a": lists}), pl.DataFrame({"a": lists}), pd.DataFrame({"a": lists})):
-        found = made.encode(frame)
-        assert found.columns[0].is_array
-        assert found.columns[0].codes.tolist() == expected.columns[0].codes.tolist()
+@given(table=tables(taxonomies(most=40)))
+def test_it_is_exact_over_all_concepts(table):
+    assert_exact(table)
+    assert table.anchors[0] == 0
+    np.testing.assert_array_equal(table.index_of(table.anchors), np.arange(table.anchors.size))
+    others = np.setdiff1d(np.arange(len(table.distance.taxonomy)), table.anchors)
+    assert (table.index_of(others) == -1).all()
 
 
-def test_an_object_with_columns_that_is_no_table_is_refused():
-    class Other:
-        columns = ("a",)
+@given(table=tables(dags(least=10, most=40)), data=st.data())
+def test_rows_that_stay_are_kept(table, data):
+    anchors = np.array(data.draw(st.lists(st.integers(0, len(table.distance.taxonomy) - 1), max_size=8)), np.int32)
+    following = DistanceTable.build(table.distance, anchors, table)
+    afresh = DistanceTable.build(table.distance, anchors)
+    np.testing.assert_array_equal(following.rows, afresh.rows)
+    np.testing.assert_array_equal(following.class_of, afresh.class_of)
+    assert DistanceTable.build(table.distance, table.anchors, table) is table
 
-    with pytest.raises(ParameterError, match="frame is of type Other: use a pyarrow Table"):
-        SemanticNoise({"a": TAU}, seed=SEED).learn_many(Other())
+
+@given(table=tables(taxonomies(most=40)))
+def test_rows_of_any_concept(table):
+    tau = table.distance.taxonomy
+    for position in range(len(tau)):
+        expected = scan(table.distance, np.array([position]))[0]
+        np.testing.assert_array_equal(table.levels[table.concept_row(position)], expected)
+        least = np.full(table.rows.shape[1], np.inf)
+        np.minimum.at(least, table.class_of, expected)
+        np.testing.assert_array_equal(table.levels[table.row(position)], least)
 
 
-@pytest.mark.filterwarnings("error")
-def test_a_lazy_frame_is_refused_with_what_to_call():
-    with pytest.raises(ParameterError, match=r"^frame is of type LazyFrame: use frame\.collect\(\)$"):
-        WrappedTable.of(pl.DataFrame(DATA).lazy())
+def test_rows_of_other_concepts_are_kept_within_their_memory():
+    tau = icd9cm().taxonomy()
+    table = DistanceTable.build(WuPalmer(tau), np.arange(4000, 4010, dtype=np.int32))
+    assert table.row(17_000) is table.row(17_000)
+    table = DistanceTable.build(WuPalmer(tau), np.arange(0, len(tau), 3, dtype=np.int32))
+    row, most = table.row(17_000), ROW_CACHE_BYTES // table.row(17_000).nbytes
+    others = [position for position in range(len(tau)) if position % 3 and position != 17_000]
+    for position in others[: most + 1]:
+        table.row(position)
+    assert table.row(17_000) is not row
+
+
+@given(table=tables(taxonomies(most=40)))
+def test_orders_are_by_level_then_class(table):
+    for row in table.rows:
+        order, starts = table.order(row)
+        assert order.tolist() == sorted(range(row.size), key=lambda j: (row[j], j))
+        for level in range(table.levels.size):
+            assert (row[order[starts[level] : starts[level + 1]]] == level).all()
+
+
+@given(table=tables(taxonomies(most=40)), data=st.data())
+def test_means_are_those_of_a_scan(table, data):
+    size = table.anchors.size
+    counts = np.array(data.draw(st.lists(st.integers(0, 9), min_size=size, max_size=size)))
+    tau = table.distance.taxonomy
+    totals = counts @ scan(table.distance, table.anchors)
+    tied = np.flatnonzero(totals <= totals.min() * (1 + 1e-12))
+    assert table.mean(counts) == min(tied, key=lambda c: (tau.depth[c], tau.ids[c]))
+
+
+@pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
+@pytest.mark.parametrize("name", ["discharges", "phenotypes", "snomed"])
+def test_it_is_exact_on_large_taxonomies(name, measure):
+    tau = {
+        "discharges": icd9cm().taxonomy,
+        "phenotypes": phenotypes,
+        "snomed": lambda: snomed_shaped(6000),
+    }[name]()
+    if name == "discharges":
+        found = tau.find(sorted({row["diag_1"] for row in discharges()}))
+        anchors = found[found >= 0]
+    else:
+        anchors = np.random.default_rng(1).choice(len(tau), 200, replace=False)
+    table = DistanceTable.build(measure(tau), anchors)
+    assert_exact(table)
+    assert table.rows.shape[1] < 0.6 * len(tau)

@@ -14,7 +14,7 @@ from stream_masker import Ontology
 from stream_masker.core.arrays import offsets_from_lengths
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 
 NAMES = ("principal", "secondary")

@@ -15,7 +15,7 @@ from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise
 from stream_masker.core.mechanisms.grouped import COMPARED_GROUPS
 from stream_masker.core.risk import groups
 from stream_masker.core.statistics import compute_statistics
-from stream_masker.core.statistics.units import NO_SLOT
+from stream_masker.core.statistics.counts import NO_SLOT
 from stream_masker.core.utility import utility
 from stream_masker.core.window import joined
 from stream_masker.errors import ParameterError

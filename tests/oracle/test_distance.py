@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from support.graphs import dags, edges, taxonomies, trees
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.distance.many import Sources, Targets
 from stream_masker.core.ontology import Ontology
 
 
@@ -127,29 +126,26 @@ def all_pairs(tau):
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
 @given(tau=taxonomies(most=12), data=st.data())
-def test_targets_give_the_literal_distances_and_their_sums(measure, tau, data):
+def test_matrices_have_the_literal_distances_as_levels(measure, tau, data):
     positions = st.lists(st.integers(0, len(tau) - 1), min_size=1, max_size=8).map(lambda p: np.array(p, np.int32))
     a, b = data.draw(positions), data.draw(positions)
-    expected = literal_matrix(tau, measure)[np.ix_(a, b)]
-    targets, sources = Targets(tau, measure.kind, b), Sources.of(tau, a)
-    for start, stop, block in targets.blocks(sources):
-        np.testing.assert_array_equal(block, expected[start:stop])
-    weights = np.arange(1.0, b.size + 1)
-    sums, squares = targets.sums(sources, weights, shift=0.25)
-    np.testing.assert_allclose(sums, (expected - 0.25) @ weights, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(squares, (expected - 0.25) ** 2 @ weights, rtol=1e-12, atol=1e-12)
+    d, expected = measure(tau), literal_matrix(tau, measure)
+    np.testing.assert_array_equal(d.levels[d.level_matrix(a, b)], d.between(a, b))
+    np.testing.assert_allclose(d.between(a, b), expected[np.ix_(a, b)], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(d.levels[d.level_matrix(a)], expected[a], rtol=0, atol=1e-15)
+    assert (np.diff(d.levels) > 1e-9).all()
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-def test_many_sources_and_targets_fill_more_than_one_block(measure):
+def test_large_matrices_agree_with_pairs(measure):
     links = [(f"c{k:03}", f"c{(k - 1) // 3:03}") for k in range(1, 300)]
     links += [(f"c{k:03}", f"c{(k - 1) // 3 + 1:03}") for k in range(100, 300, 3)]
     d = measure(Ontology.from_edges(links).taxonomy())
-    everything = np.arange(len(d.taxonomy), dtype=np.int32)
-    expected = np.array([d.to_all(c) for c in range(everything.size)])
-    np.testing.assert_array_equal(d.between(everything[:70], everything), expected[:70])
-    weights = np.ones(everything.size)
-    np.testing.assert_allclose(d.targets(everything).sums(d.sources(everything), weights)[0], expected.sum(axis=1))
+    a, b = all_pairs(d.taxonomy)
+    expected = d.pairs(a, b).reshape(len(d.taxonomy), -1)
+    np.testing.assert_array_equal(d.between(np.arange(70), np.arange(300)), expected[:70])
+    np.testing.assert_array_equal(d.between(np.arange(100), np.arange(20, 90)), expected[:100, 20:90])
+    np.testing.assert_array_equal(np.array([d.to_all(c) for c in range(300)]), expected)
 
 
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])

@@ -7,23 +7,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.data import icd9cm
 from support.graphs import taxonomies
+from support.large import phenotypes
 
 from stream_masker.core.distance import LogTaxonomic, WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics import (
-    covariance,
+from stream_masker.core.statistics import statistics
+from stream_masker.statistics import (
     distance_correlation,
     distance_covariance,
     distance_variance,
-    marginal,
-    mean,
     semantic_mean,
     semantic_variance,
 )
-from stream_masker.core.statistics.counts import count_keys, pair_counts
-from stream_masker.core.statistics.covariance import PairTable
-from stream_masker.core.statistics.marginal import Marginal
 
 MEASURES = st.sampled_from([WuPalmer, LogTaxonomic])
 
@@ -103,27 +100,6 @@ def test_mean_by_the_other_measure(sample):
     assert semantic_mean(values, d) == min(tied, key=lambda c: (tau.depth_of(c), c))
 
 
-@given(
-    sample=valued(taxonomies(most=20)),
-    measure=MEASURES,
-    hubs=st.lists(st.integers(1, 12), min_size=1, max_size=3),
-    hint=st.integers(0, 1),
-)
-def test_the_search_finds_all_concepts_of_minimal_total(sample, measure, hubs, hint):
-    tau, values = sample
-    counts = count_keys(tau.encode(values).astype(np.int64))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mean, "SEARCH_HUBS", tuple(hubs))
-        patch.setattr(mean, "EVALUATION_BATCH", 2)
-        search = mean.MeanSearch(measure(tau), counts.keys.astype(np.int32), counts.counts.astype(np.float64))
-        concepts, found = search.minimal(hint=hint)
-    totals = measure(tau).matrix(tau.ids) @ np.bincount(tau.encode(values), minlength=len(tau))
-    others = np.setdiff1d(np.arange(len(tau)), concepts)
-    assert len(set(concepts.tolist())) == concepts.size
-    np.testing.assert_allclose(found, totals[concepts], rtol=1e-12, atol=1e-12)
-    assert (totals[others] > totals.min() * (1 + 1e-12)).all()
-
-
 @given(sample=valued(taxonomies()), measure=MEASURES)
 def test_variance_is_the_mean_squared_distance_from_the_mean(sample, measure):
     tau, values = sample
@@ -145,8 +121,10 @@ def test_covariance_variance_and_correlation(sample):
 
 @given(sample=samples(taxonomies(), taxonomies()), cells=st.integers(1, 200))
 def test_blocks_of_any_size_agree(sample, cells):
-    literal = literal_covariance_squared(*sample)
-    assert blockwise(table_of(*sample), cells) == pytest.approx(literal, rel=1e-9, abs=1e-15)
+    expected = distance_covariance(*sample)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(statistics, "CELLS_AT_ONCE", cells)
+        assert distance_covariance(*sample) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
 def wide_dag(size):
@@ -155,33 +133,43 @@ def wide_dag(size):
     return Ontology.from_edges(links + [(f"c{k:04}", f"c{(k - 1) // 3 + 1:04}") for k in range(10, size, 3)]).taxonomy()
 
 
-@pytest.mark.parametrize(("of_a", "of_b"), [(110, 60), (60, 110)])
+def correlated(rng, first, second, rows=500):
+    """Rows of values of two taxonomies, as positions, of which the second depends on the first."""
+    a, b = (rng.choice(len(tau), 60, replace=False).astype(np.int32) for tau in (first, second))
+    chosen = rng.integers(0, 60, rows)
+    return a[chosen], b[(chosen + rng.geometric(0.3, rows)) % 60]
+
+
+def centred(values, d):
+    """2017: equations 15 to 17, for all rows."""
+    matrix = d.between(values, values)
+    return matrix - matrix.mean(axis=0) - matrix.mean(axis=1)[:, None] + matrix.mean()
+
+
+TAXONOMIES = {
+    "tree": lambda: icd9cm().taxonomy(),
+    "ICD-10-CM": lambda: Ontology.load("icd10cm").taxonomy(),
+    "several parents": phenotypes,
+    "made up": lambda: wide_dag(400),
+}
+
+
 @pytest.mark.parametrize("measure", [WuPalmer, LogTaxonomic])
-def test_more_values_than_one_block_holds(measure, of_a, of_b):
-    rng = np.random.default_rng(7)
-    d = measure(wide_dag(400))
-    a, b = rng.choice(400, of_a, replace=False), rng.choice(400, of_b, replace=False)
-    rows = rng.integers(0, of_a, 500)
-    sample = [d.taxonomy.decode(a[rows]), d, d.taxonomy.decode(b[(rows + rng.geometric(0.3, 500)) % of_b]), d]
-    literal = literal_covariance_squared(*sample)
-    assert literal > 1e-6
-    for cells in (1, 3 * 32**2, 1 << 25):
-        assert blockwise(table_of(*sample), cells) == pytest.approx(literal, rel=1e-9)
-
-
-def table_of(a, d_a, b, d_b):
-    pair = pair_counts(d_a.encode(a), d_b.encode(b), len(d_b.taxonomy))
-    return PairTable.of(pair, d_a, d_b)
-
-
-def blockwise(table, cells):
-    """sdCov² with a budget of ``cells``, so that matrices come in blocks."""
-    fresh = PairTable(
-        Marginal(table.a.counts, table.a.d),
-        Marginal(table.b.counts, table.b.d),
-        table.table,
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(covariance, "MAX_HELD_CELLS", cells)
-        patch.setattr(marginal, "MAX_HELD_CELLS", cells)
-        return fresh.covariance**2
+@pytest.mark.parametrize("name", TAXONOMIES)
+def test_large_taxonomies(name, measure):
+    """All statistics agree with their n × n formulas to 1e-12, and sMean with the totals of every concept."""
+    tau = TAXONOMIES[name]()
+    d = measure(tau)
+    a, b = correlated(np.random.default_rng(7), tau, tau)
+    delta_a, delta_b = centred(a, d), centred(b, d)
+    squares = [np.mean(x * y) for x, y in ((delta_a, delta_b), (delta_a, delta_a), (delta_b, delta_b))]
+    assert squares[0] > 1e-6
+    covariance, of_a, of_b = map(math.sqrt, squares)
+    assert distance_covariance(a, d, b, d) == pytest.approx(covariance, rel=0, abs=1e-12)
+    assert distance_variance(a, d) == pytest.approx(of_a, rel=0, abs=1e-12)
+    assert distance_correlation(a, d, b, d) == pytest.approx(covariance / math.sqrt(of_a * of_b), rel=0, abs=1e-12)
+    totals = sum(np.bincount(a)[value] * d.to_all(value) for value in np.unique(a))
+    tied = np.flatnonzero(totals <= totals.min() * (1 + 1e-12))
+    mean = min(tied.tolist(), key=lambda c: (tau.depth[c], tau.ids[c]))
+    assert semantic_mean(a, d) == tau.ids[mean]
+    assert semantic_variance(a, d) == pytest.approx(np.mean(d.to_all(mean)[a] ** 2), rel=0, abs=1e-12)

@@ -10,7 +10,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import Distance
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.pipeline.calibration.blocks import STRATA

@@ -11,6 +11,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, Distortion, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context
+from stream_masker.core.dataframes import DataFrame
 from stream_masker.core.distance import Distance
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.random.keys import Keys
@@ -18,7 +19,6 @@ from stream_masker.core.risk.repeats import RepeatedRisk
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DataFrame
 
 
 def distortion_of(before: Int32Array, after: Int32Array, d: Distance, *, truncated: int = 0) -> Distortion:

@@ -2,7 +2,8 @@
 
 Semantic transport is the default. It preserves the joint law of the attributes. At an equal distance between originals
 and masks, it tells an attacker less about two attributes than every other mechanism that preserves some correlation.
-Where transport cannot be used, semantic noise is the default, with parameters according to 2017's Table 9.
+Where transport cannot be used, semantic noise is the default, with parameters according to 2017's Table 9. Numbers are
+masked by microaggregation alone.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from dataclasses import dataclass
 from functools import cache
 from inspect import signature
 
-from stream_masker.core.mechanisms.noise.defaults import noise_defaults
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.microaggregation import Microaggregation
+from stream_masker.core.mechanisms.noise import SemanticNoise, noise_defaults
 from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
 
 __all__ = ["BUILT_IN_CODES", "DefaultMechanism", "default_candidates", "default_mechanism", "noise_defaults"]
@@ -44,8 +45,8 @@ def default_mechanism(
     """
     of_noise = sorted(set(parameters) & (_parameters(SemanticNoise) - _parameters(SemanticTransport)))
     if numeric:
-        reason = f"semantic_transport masks no numbers, and {', '.join(numeric)} has them"
-    elif record_alpha:
+        return DefaultMechanism(Microaggregation.name, f"no other masks numbers, and {', '.join(numeric)} has them")
+    if record_alpha:
         reason = "records bring their own alpha, and semantic_transport has one noise level for all"
     elif of_noise:
         reason = f"only semantic_noise has {', '.join(of_noise)}"
@@ -64,4 +65,4 @@ def default_candidates(built_in: Iterable[bool]) -> str:
 
 @cache
 def _parameters(kind: type[SemanticNoise | SemanticTransport]) -> frozenset[str]:
-    return frozenset(signature(kind).parameters) - {"alpha", "numeric"}
+    return frozenset(signature(kind).parameters) - {"alpha"}

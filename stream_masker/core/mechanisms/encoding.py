@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.dataframes import check_fields
 from stream_masker.core.dtypes import Float64Array
 from stream_masker.core.mechanisms.base import Record, Value
 from stream_masker.core.numeric import Numeric
 from stream_masker.core.ontology import Taxonomy
-from stream_masker.core.table import check_fields
 from stream_masker.core.validation import require_type
 from stream_masker.errors import ParameterError, UnknownConceptError
 
@@ -30,7 +30,7 @@ def encode(records: Sequence[Record], taxonomies: Mapping[str, Taxonomy], *, oth
 
     Raises UnknownConceptError, whose ``position`` is the record's index, for an unknown concept. Raises ParameterError
     for a value that is not a concept id, a list of them, or None, for an attribute with lists in some records and
-    single ids in others, and for names of attributes that seem to be misspelt (``core.table.check_fields``).
+    single ids in others, and for names of attributes that seem to be misspelt (``core.dataframes.check_fields``).
 
     ``others``: the names of attributes without a taxonomy.
     """

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
+from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import Distance, DistanceChoice, distance_on
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms import encoding, options
@@ -29,12 +30,9 @@ from stream_masker.core.risk.records import IndependentMasks, MaskLaw, Tuples
 from stream_masker.core.risk.repeats import RepeatedRisk, TrialRows
 from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import RecordRisk
-from stream_masker.core.statistics.compute import compute_statistics
-from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.rollup import unpack_observed
+from stream_masker.core.statistics import compute_statistics, unpack_observed
+from stream_masker.core.statistics.counts import Counts, key_slots
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.statistics.units import key_slots
-from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import require_keys, require_mapping, whole_number
 from stream_masker.core.window import SlidingWindow
 from stream_masker.errors import ParameterError, StatisticsError

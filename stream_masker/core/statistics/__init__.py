@@ -1,30 +1,22 @@
 """Exact statistics of nominal attributes, computed from counts (2017: section 4.3).
 
 * ``counts``: how often each value and each pair of values occurs in a window; counts add up.
-* ``units``: how many different noise keys, such as patients, the rows of a count have.
-* ``compute``: counts to versioned ``Statistics`` (``summary``), which is the entry point of this package.
-* ``mean``: sMean and sVar (equations 13 and 14).
-* ``covariance``: sdCov, sdVar and sdCor (equations 15 to 20). ``marginal`` holds one attribute's side of them.
-  It has the nearest positive semidefinite matrix, too, which equation 22 needs.
-* ``rollup``: values aggregated at one depth, and the set of concepts that have occurred. Drift is measured on both.
+* ``statistics``: sMean, sVar, sdCov, sdVar, sdCor and Σ (equations 13 to 22), and versioned ``Statistics`` of a window.
+* ``summary``: the form of versioned statistics.
+* ``observed``: the concepts that have occurred, and their shares at one depth.
 """
 
-from stream_masker.core.statistics.compute import compute_statistics
 from stream_masker.core.statistics.counts import Counts, SparseCounts, count_batch, merge
-from stream_masker.core.statistics.covariance import (
-    correlation_from_counts,
-    covariance_from_counts,
+from stream_masker.core.statistics.observed import roll_up, unpack_observed
+from stream_masker.core.statistics.statistics import (
+    compute_statistics,
     distance_correlation,
     distance_covariance,
     distance_variance,
-    distance_variance_from_counts,
+    is_positive_semidefinite,
     nearest_psd,
-)
-from stream_masker.core.statistics.mean import (
-    mean_from_counts,
     semantic_mean,
     semantic_variance,
-    variance_from_counts,
 )
 from stream_masker.core.statistics.summary import Statistics
 
@@ -33,17 +25,15 @@ __all__ = [
     "SparseCounts",
     "Statistics",
     "compute_statistics",
-    "correlation_from_counts",
     "count_batch",
-    "covariance_from_counts",
     "distance_correlation",
     "distance_covariance",
     "distance_variance",
-    "distance_variance_from_counts",
-    "mean_from_counts",
+    "is_positive_semidefinite",
     "merge",
     "nearest_psd",
+    "roll_up",
     "semantic_mean",
     "semantic_variance",
-    "variance_from_counts",
+    "unpack_observed",
 ]

@@ -2,23 +2,61 @@
 
 Every statistic of the papers depends on a window only through how often each value, and each pair of values, occurs.
 ``Counts`` holds exactly that. Counts are immutable, sparse and exact, and they add up.
+
+They also tell, at least, how many different noise keys (such as patients) a value has. The keyed hash of a noise key
+(``core.random.distinct``) gives it one of ``KEY_SLOTS`` slots, and an entry of counts has a bit for the slot of each of
+its rows. Bits are united by OR, in any order and any number of times. Two noise keys of one slot count as one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations, pairwise
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from stream_masker.core.batch import Batch, Column
+from stream_masker.core.batch import Batch
 from stream_masker.core.dtypes import BoolArray, Int64Array, UInt64Array
-from stream_masker.core.kernels.jit import int64, kernel
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.units import grouped_bits, run_units, units_of, with_slots
 from stream_masker.errors import ParameterError, StatisticsError
+
+Key = TypeVar("Key", int, str, tuple[int, int], tuple[int, ...])
+
+KEY_SLOTS: Final = 64
+"""The number of slots: one for each bit of a word."""
+
+NO_SLOT: Final = KEY_SLOTS
+"""The slot of a row whose noise key is not known. It has no bit."""
+
+MANY_KEYS: Final = 32
+"""Entries with this number of bits have about 44 noise keys or more. All their rows count as different."""
+
+SLOT_SHIFT: Final = 16
+"""The lowest bit of a hash that determines its slot: above those that bound the records of a noise key, and far from
+those that order a sketch."""
+
+_SLOT_BITS = 7
+"""Bits of a slot in a sorted word, ``NO_SLOT`` included."""
+
+
+def key_slots(hashes: Int64Array) -> Int64Array:
+    """Return (n,) int64: the slots of noise keys, from their (n,) keyed hashes."""
+    return hashes >> SLOT_SHIFT & (KEY_SLOTS - 1)
+
+
+def units_of(counts: Int64Array, key_bits: UInt64Array | None) -> Int64Array:
+    """Return (m,) int64: the number of different noise keys of each entry, at least; at most the number of its rows.
+
+    It is the number of rows if no noise keys are known, or ``MANY_KEYS`` or more. Rows without a noise key count as one
+    together, and as none beside others.
+    """
+    if key_bits is None:
+        return counts
+    bits = np.bitwise_count(key_bits).astype(np.int64)
+    return np.where(bits < MANY_KEYS, np.minimum(np.maximum(bits, 1), counts), counts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +67,8 @@ class SparseCounts:
     len(taxonomy of B) + position in B``.
 
     * ``keys``: (m,) int64, ascending and unique.
-    * ``counts``: (m,) int64, positive; the rows that hold each key. A *change* of counts may be negative.
-    * ``key_bits``: (m,) uint64, the bits of the noise keys of these rows (``statistics.units``); None if no noise key
-      is known, and for changes.
+    * ``counts``: (m,) int64, positive; the rows that hold each key.
+    * ``key_bits``: (m,) uint64, the bits of the noise keys of these rows; None if no noise key is known.
     """
 
     keys: NDArray[np.int64]
@@ -45,10 +82,7 @@ class SparseCounts:
 
     @property
     def units(self) -> Int64Array:
-        """(m,) int64: the number of different noise keys, such as patients, of each key's rows, at least.
-
-        It equals ``counts`` if no noise key is known, and never exceeds them (``statistics.units``).
-        """
+        """(m,) int64: the number of different noise keys of each key's rows, at least (``units_of``)."""
         return units_of(self.counts, self.key_bits)
 
     def select(self, some: BoolArray | Int64Array) -> SparseCounts:
@@ -61,9 +95,12 @@ class SparseCounts:
 
         ``groups``: (m,), the group of each key, in [0, size).
         """
-        counts = np.zeros(size, np.int64)
+        counts, bits = np.zeros(size, np.int64), None
         np.add.at(counts, groups, self.counts)
-        return SparseCounts(np.arange(size), counts, grouped_bits(self.key_bits, groups, size))
+        if self.key_bits is not None:
+            bits = np.zeros(size, np.uint64)
+            np.bitwise_or.at(bits, groups, self.key_bits)
+        return SparseCounts(np.arange(size), counts, bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +118,7 @@ class Counts:
     * ``unknown[j]``: how many of these values were not known concepts, before the policy for unknown codes was applied.
     * ``numeric``: the moments of the numeric attributes, where an event is one row; None if there are none.
     * ``lengths[j]``, only of array attributes j: the number of events with each number of present elements. Its keys
-      are these numbers, 0 included. An event that was counted without lengths, by an older release, is in none of them.
+      are these numbers, 0 included.
     * ``events[j,]``, ``events[i, j]``, only of scalars of records with arrays: the counts of attribute j, and of pairs,
       where each event is one row.
     * ``contexts[c]``: the counts of the events of context c (``core.context``); empty if there is no context.
@@ -119,175 +156,49 @@ def count_batch(
     _same_length(p, sizes=sizes, unknown=unknown, lost=lost)
     rows, record = batch.rows()
     slots = None if batch.slots is None else batch.slots[record]
-    pairs = {(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)}
-    values = tuple(_count_values(codes, slots) for codes in rows)
     present = [np.count_nonzero(column.codes >= 0) for column in batch.columns]
-    given = tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True))
-    numeric = None if batch.numeric is None else Moments.of(batch.numeric)
-    rolled = {key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()}
     return Counts(
-        batch.size,
-        values,
-        pairs,
-        given,
-        tuple(unknown or (0,) * p),
-        numeric,
-        count_lengths(batch),
-        count_events(batch, sizes),
-        count_contexts(batch, sizes, rows, record),
-        rolled,
+        records=batch.size,
+        values=tuple(_count_values(codes, slots) for codes in rows),
+        pairs={(i, j): pair_counts(rows[i], rows[j], sizes[j], slots) for i, j in combinations(range(p), 2)},
+        given=tuple(int(n) + more for n, more in zip(present, lost or (0,) * p, strict=True)),
+        unknown=tuple(unknown or (0,) * p),
+        numeric=None if batch.numeric is None else Moments.of(batch.numeric),
+        lengths={j: count_keys(column.present_lengths) for j, column in enumerate(batch.columns) if column.is_array},
+        events=_count_events(batch, sizes),
+        contexts=_count_contexts(batch, sizes),
+        rolled={key: _count_values(concepts, batch.slots) for key, concepts in batch.rolled.items()},
     )
 
 
-def count_contexts(
-    batch: Batch, sizes: Sequence[int], rows: Sequence[NDArray[np.int32]], record: Int64Array
-) -> dict[int, Counts]:
-    """Count the records of each context of a batch; see ``Counts.contexts``. rows, record: of ``Batch.rows``."""
+def _count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
+    """Count the scalars of a batch with arrays, and their pairs, once for each record; see ``Counts.events``."""
+    codes = {j: column.codes for j, column in enumerate(batch.columns) if not column.is_array}
+    if len(codes) == len(batch.columns):
+        return {}
+    events: dict[tuple[int, ...], SparseCounts] = {(j,): _count_values(column, None) for j, column in codes.items()}
+    return events | {(i, j): pair_counts(codes[i], codes[j], sizes[j]) for i, j in combinations(codes, 2)}
+
+
+def _count_contexts(batch: Batch, sizes: Sequence[int]) -> dict[int, Counts]:
+    """Count the records of each context of a batch; see ``Counts.contexts``."""
     if batch.context is None:
         return {}
-    numbers, index = np.unique(batch.context, return_inverse=True)
-    slots = None if batch.slots is None else batch.slots[record]
-    of_row, p = index[record], len(sizes)
-
-    def counted(
-        columns: Sequence[NDArray[np.int32]], of_row: Int64Array, slots: Int64Array | None, js: tuple[int, ...]
-    ) -> list[SparseCounts]:
-        present, keys, width = np.ones(of_row.size, np.bool_), of_row, 1
-        for j in js:
-            present, keys, width = present & (columns[j] >= 0), keys * sizes[j] + columns[j], width * sizes[j]
-        counts = count_keys(keys[present], None if slots is None else slots[present])
-        return split_by_context(counts, width, numbers.size)
-
-    values = [counted(rows, of_row, slots, (j,)) for j in range(p)]
-    pairs = {pair: counted(rows, of_row, slots, pair) for pair in combinations(range(p), 2)}
-    codes = [column.codes for column in batch.columns]
-    events = {js: counted(codes, index, None, js) for js in _of_events(batch)}
-    lengths = {
-        j: _lengths_by_context(column, index, numbers.size) for j, column in enumerate(batch.columns) if column.is_array
-    }
-    given = [_present_by_context(column, index, numbers.size) for column in batch.columns]
-    records, none = np.bincount(index), np.zeros((numbers.size, p), np.int64)
-    return counts_by_context(numbers, (records, np.stack(given, axis=1), none), values, pairs, lengths, events)
-
-
-def counts_by_context(
-    numbers: Int64Array,
-    sums: tuple[Int64Array, Int64Array, Int64Array],
-    values: Sequence[Sequence[SparseCounts]],
-    pairs: Mapping[tuple[int, int], Sequence[SparseCounts]],
-    lengths: Mapping[int, Sequence[SparseCounts]],
-    events: Mapping[tuple[int, ...], Sequence[SparseCounts]],
-) -> dict[int, Counts]:
-    """Return ``Counts.contexts`` of c contexts.
-
-    * ``numbers``: (c,) the contexts. ``sums``: (c,) records, (c, p) ``given`` and (c, p) ``unknown``.
-    * ``values``, ``pairs``, ``lengths``, ``events``: of each attribute or pair, the counts of all contexts.
-    """
-    records, given, unknown = (each.tolist() for each in sums)
-    return {
-        number: Counts(
-            records=records[k],
-            values=tuple(column[k] for column in values),
-            pairs={pair: column[k] for pair, column in pairs.items()},
-            given=tuple(given[k]),
-            unknown=tuple(unknown[k]),
-            lengths={j: column[k] for j, column in lengths.items()},
-            events={js: column[k] for js, column in events.items()},
-        )
-        for k, number in enumerate(numbers.tolist())
-    }
-
-
-def split_by_context(total: SparseCounts, width: int, size: int) -> list[SparseCounts]:
-    """Return the counts of each of ``size`` contexts; the keys of ``total`` are context · ``width`` + key."""
-    context, keys = np.divmod(total.keys, width)
-    whole = SparseCounts(keys, total.counts, total.key_bits)
-    bounds = np.searchsorted(context, np.arange(size + 1)).tolist()
-    return [whole.select(np.arange(start, end)) for start, end in pairwise(bounds)]
-
-
-def _lengths_by_context(column: Column, context: Int64Array, size: int) -> list[SparseCounts]:
-    elements = column.present_lengths
-    width = int(elements.max(initial=0)) + 1
-    return split_by_context(count_keys(context * width + elements), width, size)
-
-
-def _present_by_context(column: Column, context: Int64Array, size: int) -> Int64Array:
-    """Return (size,) int64: the number of present values of an attribute in each context."""
-    return np.bincount(context[column.owners[column.elements >= 0]], minlength=size)
-
-
-def count_lengths(batch: Batch) -> dict[int, SparseCounts]:
-    """Count the numbers of present elements of the records of a batch; see ``Counts.lengths``."""
-    columns = enumerate(batch.columns)
-    return {j: count_keys(column.present_lengths) for j, column in columns if column.is_array}
-
-
-def count_events(batch: Batch, sizes: Sequence[int]) -> dict[tuple[int, ...], SparseCounts]:
-    """Count the scalars of a batch with arrays, and their pairs, once for each record; see ``Counts.events``."""
-    codes = [column.codes for column in batch.columns]
-    return {
-        js: _count_values(codes[js[0]], None) if len(js) == 1 else pair_counts(codes[js[0]], codes[js[1]], sizes[js[1]])
-        for js in _of_events(batch)
-    }
-
-
-def _of_events(batch: Batch) -> list[tuple[int, ...]]:
-    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
-    if len(scalars) == len(batch.columns):
-        return []
-    return [*((j,) for j in scalars), *combinations(scalars, 2)]
+    whole = replace(batch, context=None, numeric=None, rolled={})
+    order = np.argsort(batch.context, kind="stable")
+    numbers, starts = np.unique(batch.context[order], return_index=True)
+    parts = np.split(order, starts[1:]) if numbers.size else []
+    return {c: count_batch(whole.take(part), sizes) for c, part in zip(numbers.tolist(), parts, strict=True)}
 
 
 def count_keys(keys: Int64Array, slots: Int64Array | None = None) -> SparseCounts:
-    """Count how often each key occurs; ``keys``: (n,) int64 in any order; ``slots``: (n,), see ``Batch``."""
+    """Count how often each key occurs; ``keys``: (n,) int64 in any order, below 2⁵⁶; ``slots``: (n,), see ``Batch``."""
     if slots is None:
-        return SparseCounts(*run_lengths(np.sort(keys)))
-    return SparseCounts(*run_units(np.sort(with_slots(keys, slots))))
-
-
-@kernel
-def run_lengths(ordered: Int64Array) -> tuple[Int64Array, Int64Array]:
-    """Return the distinct keys of a sorted (n,) int64 array, and how often each occurs."""
-    keys = np.empty(ordered.size, np.int64)
-    counts = np.zeros(ordered.size, np.int64)
-    size = 0
-    for i in range(ordered.size):
-        if i == 0 or ordered[i] != ordered[i - 1]:
-            keys[size] = ordered[i]
-            size += 1
-        counts[size - 1] += 1
-    return keys[:size].copy(), counts[:size].copy()
-
-
-@kernel
-def add_counts(
-    first_keys: Int64Array, first_counts: Int64Array, second_keys: Int64Array, second_counts: Int64Array, factor: int
-) -> tuple[Int64Array, Int64Array]:
-    """Return keys and counts of the first counts plus ``factor`` times the second, without keys whose sum is 0.
-
-    Keys are (m,) and (n,) int64, ascending, and so are the keys returned.
-    """
-    max_size = first_keys.size + second_keys.size
-    keys = np.empty(max_size, np.int64)
-    counts = np.empty(max_size, np.int64)
-    i = 0
-    j = 0
-    size = 0
-    while i < first_keys.size or j < second_keys.size:
-        first = i < first_keys.size and (j == second_keys.size or first_keys[i] <= second_keys[j])
-        second = j < second_keys.size and (i == first_keys.size or second_keys[j] <= first_keys[i])
-        keys[size] = first_keys[i] if first else second_keys[j]
-        total = int64(0)
-        if first:
-            total += first_counts[i]
-            i += 1
-        if second:
-            total += factor * second_counts[j]
-            j += 1
-        counts[size] = total
-        size += total != 0
-    return keys[:size].copy(), counts[:size].copy()
+        return SparseCounts(*np.unique(keys, return_counts=True))
+    words = np.sort(keys << _SLOT_BITS | slots)
+    ordered, slots = words >> _SLOT_BITS, words & ((1 << _SLOT_BITS) - 1)
+    bits = np.where(slots < KEY_SLOTS, np.uint64(1) << (slots % KEY_SLOTS).astype(np.uint64), np.uint64(0))
+    return _sum_runs(ordered, np.ones(keys.size, np.int64), bits)
 
 
 def pair_counts(
@@ -314,20 +225,12 @@ def same_counts(first: SparseCounts, second: SparseCounts) -> bool:
 
 
 def combine(parts: Sequence[SparseCounts]) -> SparseCounts:
-    """Add counts and changes of one attribute, or of one pair of attributes. Noise keys of changes are not known."""
-    bits = _united_bits(parts)
-    if len(parts) == 2 and bits is None:
-        first, second = parts
-        return SparseCounts(*add_counts(first.keys, first.counts, second.keys, second.counts, 1))
+    """Add counts of one attribute, or of one pair of attributes."""
+    bits = None
+    if any(part.key_bits is not None for part in parts):
+        bits = np.concatenate([np.zeros(p.keys.size, np.uint64) if p.key_bits is None else p.key_bits for p in parts])
     keys, counts = (np.concatenate(each) for each in zip(*((part.keys, part.counts) for part in parts), strict=True))
     return sum_by_key(keys, counts, bits)
-
-
-def _united_bits(parts: Sequence[SparseCounts]) -> UInt64Array | None:
-    """Return the bits of all parts, one after another; None if no part has any."""
-    if all(part.key_bits is None for part in parts):
-        return None
-    return np.concatenate([np.zeros(p.keys.size, np.uint64) if p.key_bits is None else p.key_bits for p in parts])
 
 
 def merge(counts: Iterable[Counts]) -> Counts:
@@ -340,40 +243,45 @@ def merge(counts: Iterable[Counts]) -> Counts:
         raise StatisticsError("there are no counts to merge")
     if len({(len(block.values), frozenset(block.pairs)) for block in blocks}) > 1:
         raise StatisticsError("only counts of the same attributes can be merged")
-    first = blocks[0]
-    arrays = sorted({j for block in blocks for j in block.lengths})
-    scalars = sorted({js for block in blocks for js in block.events})
     contexts = sorted({c for block in blocks for c in block.contexts})
-    fields = sorted({f for block in blocks for f in block.rolled})
     return Counts(
         records=sum(block.records for block in blocks),
         values=tuple(combine(column) for column in zip(*(block.values for block in blocks), strict=True)),
-        pairs={key: combine([block.pairs[key] for block in blocks]) for key in first.pairs},
+        pairs=_combined([block.pairs for block in blocks]),
         given=tuple(map(sum, zip(*(block.given for block in blocks), strict=True))),
         unknown=tuple(map(sum, zip(*(block.unknown for block in blocks), strict=True))),
         numeric=merge_moments([block.numeric for block in blocks]),
-        lengths={j: combine([block.lengths[j] for block in blocks if j in block.lengths]) for j in arrays},
-        events={js: combine([block.events[js] for block in blocks if js in block.events]) for js in scalars},
+        lengths=_combined([block.lengths for block in blocks]),
+        events=_combined([block.events for block in blocks]),
         contexts={c: merge(block.contexts[c] for block in blocks if c in block.contexts) for c in contexts},
-        rolled={f: combine([block.rolled[f] for block in blocks if f in block.rolled]) for f in fields},
+        rolled=_combined([block.rolled for block in blocks]),
     )
 
 
-def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:
-    present = codes >= 0
-    return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
+def _combined(parts: Sequence[Mapping[Key, SparseCounts]]) -> dict[Key, SparseCounts]:
+    keys: list[Key] = sorted({key for part in parts for key in part})
+    return {key: combine([part[key] for part in parts if key in part]) for key in keys}
 
 
 def sum_by_key(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None = None) -> SparseCounts:
     """Add the counts of equal keys, unite their bits, and drop the keys whose sum is 0."""
     order = np.argsort(keys, kind="stable")
-    ordered = keys[order]
-    starts = np.flatnonzero(np.concatenate(([True], ordered[1:] != ordered[:-1]))[: len(ordered)])
-    if not len(starts):
-        return SparseCounts(ordered, counts, bits)
-    sums = np.add.reduceat(counts[order], starts)
-    united = None if bits is None else np.bitwise_or.reduceat(bits[order], starts)
-    return SparseCounts(ordered[starts], sums, united).select(sums != 0)
+    summed = _sum_runs(keys[order], counts[order], None if bits is None else bits[order])
+    return summed.select(summed.counts != 0)
+
+
+def _sum_runs(keys: Int64Array, counts: Int64Array, bits: UInt64Array | None) -> SparseCounts:
+    """Add the counts of equal keys and unite their bits; ``keys``: (n,), ascending."""
+    if not keys.size:
+        return SparseCounts(keys, counts, bits)
+    starts = np.flatnonzero(np.diff(keys, prepend=keys[0] - 1))
+    united = None if bits is None else np.bitwise_or.reduceat(bits, starts)
+    return SparseCounts(keys[starts], np.add.reduceat(counts, starts), united)
+
+
+def _count_values(codes: NDArray[np.integer], slots: Int64Array | None) -> SparseCounts:
+    present = codes >= 0
+    return count_keys(codes[present].astype(np.int64), None if slots is None else slots[present])
 
 
 def _same_length(p: int, **given: Sequence[int] | None) -> None:

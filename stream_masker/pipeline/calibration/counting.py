@@ -15,8 +15,7 @@ from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import PositionSampler
 from stream_masker.core.random.keys import KeyHasher, merged, sketch
-from stream_masker.core.statistics.counts import Counts, count_batch, merge
-from stream_masker.core.statistics.units import key_slots
+from stream_masker.core.statistics.counts import Counts, count_batch, key_slots, merge
 from stream_masker.pipeline.calibration.blocks import (
     CountedRecords,
     chosen_records,

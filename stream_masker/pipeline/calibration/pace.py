@@ -9,7 +9,7 @@ import numpy as np
 from stream_masker.core.drift import jensen_shannon
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import SparseCounts
-from stream_masker.core.statistics.rollup import roll_up
+from stream_masker.core.statistics.observed import roll_up
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError
 from stream_masker.pipeline.calibration.window import Window

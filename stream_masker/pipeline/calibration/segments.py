@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import BoolArray, Float64Array, Int64Array, UInt64Array
 from stream_masker.core.numeric import Moments, merge_moments
-from stream_masker.core.statistics.counts import Counts, SparseCounts, counts_by_context, split_by_context, sum_by_key
+from stream_masker.core.statistics.counts import Counts, SparseCounts, sum_by_key
 from stream_masker.errors import StatisticsError
+from stream_masker.pipeline.calibration.context_counts import counts_by_context, split_by_context
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import StyleCounts
 

@@ -10,13 +10,13 @@ from stream_masker.core.anonymity import unique_share_of_counts
 from stream_masker.core.distance import Distance
 from stream_masker.core.drift import Drift
 from stream_masker.core.mechanisms.base import Mechanism
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.errors import standard_errors
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import Utility, utility
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import Sampling, next_sampling_level
+from stream_masker.pipeline.calibration.errors import standard_errors
 from stream_masker.pipeline.calibration.history import History, Subject
 from stream_masker.pipeline.calibration.publication import LabelledConcept, Publication, PublicationSettings
 from stream_masker.pipeline.calibration.risk import RiskLimits, VersionRisk, assess_version, check_floor, unknown_risk

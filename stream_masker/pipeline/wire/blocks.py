@@ -21,7 +21,6 @@ from stream_masker.core.numeric import Moments
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.keys import SKETCH_SIZE, Sketch
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.units import slot_list
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.style import COUNTED_TRAITS, StyleCounts
 from stream_masker.pipeline.wire.consistency import check_block
@@ -41,6 +40,7 @@ from stream_masker.pipeline.wire.fields import (
     read_stratum,
     stratum_section,
 )
+from stream_masker.pipeline.wire.slots import slot_list
 
 JsonObject: TypeAlias = dict[str, Any]
 

@@ -29,11 +29,11 @@ from stream_masker.core.batch import Distortion
 from stream_masker.core.dtypes import Int64Array
 from stream_masker.core.random.keys import SKETCH_SIZE
 from stream_masker.core.statistics.counts import Counts, SparseCounts, merge, same_counts
-from stream_masker.core.statistics.units import holds_too_many_bits
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.calibration.blocks import MAX_COUNTED_ELEMENTS
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.fields import SIDES, Taxonomies
+from stream_masker.pipeline.wire.slots import holds_too_many_bits
 
 MAX_BLOCK_COUNT: Final = 1 << 40
 """The greatest count in a block. The sum over a window of millions of blocks fits into 64 bits."""

@@ -11,9 +11,9 @@ from stream_masker.core.context import Context
 from stream_masker.core.dtypes import Int64Array, UInt64Array
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.statistics.counts import Counts, SparseCounts
-from stream_masker.core.statistics.units import bits_of_slots
 from stream_masker.errors import UnknownConceptError
 from stream_masker.pipeline.wire.fields import MessageReader, Taxonomies
+from stream_masker.pipeline.wire.slots import bits_of_slots
 
 
 def read_contexts(reader: MessageReader, taxonomies: Taxonomies, context: Context) -> dict[int, Counts]:

@@ -75,13 +75,8 @@ class SemanticNoiseSection(MechanismSection):
         default="all",
         json_schema_extra=_by_attributes,
         description="The allowed replacements: every concept of the taxonomy, also groups of codes such as chapters "
-        "(`all`), `leaves` only, or the concepts of the window, drawn by their frequency (`observed`). Default: "
-        "`leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
-    )
-    numeric_noise: Literal["correlated", "uncorrelated", "kim"] | SkipJsonSchema[None] = Field(
-        default=None,
-        description="The noise of numeric attributes: drawn jointly (`correlated`), independently (`uncorrelated`), or "
-        "jointly with variances preserved (`kim`). Default: as `correlated` says.",
+        "(`all`), `leaves` only, or the concepts of the window, drawn by their frequency (`observed`; not with "
+        "`ceil`). Default: `leaves` if an attribute's ontology is `icd10cm`, otherwise `all`.",
     )
     distance: DistanceName = Field(default="wu_palmer", description="The semantic distance.")
 

@@ -55,7 +55,7 @@ ADDED_FIELD_KEYS = ("pseudonyms", "references", "generalize", "shift", "constant
 """The keys of ``fields`` that ``Configuration.hash`` leaves out while they are empty."""
 
 ADDED_DEFAULTS = [("linkage", "topic"), ("records", "json")]
-ADDED_MECHANISM_DEFAULTS = [("numeric_noise", None), ("context", None), ("context_least", 200)]
+ADDED_MECHANISM_DEFAULTS = [("context", None), ("context_least", 200)]
 ADDED_ATTRIBUTE_DEFAULTS = [("style", "learned"), ("also", [])]
 """Keys and values that ``Configuration.hash`` leaves out, because the keys were added later."""
 
@@ -84,8 +84,8 @@ class Configuration(Section):
         default=SemanticTransportSection(),
         json_schema_extra=_without_default,
         description="The masking mechanism: its name and its parameters. Default: `semantic_transport`; "
-        "`semantic_noise` if an attribute is numeric, if records bring their own `alpha`, or if only that mechanism "
-        "has the given parameters",
+        "`microaggregation` if an attribute is numeric; `semantic_noise` if records bring their own `alpha`, or if "
+        "only that mechanism has the given parameters",
     )
     groups: GroupsSection = Field(default=GroupsSection())
     calibration: CalibrationSection = Field(default=CalibrationSection())

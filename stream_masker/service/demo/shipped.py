@@ -17,7 +17,7 @@ from pathlib import Path
 
 from stream_masker.core.kernels.disk_cache import CLAIMS_FILE
 from stream_masker.core.kernels.fingerprint import build_digest
-from stream_masker.core.mechanisms.noise.semantic import SemanticNoise
+from stream_masker.core.mechanisms.noise import SemanticNoise
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.ontology.compiled import COMPILED_SUFFIX
 from stream_masker.core.ontology.sources import NAMED

@@ -67,14 +67,6 @@ def test_all_methods_of_a_distance_return_the_same_floats(name, tau):
     assert [d(a, b) for a in tau.ids for b in tau.ids] == matrix.ravel().tolist()
 
 
-@pytest.mark.parametrize("name", sorted(DISTANCES))
-def test_a_single_call_encodes_no_batch(name, monkeypatch):
-    d = distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), name)
-    expected = d.pairs(["gingivitis"], ["gastritis"])[0]
-    monkeypatch.setattr(type(d), "encode", None)
-    assert d("gingivitis", "gastritis") == expected
-
-
 def test_distances_are_equal_if_they_are_the_same_measure_on_the_same_taxonomy():
     tau = Ontology.from_edges(FIGURE_1).taxonomy()
     assert WuPalmer(tau) == distance_on(Ontology.from_edges(FIGURE_1).taxonomy(), "wu_palmer")

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from support.graphs import taxonomies
 
-from stream_masker.core.distance import WuPalmer
-from stream_masker.core.distance.measures import UNIT, unit_distances
+from stream_masker.core.distance import UNIT, WuPalmer, unit_distances
 
 
 @given(taxonomies(most=20))
@@ -20,13 +19,3 @@ def test_integers_have_the_order_of_the_distances(tau):
     assert units[-1, -1] == 0
     assert (units[-1, :-1] == UNIT).all()
     assert (units[:-1, -1] == UNIT).all()
-
-
-def test_more_values_than_rows_computed_at_a_time():
-    class ModularDistance:
-        def between(self, a, b):
-            return ((a[:, None].astype(np.int64) * b[None, :]) % 4001) / 4001.0
-
-    values = np.arange(600, dtype=np.int32)
-    expected = np.rint(ModularDistance().between(values, values) * UNIT)
-    np.testing.assert_array_equal(unit_distances(ModularDistance(), values)[:-1, :-1], expected)

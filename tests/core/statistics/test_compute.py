@@ -15,8 +15,8 @@ from stream_masker.core.statistics import (
     distance_variance,
     semantic_mean,
     semantic_variance,
+    unpack_observed,
 )
-from stream_masker.core.statistics.rollup import unpack_observed
 from stream_masker.errors import ParameterError, StatisticsError
 
 LINKS = [("a", "r"), ("b", "r"), ("a1", "a"), ("a2", "a"), ("b1", "b"), ("b2", "b"), ("a11", "a1")]

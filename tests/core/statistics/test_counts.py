@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
 from stream_masker.core.statistics.counts import (
+    KEY_SLOTS,
+    MANY_KEYS,
+    NO_SLOT,
     Counts,
     SparseCounts,
     combine,
@@ -20,7 +23,6 @@ from stream_masker.core.statistics.counts import (
     merge,
     pair_counts,
 )
-from stream_masker.core.statistics.units import KEY_SLOTS, MANY_KEYS, NO_SLOT
 from stream_masker.errors import ParameterError, StatisticsError
 
 SIZES = (4, 6, 5)

@@ -1,15 +1,19 @@
-"""The packing of observed concepts, and the share of novel values."""
+"""The concepts that have occurred, and the shares of those of one depth."""
 
 import base64
+import math
 import zlib
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.graphs import taxonomies
 
+from stream_masker.core.ontology import Ontology
+from stream_masker.core.statistics import roll_up, unpack_observed
 from stream_masker.core.statistics.counts import count_keys
-from stream_masker.core.statistics.rollup import novel_share, observed_concepts, pack_observed, unpack_observed
+from stream_masker.core.statistics.observed import observed_concepts, pack_observed
 from stream_masker.errors import StatisticsError
 
 
@@ -34,10 +38,40 @@ def test_other_texts_are_rejected(text):
         unpack_observed(text, 40)
 
 
-def test_the_share_of_novel_values():
+def test_observed_concepts_are_those_of_the_counts():
     counts = count_keys(np.array([1, 1, 3, 5]))
-    observed = np.zeros(6, dtype=bool)
-    observed[[3, 4]] = True
-    assert novel_share(counts, observed) == 0.75
     np.testing.assert_array_equal(np.flatnonzero(observed_concepts(counts, 6)), [1, 3, 5])
-    assert novel_share(count_keys(np.zeros(0, dtype=np.int64)), observed) == 0.0
+
+
+def counted(tau, values):
+    return count_keys(tau.encode(values).astype(np.int64))
+
+
+def literal_roll_up(tau, values, depth):
+    shares = dict.fromkeys(tau.ids, 0.0)
+    for value in values:
+        above = [s for s in tau.ancestors_of(value) if tau.depth_of(s) == depth] or [value]
+        for s in above:
+            shares[s] += 1 / len(above) / len(values)
+    return {s: share for s, share in shares.items() if share}
+
+
+@st.composite
+def samples(draw):
+    tau = draw(taxonomies())
+    return tau, draw(st.lists(st.sampled_from(tau.ids), min_size=1, max_size=30)), draw(st.integers(1, 5))
+
+
+@given(sample=samples())
+def test_shares_equal_the_literal_roll_up(sample):
+    tau, values, depth = sample
+    shares = roll_up(counted(tau, values), tau, depth)
+    assert shares == pytest.approx(literal_roll_up(tau, values, depth))
+    assert math.fsum(shares.values()) == pytest.approx(1.0)
+
+
+def test_a_value_below_two_concepts_is_divided_between_them():
+    tau = Ontology.from_edges([("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]).taxonomy()
+    assert roll_up(counted(tau, ["c", "c", "r", "a"]), tau, 2) == {"r": 0.25, "a": 0.5, "b": 0.25}
+    assert roll_up(counted(tau, ["c", "a"]), tau, 1) == {"r": 1.0}
+    assert roll_up(counted(tau, []), tau, 2) == {}

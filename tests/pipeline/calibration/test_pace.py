@@ -13,7 +13,7 @@ from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.ontology import Ontology, Taxonomy
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.errors import ParameterError

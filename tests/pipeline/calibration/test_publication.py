@@ -16,7 +16,7 @@ from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.kinds import Kinds
 from stream_masker.core.risk.meaning import MeaningRisk
 from stream_masker.core.risk.risk import AttributeRisk, Risk
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.utility import utility

@@ -14,7 +14,7 @@ from stream_masker.core.distance import WuPalmer
 from stream_masker.core.drift import drift_between
 from stream_masker.core.mechanisms import mechanism
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch, merge
 from stream_masker.core.utility import utility
 from stream_masker.errors import StatisticsError

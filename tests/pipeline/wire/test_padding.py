@@ -17,8 +17,7 @@ from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
 from stream_masker.core.ontology import Ontology, Taxonomy
 from stream_masker.core.random.keys import SKETCH_SIZE, PositionKeys
-from stream_masker.core.statistics.counts import count_batch
-from stream_masker.core.statistics.units import KEY_SLOTS
+from stream_masker.core.statistics.counts import KEY_SLOTS, count_batch
 from stream_masker.pipeline.records import Block, Stratum
 from stream_masker.pipeline.style import StyleCounts
 from stream_masker.pipeline.wire.blocks import block_key, decode_block, encode_block

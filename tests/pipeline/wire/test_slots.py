@@ -14,11 +14,11 @@ from support.schemas import schema_validator
 
 from stream_masker.core.batch import Batch, Column, Distortion
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.counts import count_batch, merge
-from stream_masker.core.statistics.units import ALL_BITS, KEY_SLOTS, MANY_KEYS, MANY_SLOTS, bits_of_slots, slot_list
+from stream_masker.core.statistics.counts import KEY_SLOTS, MANY_KEYS, count_batch, merge
 from stream_masker.errors import StatisticsError
 from stream_masker.pipeline.records import Block
 from stream_masker.pipeline.wire.blocks import decode_block, encode_block
+from stream_masker.pipeline.wire.slots import ALL_BITS, MANY_SLOTS, bits_of_slots, slot_list
 
 TAU = Ontology.from_edges([("b", "a"), ("c", "a"), ("d", "b"), ("e", "b")]).taxonomy()
 TAXONOMIES = {"first": TAU, "second": TAU}

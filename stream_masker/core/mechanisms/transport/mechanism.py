@@ -11,6 +11,7 @@ import numpy as np
 
 from stream_masker.core.batch import Batch, MaskedBatch
 from stream_masker.core.context import NO_CONTEXT, Context, ContextChoice
+from stream_masker.core.dataframes import DataFrame, as_records
 from stream_masker.core.distance import DistanceChoice
 from stream_masker.core.dtypes import Int32Array
 from stream_masker.core.mechanisms.base import MethodCard, Record
@@ -33,7 +34,6 @@ from stream_masker.core.risk.risk import Risk
 from stream_masker.core.risk.sampling import RecordRisk
 from stream_masker.core.statistics.counts import Counts
 from stream_masker.core.statistics.summary import Statistics
-from stream_masker.core.table import DataFrame, as_records
 from stream_masker.core.validation import whole_number
 from stream_masker.errors import ParameterError, StatisticsError
 

@@ -23,7 +23,7 @@ from stream_masker.core.mechanisms.transport.model import ModelBuilder, Transpor
 from stream_masker.core.mechanisms.transport.prepared import PreparedTransport
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import value_classes
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, merge
 from stream_masker.core.statistics.packing import read_model_field
 from stream_masker.errors import StatisticsError

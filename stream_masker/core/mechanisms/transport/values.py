@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from stream_masker.core.distance import Distance
-from stream_masker.core.distance.kernels import WU_PALMER, wu_palmer
-from stream_masker.core.distance.many import Sources
+from stream_masker.core.arrays import offsets_from_lengths, ranges
+from stream_masker.core.distance import Distance, WuPalmer
 from stream_masker.core.dtypes import Float32Array, Float64Array, Float64Matrix, Int32Array, Int64Array
 from stream_masker.core.kernels.jit import int32, kernel
 from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, Table
@@ -116,7 +115,7 @@ class Values:
 
         In a directed acyclic graph, or with another distance than Wu–Palmer's, a search costs too much to do this.
         """
-        if self.distance.kind == WU_PALMER and self.distance.taxonomy.is_tree:
+        if isinstance(self.distance, WuPalmer) and self.distance.taxonomy.is_tree:
             self.indices(np.arange(len(self.index_of), dtype=np.int32))
 
     @cached_property
@@ -171,10 +170,13 @@ def nearest_values(distance: Distance, positions: Int32Array, below: ValuesBelow
 
     * ``positions``: (k,) int32, those of the values, ascending. ``below``: see ``values_below``.
     """
-    if distance.kind != WU_PALMER:
+    if not isinstance(distance, WuPalmer):
         return _compared(distance, positions, codes)
-    sources = Sources.of(distance.taxonomy, codes)
-    nearest, bounds = least_bounds(sources.offsets, sources.ancestors, sources.paths, distance.taxonomy.depth, below)
+    closure = distance.taxonomy.closure
+    sizes = np.diff(closure.offsets)[codes]
+    rows = ranges(closure.offsets[codes], sizes)
+    offsets, ancestors, paths = offsets_from_lengths(sizes), closure.ancestors[rows], closure.paths[rows]
+    nearest, bounds = least_bounds(offsets, ancestors, paths, distance.taxonomy.depth, below)
     found = np.searchsorted(positions, nearest).astype(np.int32)
     unsure = np.flatnonzero(distance.pairs(codes, nearest) > bounds)
     if unsure.size:
@@ -215,15 +217,16 @@ def raise_values(below: ValuesBelow, parent_offsets: Int64Array, parents: Int32A
 def least_bounds(
     offsets: Int64Array, ancestors: Int32Array, paths: Int32Array, depth: Int32Array, below: ValuesBelow
 ) -> tuple[Int32Array, Float64Array]:
-    """Return for each of n concepts the value of the least bound, and the bound; for the first arrays see
-    ``Sources``."""
+    """Return for each of n concepts the value of the least bound, and the bound; the first arrays are
+    the concepts' ancestors, as compressed rows."""
     nearest = np.zeros(offsets.size - 1, np.int32)
     bounds = np.full(offsets.size - 1, np.inf)
     for i in range(nearest.size):
         for k in range(offsets[i], offsets[i + 1]):
             u = ancestors[k]
             if below.links[u] != NOTHING_BELOW:
-                bound = wu_palmer(depth[u], paths[k] + below.links[u])
+                double = 2.0 * depth[u]
+                bound = 1.0 - double / (double + paths[k] + below.links[u])
                 if bound < bounds[i] or (bound == bounds[i] and below.position[u] < nearest[i]):
                     bounds[i] = bound
                     nearest[i] = below.position[u]

@@ -52,7 +52,7 @@ def _parameters(
         return candidates
     taxonomies = {name: (str(a.get("ontology")), str(a.get("root"))) for name, a in nominal.items()}
     return {
-        **noise_defaults(taxonomies, _arrays(nominal), section, numeric=len(nominal) < len(attributes)),
+        **noise_defaults(taxonomies, _arrays(nominal), section),
         **candidates,
     }
 

@@ -17,7 +17,7 @@ from stream_masker.core.mechanisms.transport.scaling.table import CountedPairs, 
 from stream_masker.core.mechanisms.transport.star.edges import LEAST_EXCHANGED, masks_of
 from stream_masker.core.mechanisms.transport.values import Values
 from stream_masker.core.random.keys import FieldKeys
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import count_batch
 
 SEED = b"a seed of sixteen bytes"

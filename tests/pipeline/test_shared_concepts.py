@@ -1,9 +1,6 @@
-"""Roll-ups against a literal computation."""
-
-import math
+"""Concepts that enough records share, by the counts of a window."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.graphs import taxonomies
@@ -11,41 +8,11 @@ from support.graphs import taxonomies
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.ontology.taxonomy import NO_POSITION, nearest
 from stream_masker.core.statistics.counts import SparseCounts, count_keys
-from stream_masker.core.statistics.rollup import roll_up, shared_concepts
+from stream_masker.pipeline.rollups import shared_concepts
 
 
 def counted(tau, values):
     return count_keys(tau.encode(values).astype(np.int64))
-
-
-def literal_roll_up(tau, values, depth):
-    shares = dict.fromkeys(tau.ids, 0.0)
-    for value in values:
-        above = [s for s in tau.ancestors_of(value) if tau.depth_of(s) == depth] or [value]
-        for s in above:
-            shares[s] += 1 / len(above) / len(values)
-    return {s: share for s, share in shares.items() if share}
-
-
-@st.composite
-def samples(draw):
-    tau = draw(taxonomies())
-    return tau, draw(st.lists(st.sampled_from(tau.ids), min_size=1, max_size=30)), draw(st.integers(1, 5))
-
-
-@given(sample=samples())
-def test_shares_equal_the_literal_roll_up(sample):
-    tau, values, depth = sample
-    shares = roll_up(counted(tau, values), tau, depth)
-    assert shares == pytest.approx(literal_roll_up(tau, values, depth))
-    assert math.fsum(shares.values()) == pytest.approx(1.0)
-
-
-def test_a_value_below_two_concepts_is_divided_between_them():
-    tau = Ontology.from_edges([("a", "r"), ("b", "r"), ("c", "a"), ("c", "b")]).taxonomy()
-    assert roll_up(counted(tau, ["c", "c", "r", "a"]), tau, 2) == {"r": 0.25, "a": 0.5, "b": 0.25}
-    assert roll_up(counted(tau, ["c", "a"]), tau, 1) == {"r": 1.0}
-    assert roll_up(counted(tau, []), tau, 2) == {}
 
 
 @st.composite

@@ -9,9 +9,9 @@ from simulated_stream import Population
 from stream_masker.core.batch import Batch, Column
 from stream_masker.core.distance import WuPalmer
 from stream_masker.core.ontology import Ontology
-from stream_masker.core.statistics.compute import compute_statistics
+from stream_masker.core.statistics import compute_statistics
 from stream_masker.core.statistics.counts import Counts, count_batch
-from stream_masker.core.statistics.errors import MAX_ROWS, standard_errors
+from stream_masker.pipeline.calibration.errors import MAX_ROWS, standard_errors
 
 EDGES = [(f"{k}", f"{(k - 1) // 3}") for k in range(1, 120)]
 TAU = Ontology.from_edges(EDGES).taxonomy()

@@ -1,0 +1,207 @@
+"""Tables as records: pyarrow Tables, and pandas and polars DataFrames, read with narwhals."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from math import isnan
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from stream_masker.errors import ParameterError, installation_of, warn_caller
+
+UNNAMED_INDEX = "index"
+"""The name of a pandas index without a name, as pandas' ``reset_index`` has it."""
+
+
+class IndexWarning(UserWarning):
+    """The index of a DataFrame is not among the columns to keep, so the result has row numbers instead."""
+
+
+class DataFrame(Protocol):
+    """A table with named columns: a pyarrow Table, a pandas DataFrame or a polars DataFrame."""
+
+    @property
+    def columns(self) -> Any:
+        """The columns, or their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedTable:
+    """A table that narwhals wraps, with its module. ``index``: that of a pandas DataFrame; otherwise None."""
+
+    narwhals: Any
+    frame: Any
+    index: Any
+
+    @classmethod
+    def of(cls, frame: object) -> Self:
+        """Wrap a table. Raises ParameterError for another object, or if the extra ``frames`` is not installed."""
+        try:
+            narwhals = importlib.import_module("narwhals.stable.v2")
+        except ModuleNotFoundError:
+            raise ParameterError(f"a table needs narwhals: {installation_of('frames')}") from None
+        if hasattr(frame, "collect"):
+            raise ParameterError(f"frame is of type {type(frame).__name__}: use frame.collect()")
+        names = getattr(frame, "columns", ())
+        if not hasattr(frame, "schema") and any(not isinstance(name, str) for name in names):
+            raise ParameterError("a column of the frame has a name that is no text: use frame.rename(columns=str)")
+        try:
+            wrapped = narwhals.from_native(frame, eager_only=True)
+            list(wrapped.columns)
+        except TypeError:
+            raise ParameterError(
+                f"frame is of type {type(frame).__name__}: use a pyarrow Table, or a pandas or polars DataFrame"
+            ) from None
+        except narwhals.exceptions.DuplicateError:
+            raise ParameterError("two columns of the frame have the same name: rename one of them") from None
+        return cls(narwhals, narwhals.maybe_reset_index(wrapped), narwhals.maybe_get_index(wrapped))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.frame.columns)
+
+    @property
+    def size(self) -> int:
+        """The number of rows."""
+        return len(self.frame)
+
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column; None where one is missing."""
+        column = self.frame[name]
+        return [
+            None if missing or _is_nan(value) else value
+            for value, missing in zip(column.to_list(), column.is_null().to_list(), strict=True)
+        ]
+
+    def replaced(self, keep: Sequence[str], masked: Mapping[str, Sequence[Any]]) -> Any:
+        """Return a native table of the kept and the masked columns, in the order of this one.
+
+        Masked columns have the types of the originals, if these can hold the masks; categories are those of the masks.
+        Row labels without a name that are numbers stay. Another index stays if ``keep`` names all its levels; otherwise
+        the rows are numbered, with IndexWarning.
+        """
+        series = {
+            name: (self._series(name, masked[name]) if name in masked else self.frame[name]).to_native()
+            for name in self.columns
+            if name in masked or name in keep
+        }
+        module = self.frame.implementation.to_native_namespace()
+        native = module.table(series) if self.frame.implementation.is_pyarrow() else module.DataFrame(series)
+        if self.index is not None and self._keeps_index(keep):
+            native.index = self.index
+        return native
+
+    @property
+    def index_names(self) -> list[str]:
+        """The names of the levels of the index; empty without an index."""
+        names = () if self.index is None else self.index.names
+        return [UNNAMED_INDEX if name is None else str(name) for name in names]
+
+    def _keeps_index(self, keep: Sequence[str]) -> bool:
+        names = self.index_names
+        if list(self.index.names) == [None] and self.index.dtype.kind in "iu":
+            return True
+        if set(names) <= set(keep):
+            return True
+        warn_caller(
+            f"the result has row numbers instead of the index {', '.join(map(repr, names))}: "
+            "name it in keep, if it tells nothing of a patient",
+            IndexWarning,
+        )
+        return False
+
+    def _series(self, name: str, values: Sequence[Any]) -> Any:
+        series = self.narwhals.new_series(name, values, self._type(values), backend=self.frame.implementation)
+        return self._as_original(series, self.frame[name], values)
+
+    def _as_original(self, series: Any, original: Any, values: Sequence[Any]) -> Any:
+        """Return a masked column as one of the type of its original; unchanged if that cannot hold the masks."""
+        narwhals, dtype = self.narwhals, original.dtype
+        if self.frame.implementation.is_polars() and dtype == narwhals.Enum:
+            return series.cast(narwhals.Enum(sorted({value for value in values if value is not None})))
+        if dtype in (narwhals.Categorical, narwhals.Enum):
+            return series.cast(narwhals.Categorical)
+        if dtype.is_integer() and not _are_within(str(dtype).lower(), values):
+            return series
+        given, native = original.to_native(), series.to_native()
+        try:
+            if self.frame.implementation.is_pandas_like():
+                return narwhals.from_native(native.astype(given.dtype), series_only=True)
+            return narwhals.from_native(_cast(native, given), series_only=True)
+        except (TypeError, ValueError, NotImplementedError):
+            return series
+
+    def _type(self, values: Sequence[Any]) -> Any:
+        """Return the type of a column of values; pandas has none for lists."""
+        kinds = set(map(type, values))
+        if list in kinds:
+            pandas = self.frame.implementation.is_pandas_like()
+            return None if pandas else self.narwhals.List(self.narwhals.String)
+        if float in kinds:
+            return self.narwhals.Float64
+        return self.narwhals.Int64 if int in kinds and type(None) not in kinds else self._nullable(kinds)
+
+    def _nullable(self, kinds: set[type]) -> Any:
+        return self.narwhals.Float64 if int in kinds else self.narwhals.String
+
+
+def _cast(native: Any, given: Any) -> Any:
+    """Return a polars or pyarrow column as one of the type of another."""
+    return native.cast(given.type if hasattr(given, "type") else given.dtype)
+
+
+def _are_within(dtype: str, values: Sequence[Any]) -> bool:
+    """Return whether values are whole numbers that a type of integers, such as ``int16``, can hold."""
+    limits = np.iinfo(dtype)
+    return all(value is None or (isinstance(value, int) and limits.min <= value <= limits.max) for value in values)
+
+
+def _is_nan(value: object) -> bool:
+    return isinstance(value, float) and isnan(value)
+
+
+def check_fields(whose: str, given: Collection[str], names: Sequence[str]) -> None:
+    """Raise ParameterError if names of attributes seem to be misspelt.
+
+    That is so if there are fields, but no attribute; or if a field that is no attribute resembles a missing one.
+    ``whose``: what has the fields, for the message.
+    """
+    missing = [name for name in names if name not in given]
+    unknown = sorted(str(name) for name in given if name not in names)
+    if not missing or not unknown:
+        return
+    folded = {name.casefold(): name for name in unknown}
+    if len(missing) == len(names) or any(get_close_matches(name.casefold(), folded, cutoff=0.8) for name in missing):
+        has = "has" if whose.startswith("no") else "has no"
+        raise ParameterError(
+            f"{whose} {has} {missing[0]!r}, but {', '.join(map(repr, unknown[:5]))}: the attributes are "
+            f"{', '.join(map(repr, names))}; give None for an absent value"
+        )
+
+
+def as_records(
+    records: Iterable[Mapping[str, Any]] | DataFrame, names: Sequence[str], *, required: Sequence[str] = ()
+) -> Sequence[Mapping[str, Any]]:
+    """Return records as a sequence; of a table the columns of these names, where missing cells are None.
+
+    Raises like ``WrappedTable.of``, and ParameterError for a table that lacks some of the ``required`` columns but has
+    columns of unknown names.
+    """
+    if isinstance(records, Mapping | str) or not (hasattr(records, "columns") or isinstance(records, Iterable)):
+        raise ParameterError(f"records is of type {type(records).__name__}: use a list of records, or a table")
+    if not hasattr(records, "columns"):
+        return records if isinstance(records, Sequence) else list(records)
+    table = WrappedTable.of(records)
+    if not set(required) <= set(table.columns):
+        check_fields("the table", table.columns, names)
+    columns = {name: [_plain(value) for value in table.values(name)] for name in names if name in table.columns}
+    return [{name: values[row] for name, values in columns.items()} for row in range(table.size)]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple | np.ndarray) else value

@@ -1,0 +1,260 @@
+"""Semantic distances between the concepts of a taxonomy: Wu–Palmer (2017) and logarithmic taxonomic (2013).
+
+Distances have few distinct values, the *levels* of a distance on its taxonomy. They are computed as indices into these,
+so that equal distances are equal floats in every method and in every table (``core.table``).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from stream_masker.core.arrays import frozen_array, offsets_from_lengths, ranges
+from stream_masker.core.distance_kernels import fill_by_common_ancestors, fill_by_subsumers, fill_pairs
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int32Matrix, Int64Array, Levels
+from stream_masker.core.ontology.taxonomy import Taxonomy
+from stream_masker.errors import ParameterError, UnknownConceptError
+
+ConceptsLike: TypeAlias = Sequence[str] | NDArray[np.integer]
+"""Concept ids, or their positions in the taxonomy as an integer array (``Taxonomy.encode``)."""
+
+ROWS_AT_ONCE = 32
+"""The number of rows of a matrix that are computed at once."""
+
+FEW_CELLS = 4096
+"""Smaller matrices are computed pair by pair: finding the ancestors of their columns would cost more."""
+
+
+class Distance:
+    """A semantic distance sd: τ × τ → [0, 1); symmetric, and 0 only for equal concepts. Immutable.
+
+    Methods accept concept ids or positions, and raise UnknownConceptError for concepts outside the taxonomy.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, taxonomy: Taxonomy) -> None:
+        """Create the distance on a taxonomy. It depends on the taxonomy, because depths count from the root.
+
+        Raises ParameterError for anything else.
+        """
+        if not isinstance(taxonomy, Taxonomy):
+            raise ParameterError(
+                f"taxonomy is of type {type(taxonomy).__name__}: use a Taxonomy, such as ontology.taxonomy()"
+            )
+        self.taxonomy = taxonomy
+
+    def __call__(self, c1: str, c2: str) -> float:
+        """Return the distance of two concepts."""
+        first, second = ([self.taxonomy.position(c)] for c in (c1, c2))
+        return float(self.pairs(np.array(first), np.array(second))[0])
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.taxonomy!r})"
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether both are the same measure on the same taxonomy."""
+        return isinstance(other, Distance) and (self.name, self.taxonomy) == (other.name, other.taxonomy)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.taxonomy))
+
+    def encode(self, concepts: ConceptsLike) -> Int32Array:
+        """Return (n,) int32: the positions of concept ids; positions are returned after a range check."""
+        if not isinstance(concepts, np.ndarray):
+            return self.taxonomy.encode(concepts)
+        if concepts.size and not 0 <= concepts.min() <= concepts.max() < len(self.taxonomy):
+            index = int(((concepts < 0) | (concepts >= len(self.taxonomy))).argmax())
+            raise UnknownConceptError(f"position {index} of the array is outside the taxonomy", position=index)
+        return np.ascontiguousarray(concepts, dtype=np.int32)
+
+    def pairs(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
+        """Return (n,) float64: sd(a[i], b[i]). Raises ParameterError if the lengths differ."""
+        first, second = self.encode(a), self.encode(b)
+        if first.shape != second.shape:
+            raise ParameterError(f"pairs need as many first as second concepts, not {first.size} and {second.size}")
+        tau, closure = self.taxonomy, self.taxonomy.closure
+        levels = np.empty(first.size, np.int32)
+        fill_pairs(
+            levels,
+            self._scale[1],
+            self.by_counts,
+            first,
+            second,
+            tau.depth,
+            closure.offsets,
+            closure.ancestors,
+            closure.paths,
+        )
+        return np.asarray(self.levels[levels])
+
+    def between(self, a: ConceptsLike, b: ConceptsLike) -> Float64Array:
+        """Return (k, l) float64: the distance of each of k concepts to each of l concepts."""
+        first, second = self.encode(a), self.encode(b)
+        if first.size * second.size < FEW_CELLS:
+            pairs = np.repeat(first, second.size), np.tile(second, first.size)
+            return self.pairs(*pairs).reshape(first.size, second.size)
+        return np.asarray(self.levels[self.level_matrix(first, second)])
+
+    def matrix(self, concepts: ConceptsLike) -> Float64Array:
+        """Return (k, k) float64: the distance matrix (2017: equation 15); symmetric, with a zero diagonal."""
+        return self.between(concepts, concepts)
+
+    def to_all(self, position: int) -> Float64Array:
+        """Return (m,) float64: the distance of the concept at ``position`` to every concept of the taxonomy."""
+        return np.asarray(self.levels[self.level_matrix(np.array([position], np.int32))[0]])
+
+    @property
+    def levels(self) -> Float64Array:
+        """(L,) float64: all distances that concepts of such a taxonomy can have, ascending. The first is 0.
+
+        Taxonomies of equal depth have equal levels; the logarithmic distance in a DAG takes the greatest number of
+        ancestors instead of the depth.
+        """
+        return self._scale[0]
+
+    @cached_property
+    def by_counts(self) -> bool:
+        """Whether the distance counts ancestors, rather than links to the least common subsumer."""
+        return False
+
+    def level_blocks(self, a: Int32Array, b: Int32Array | None = None) -> Iterator[tuple[int, Int32Matrix]]:
+        """Yield (start, block): the distances of k positions to t others, as indices into ``levels``, by rows.
+
+        ``b``: None for all concepts. A block is (n, t) int32, for the n positions of ``a`` from ``start`` on.
+        """
+        tau, closure = self.taxonomy, self.taxonomy.closure
+        everything = np.arange(len(tau), dtype=np.int32)
+        b = everything if b is None else b
+        members = None if self.by_counts else self._members(b)
+        for start in range(0, a.size, ROWS_AT_ONCE):
+            some = a[start : start + ROWS_AT_ONCE]
+            block = np.empty((some.size, b.size), np.int32)
+            if members is None:
+                fill_by_common_ancestors(block, self._scale[1], some, b, closure.offsets, closure.ancestors)
+            else:
+                rows = closure.offsets, closure.ancestors, closure.paths
+                fill_by_subsumers(block, self._scale[1], some, *members, tau.depth, *rows)
+            yield start, block
+
+    def level_matrix(self, a: Int32Array, b: Int32Array | None = None) -> Levels:
+        """Return (k, t): the distances of k positions to t others, or to all, as indices into ``levels``."""
+        columns = len(self.taxonomy) if b is None else b.size
+        result = np.empty((a.size, columns), np.min_scalar_type(self.levels.size - 1))
+        for start, block in self.level_blocks(a, b):
+            result[start : start + len(block)] = block
+        return result
+
+    def _members(self, b: Int32Array) -> tuple[Int32Array, Int32Array, Int64Array, Int32Array]:
+        """Return the ``targets``, ``member``, ``parent_offsets`` and ``parents`` of ``fill_by_subsumers``."""
+        tau, closure = self.taxonomy, self.taxonomy.closure
+        if 2 * b.size > len(tau):
+            return b, np.arange(len(tau), dtype=np.int32), tau.parent_offsets, tau.parents
+        marked = np.zeros(len(tau), np.bool_)
+        marked[closure.ancestors[ranges(closure.offsets[b], closure.offsets[b + 1] - closure.offsets[b])]] = True
+        members = np.flatnonzero(marked)
+        member = np.full(len(tau), -1, np.int32)
+        member[members] = np.arange(members.size, dtype=np.int32)
+        sizes = tau.parent_offsets[members + 1] - tau.parent_offsets[members]
+        parents = member[tau.parents[ranges(tau.parent_offsets[members], sizes)]]
+        return member[b], member, offsets_from_lengths(sizes), parents
+
+    @cached_property
+    def _scale(self) -> tuple[Float64Array, Int32Matrix]:
+        """The levels, (L,), and the index among them of each pair of terms, (n, 2n); see ``core.distance_kernels``.
+
+        A path from a concept up to a subsumer has at most as many links as their depths differ.
+        """
+        tau = self.taxonomy
+        most = int(np.diff(tau.closure.offsets).max() if self.by_counts else tau.depth.max())
+        first, second = np.indices((most + 1, 2 * most))
+        possible = (first > 0) & (second <= 2 * (most - first))
+        levels, index = np.unique(self._of_terms(first[possible], second[possible]), return_inverse=True)
+        scale = np.zeros(possible.shape, np.int32)
+        scale[possible] = index
+        return frozen_array(levels), frozen_array(scale)
+
+    def _of_terms(self, first: Int64Array, second: Int64Array) -> Float64Array:
+        """Return (n,) float64: the distances of n pairs of terms (see ``core.distance_kernels``)."""
+        raise NotImplementedError
+
+
+class WuPalmer(Distance):
+    """sd(c1, c2) = 1 − 2·depth(LCS) / (2·depth(LCS) + path(c1, LCS) + path(c2, LCS)), in [0, 1) (2017: 11 and 12).
+
+    depth: number of nodes on the longest path from the root. path: number of links on the shortest is-a path up to the
+    LCS. The paper has one least common subsumer. If there are several, the one with the least sum of paths is used.
+    """
+
+    name = "wu_palmer"
+
+    def _of_terms(self, first: Int64Array, second: Int64Array) -> Float64Array:
+        return np.asarray(1.0 - (2.0 * first) / (2.0 * first + second))
+
+
+class LogTaxonomic(Distance):
+    """d(c1, c2) = log2(1 + (|T1 ∪ T2| − |T1 ∩ T2|) / |T1 ∪ T2|), in [0, 1) (2013: equation 1).
+
+    T: the ancestors of a concept in the taxonomy, including itself. In a tree, the common ancestors are as many as the
+    depth of the least common subsumer, and the others as many as the links to it.
+    """
+
+    name = "log_taxonomic"
+
+    @cached_property
+    def by_counts(self) -> bool:
+        """Whether the taxonomy is not a tree."""
+        return not self.taxonomy.is_tree
+
+    def _of_terms(self, first: Int64Array, second: Int64Array) -> Float64Array:
+        shares, index = np.unique(second / (first + second), return_inverse=True)
+        return np.array([math.log2(1.0 + share) for share in shares.tolist()])[index]
+
+
+DISTANCES: dict[str, Callable[[Taxonomy], Distance]] = {WuPalmer.name: WuPalmer, LogTaxonomic.name: LogTaxonomic}
+
+DistanceChoice: TypeAlias = str | Callable[[Taxonomy], Distance]
+"""The name of a distance, or a function (such as its class) that creates it from a taxonomy."""
+
+
+def distance_on(taxonomy: Taxonomy, choice: DistanceChoice) -> Distance:
+    """Return the distance of a choice on a taxonomy. Raises ParameterError for another name or object."""
+    given: object = choice
+    if isinstance(given, Distance) or not (isinstance(given, str) or callable(given)):
+        raise ParameterError(f"distance is of type {type(choice).__name__}: use wu_palmer, log_taxonomic, or a class")
+    if not isinstance(choice, str):
+        return choice(taxonomy)
+    if choice not in DISTANCES:
+        raise ParameterError(f"distance={choice!r} is not allowed: use {' or '.join(DISTANCES)}")
+    return DISTANCES[choice](taxonomy)
+
+
+def require_distance(name: str, given: object) -> None:
+    """Raise ParameterError unless ``given`` is a distance."""
+    if not isinstance(given, Distance):
+        raise ParameterError(
+            f"{name} is of type {type(given).__name__}: use a distance, such as WuPalmer(ontology.taxonomy())"
+        )
+
+
+UNIT = 232_792_560
+"""The distance 1 as an integer: the least common multiple of 1 to 20.
+
+Wu–Palmer distances in taxonomies that are not very deep are fractions with such denominators, so that they are exact.
+"""
+
+
+def unit_distances(d: Distance, values: Int32Array) -> Int32Array:
+    """Return (k + 1, k + 1) int32: the distances between k positions in units of 1/``UNIT``.
+
+    The last row and column belong to a missing value, which is at distance 1 from every value.
+    """
+    result = np.full((values.size + 1, values.size + 1), UNIT, np.int32)
+    result[-1, -1] = 0
+    result[:-1, :-1] = np.rint(d.levels * UNIT).astype(np.int32)[d.level_matrix(values, values)]
+    return result

@@ -1,0 +1,331 @@
+"""Semantic noise (2017: sections 4.4 and 4.5): replacement by a concept at a random semantic distance.
+
+The noise is that of ``noise_model``; its probabilities, for the risk, are those of ``noise_law``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from stream_masker.core.batch import Batch, Column, MaskedBatch
+from stream_masker.core.dataframes import DataFrame
+from stream_masker.core.distance import Distance, DistanceChoice
+from stream_masker.core.dtypes import Float64Array, Int32Array
+from stream_masker.core.mechanisms import options
+from stream_masker.core.mechanisms.base import MethodCard, Record, Value
+from stream_masker.core.mechanisms.noise_law import (
+    Distribution,
+    MaskRule,
+    NoiseLaw,
+    NoisePair,
+    PairMasks,
+    References,
+)
+from stream_masker.core.mechanisms.noise_model import (
+    Frequencies,
+    NoiseSampler,
+    check_statistics,
+    noise_model,
+    noise_statistics,
+    read_frequencies,
+)
+from stream_masker.core.mechanisms.windowed import UNKNOWN_COUNTS, WindowedMechanism
+from stream_masker.core.ontology import Taxonomy
+from stream_masker.core.random.keys import Keys
+from stream_masker.core.random.layout import ROUNDING_WORD, TIES, draw_words
+from stream_masker.core.replacement import CALIBRATED, OBSERVED, Candidates, Replacer, check_rule
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.floor import FloorCheck
+from stream_masker.core.risk.records import MaskLaw, Tuples
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DistanceTable
+from stream_masker.core.validation import require_one_of, require_type
+from stream_masker.errors import ParameterError, StatisticsError, UnknownConceptError
+
+
+class SemanticNoise(WindowedMechanism["PreparedNoise"]):
+    """Replaces values by concepts whose semantic distance matches noise drawn from the statistics of a window.
+
+    Uncorrelated noise is ε ~ N(0, α·sVar) for each attribute (2017: section 4.4). Correlated noise is ε ~ N(0, α·Σ)
+    jointly (section 4.5), which preserves the correlation of the attributes. The sign of ε determines whether the
+    replacement is farther from a reference than the original value, or nearer. The reference is the attribute's sMean
+    (``mean``, Algorithm 1), the value of the paired attribute in the same record (``pair``, Algorithm 2), or the
+    taxonomy's root (``root``, Algorithm 3). ``core.replacement`` specifies the replacement, and where it goes beyond
+    the papers.
+
+    A record's present scalars get their noise jointly, and each element of its array gets it from Σ conditional on
+    them. With ``pair``, a value whose partner is absent has no sign condition. If the partner is an array, a scalar is
+    the reference of every element, and the first element is the scalar's reference.
+    """
+
+    name: ClassVar[str] = "semantic_noise"
+    method_card: ClassVar[MethodCard] = MethodCard(
+        source="2017: sections 4.4 and 4.5, algorithms 1 to 3",
+        attributes="any number of nominal ones; with reference pair, disjoint pairs",
+        taxonomies="any; with reference pair, one for both attributes of a pair",
+        preserves=("meaning", "mean", "dispersion", "correlation"),
+        guarantee="none in a strict sense: plausible deniability that grows with α",
+        latency="none: each record is masked alone",
+        cost="a search among the distances of the window's values to classes of concepts",
+    )
+
+    def __init__(
+        self,
+        taxonomies: Mapping[str, Taxonomy],
+        *,
+        alpha: float | Mapping[str, float] = 0.3,
+        correlated: bool | None = None,
+        reference: str | None = None,
+        pairs: options.AttributePairs | None = None,
+        distribution: str = "normal",
+        rounding: str = "ceil",
+        candidates: str = "all",
+        distance: DistanceChoice = "wu_palmer",
+        window: int = 10_000,
+        window_age: float | None = None,
+        rollup_depth: int = 2,
+        seed: bytes,
+    ) -> None:
+        """Create a mechanism without statistics.
+
+        Raises ParameterError, which names the value given and the values allowed.
+
+        * ``taxonomies``: τ by attribute, in the order of all columns.
+        * ``alpha``: α in [0.01, 10], for all attributes or for each.
+        * ``correlated``: whether the noise of all attributes is drawn jointly; None: unless there is only one.
+        * ``reference``: ``mean``, ``pair`` or ``root``; None: ``mean`` for one attribute, ``pair`` for two of one
+          taxonomy, otherwise ``root`` (2017: Table 9).
+        * ``pairs``: for ``pair``, disjoint pairs of attributes with one taxonomy per pair; two attributes form a pair
+          by default.
+        * ``distribution``: ``normal``, or ``laplace`` with the same covariance.
+        * ``rounding``: ``ceil`` (the papers' rule) or ``calibrated`` (E[sd²] = ε²).
+        * ``candidates``: ``all`` concepts, ``leaves``, or ``observed``: the concepts of the window, drawn by their
+          frequency; not with ``ceil``.
+        * ``distance``, ``window``, ``window_age``, ``rollup_depth``, ``seed``: see ``WindowedMechanism``.
+        """
+        given = {"correlated": correlated, "reference": reference, "pairs": pairs}
+        defaults = noise_defaults(taxonomies, (), {name: value for name, value in given.items() if value is not None})
+        correlated, reference = defaults["correlated"], defaults["reference"]
+        require_one_of("reference", reference, options.REFERENCES)
+        require_one_of("distribution", distribution, tuple(Distribution))
+        require_type("correlated", correlated, bool)
+        check_rule(rounding, candidates)
+        super().__init__(
+            taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
+        )
+        self._alpha = options.checked_alpha(alpha, self._attributes)
+        self._partners = options.partner_indices(reference, pairs, self._taxonomies, correlated=correlated)
+        self._correlated = correlated
+        self._reference = reference
+        self._distribution = Distribution(distribution)
+        self._calibrated = rounding == CALIBRATED
+        self._candidates = candidates
+        self._tables: dict[Distance, DistanceTable] = {}
+
+    @property
+    def alpha(self) -> Mapping[str, float]:
+        """The configured α of each attribute."""
+        return dict(self._alpha)
+
+    def mask_one(self, record: Record, *, key: bytes, alpha: float | None = None) -> dict[str, Value]:
+        """Mask one record with the noise of ``key``; ``alpha``: the record's own α, or None for the configured one."""
+        return self.mask_many([record], keys=[key], alpha=None if alpha is None else [alpha])[0]
+
+    def mask_many(
+        self,
+        records: Sequence[Record] | DataFrame,
+        *,
+        keys: Sequence[bytes],
+        alpha: Sequence[float | None] | None = None,
+    ) -> list[dict[str, Value]]:
+        """Mask records, each with the noise of its own key, and with its own ``alpha`` unless that is None.
+
+        Each result has a value or None for every attribute; fields that are not attributes are omitted. Raises
+        ParameterError if the numbers of keys, alphas and records differ, and the errors of ``encode`` and
+        ``mask_batch``.
+        """
+        records = self._as_records(records)
+        own = None if alpha is None else np.array([np.nan if a is None else a for a in alpha], np.float64)
+        return self._mask_many(records, replace(self.encode(records), alpha=own), keys)
+
+    def mask_batch(self, batch: Batch, keys: Keys) -> MaskedBatch:
+        """Mask encoded records; ``keys`` gives the random words of each record.
+
+        Raises StatisticsError before the first statistics. Raises ParameterError if the batch has other attributes,
+        another size than the keys, an alpha outside [0.01, 10], or arrays that cannot be masked together.
+        """
+        prepared = self._prepared_statistics()
+        self._check(batch, keys)
+        words = draw_words(keys, batch)
+        noise = prepared.sampler.draw(keys, batch, words)
+        columns, distortions = [], []
+        for j, column in enumerate(batch.columns):
+            references = prepared.references(batch, j)
+            replacer, rounding, ties = prepared.replacers[j], words[j][:, ROUNDING_WORD], words[j][:, TIES]
+            replaced = replacer.replace(column.codes, references, noise[j], rounding, ties)
+            columns.append(Column(replaced.codes, column.offsets))
+            distortions.append(replaced.distortion(column.codes, noise[j]))
+        return MaskedBatch(tuple(columns), tuple(distortions))
+
+    def noise_of(self, batch: Batch, keys: Keys) -> list[tuple[Float64Array, Int32Array]]:
+        """Return the noise ε and the position of the reference of each value, by attribute, as ``mask_batch`` uses."""
+        prepared = self._prepared_statistics()
+        noise = prepared.sampler.draw(keys, batch, draw_words(keys, batch))
+        return [(noise[j], prepared.references(batch, j)) for j in range(len(batch.columns))]
+
+    def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
+        """Return the transition probabilities for the configured α; a record's own α has others.
+
+        With ``pair``, they are averaged over the partners in the rows of the window. The reference of a scalar whose
+        partner is an array is taken to be any of its elements, not the first one.
+        """
+        return self._rule(j).channel(values, self._references_of(j, values, counts))
+
+    def mask_law(self, tuples: Tuples, channels: tuple[Channel, ...], counts: Counts) -> MaskLaw | None:
+        """Return the law of a pair's masks; with ``pair``, None for attributes that are not partners."""
+        paired = self._reference == "pair"
+        if len(tuples.attributes) == 1 or not (paired or self._correlated):
+            return super().mask_law(tuples, channels, counts)
+        i, j = tuples.attributes
+        if paired and self._partners[i] != j:
+            return None
+        rules, indices, situations = (self._rule(i), self._rule(j)), [], []
+        prepared = self._prepared_statistics()
+        fixed_references = (prepared.fixed[i], prepared.fixed[j])
+        for rule, codes, other, fixed in zip(rules, tuples.codes, tuples.codes[::-1], fixed_references, strict=True):
+            values, index = (codes, np.arange(codes.size)) if paired else np.unique(codes, return_inverse=True)
+            situations.append(rule.situations(values, other if paired else np.full(values.size, fixed, np.int32)))
+            indices.append(index)
+        sigma = prepared.sampler.sigma
+        correlation = float(sigma[i, j] / np.sqrt(sigma[i, i] * sigma[j, j]))
+        pair = NoisePair(rules[0].law, rules[1].law, correlation, shared=self._correlated)
+        moments = pair.moments(situations[0].grid, situations[1].grid)
+        return PairMasks(rules, (situations[0], situations[1]), (indices[0], indices[1]), moments)
+
+    def _rule(self, j: int) -> MaskRule:
+        prepared = self._prepared_statistics()
+        variance = prepared.sampler.alpha[j] * prepared.sampler.sigma[j, j]
+        return MaskRule(prepared.replacers[j], NoiseLaw(float(np.sqrt(variance)), self._distribution))
+
+    def _references_of(self, j: int, values: Int32Array, counts: Counts | None) -> References:
+        if self._reference != "pair":
+            return References.single(values, self._prepared_statistics().fixed[j])
+        if counts is None:
+            raise StatisticsError(UNKNOWN_COUNTS)
+        return References.paired(values, counts, j, self._partners[j], len(self._distances[j].taxonomy))
+
+    def _check_floor(self, check: FloorCheck) -> None:
+        """Check the values other than the most frequent one, too.
+
+        A window that is full of one value, by accident or on purpose, has little variance: its noise would leave the
+        values of all other records as they are.
+        """
+        check.check()
+        check.check_others()
+
+    def _prepare(self, statistics: Statistics) -> PreparedNoise:
+        """Reject statistics of a single value: their noise would be 0, and later values would pass unmasked."""
+        check_statistics(statistics)
+        frequencies = read_frequencies(statistics.model, self._taxonomies)
+        moments = noise_statistics(statistics)
+        check_statistics(moments)
+        variances = [moments.variance[name] for name in self._attributes]
+        means = self._means(statistics)
+        sampler = NoiseSampler(
+            moments.covariance if self._correlated else np.diag(variances),
+            np.array([self._alpha[name] for name in self._attributes]),
+            correlated=self._correlated,
+            distribution=self._distribution,
+        )
+        fixed = means if self._reference == "mean" else (0,) * len(means)
+        return PreparedNoise(sampler, fixed, self._partners, self._replacers(frequencies, means))
+
+    def _replacers(self, frequencies: Sequence[Frequencies], means: Sequence[int]) -> tuple[Replacer, ...]:
+        """Return the replacer of each attribute; attributes of one taxonomy share a table."""
+        anchors: dict[Distance, list[Int32Array]] = {}
+        for d, (positions, _), mean in zip(self._distances, frequencies, means, strict=True):
+            anchors.setdefault(d, []).extend((positions, np.array([mean], np.int32)))
+        for d, parts in anchors.items():
+            self._tables[d] = DistanceTable.build(d, np.concatenate(parts), self._tables.get(d))
+        pairs = zip(self._distances, frequencies, strict=True)
+        if self._candidates == OBSERVED:
+            candidates = [Candidates.of_window(len(d.taxonomy), *observed) for d, observed in pairs]
+        else:
+            candidates = [Candidates.of(d.taxonomy, self._candidates) for d in self._distances]
+        return tuple(
+            Replacer(self._tables[d], some, calibrated=self._calibrated)
+            for d, some in zip(self._distances, candidates, strict=True)
+        )
+
+    def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
+        previous = self._statistics
+        if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
+            previous = None
+        observed = self._candidates == OBSERVED
+        return noise_model(counts, statistics, previous, self._taxonomies, hold_frequencies=observed)
+
+    def _means(self, statistics: Statistics) -> tuple[int, ...]:
+        try:
+            return tuple(tau.position(statistics.mean[name]) for name, tau in self._taxonomies.items())
+        except UnknownConceptError:
+            raise StatisticsError("a mean of the statistics lies outside its taxonomy") from None
+
+    def _check(self, batch: Batch, keys: Keys) -> None:
+        super()._check(batch, keys)
+        arrays = [j for j, column in enumerate(batch.columns) if column.is_array]
+        if self._correlated and len(arrays) > 1:
+            names = ", ".join(self._attributes[j] for j in arrays)
+            raise ParameterError(f"correlated=True allows one array attribute, but {names} are arrays")
+        if any(self._partners[j] in arrays for j in arrays if self._partners):
+            raise ParameterError("reference='pair' does not allow a pair of two arrays")
+        if batch.alpha is None:
+            return
+        if batch.alpha.shape != (batch.size,):
+            raise ParameterError(f"there are {batch.alpha.size} alphas for {batch.size} records")
+        wrong = ~np.isnan(batch.alpha) & ~((batch.alpha >= options.MIN_ALPHA) & (batch.alpha <= options.MAX_ALPHA))
+        if wrong.any():
+            raise ParameterError(f"the alpha of record {int(wrong.argmax())} is not in {options.ALPHA_RANGE}")
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedNoise:
+    """What masking of p attributes needs from the statistics in force.
+
+    ``fixed``: the reference of each attribute's values, unless it is the partner's value. ``partners``: the partner of
+    each attribute; empty without pairs. ``replacers``: of each attribute.
+    """
+
+    sampler: NoiseSampler
+    fixed: tuple[int, ...]
+    partners: tuple[int, ...]
+    replacers: tuple[Replacer, ...]
+
+    def references(self, batch: Batch, j: int) -> Int32Array:
+        """Return the references of column j's values: with ``pair``, the partner's scalar, or the first element of its
+        array."""
+        if not self.partners:
+            return np.full(len(batch.columns[j].codes), self.fixed[j], np.int32)
+        return np.repeat(batch.columns[self.partners[j]].first_codes, batch.columns[j].lengths)
+
+
+def noise_defaults(
+    taxonomies: Mapping[str, Hashable], arrays: Collection[str], given: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return ``correlated`` and ``reference`` of semantic noise: the given values, and the best ones for the rest.
+
+    One attribute gets uncorrelated noise with reference ``mean``; two of one taxonomy get ``pair``; others get ``root``
+    (2017: Table 9). The noise of several arrays is not correlated.
+
+    * ``taxonomies``: what identifies the taxonomy of each attribute.
+    * ``arrays``: the attributes that are arrays.
+    * ``given``: the given parameters with their values.
+    """
+    pair = len(taxonomies) == 2 and len(set(taxonomies.values())) == 1 and len(arrays) < 2
+    reference = "pair" if pair or given.get("pairs") is not None else "mean" if len(taxonomies) == 1 else "root"
+    best = {"correlated": len(taxonomies) > 1 and len(arrays) < 2, "reference": reference}
+    return {name: given.get(name, value) for name, value in best.items()}

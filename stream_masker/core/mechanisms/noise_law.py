@@ -1,0 +1,295 @@
+"""The exact probabilities of semantic noise: what each value becomes, and each pair of values together.
+
+The distances around a value are the same for every reference. The reference decides which candidates are admissible. So
+the probability that |ε| leads to a distance has a closed form in the law of the attribute's own noise, and a class of
+candidates has its share of the distance. A *situation* is a value beside a reference. The transition probabilities of a
+value are averages over the references that it has in the window.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Self
+
+import numpy as np
+
+from stream_masker.core.arrays import frozen_array
+from stream_masker.core.dtypes import (
+    Float64Array,
+    Float64Array4D,
+    Float64Cube,
+    Int32Array,
+    Int64Array,
+    Levels,
+    UInt64Array,
+)
+from stream_masker.core.mechanisms.noise_kernels import (
+    EVERY,
+    Situations,
+    add_normal_moments,
+    add_transitions,
+    fill_situations,
+    pair_likelihoods,
+)
+from stream_masker.core.random.draws import exponential_roots
+from stream_masker.core.replacement import NO_REFERENCE, Replacer
+from stream_masker.core.risk.channel import Channel
+from stream_masker.core.risk.classes import OutputClasses
+from stream_masker.core.statistics.counts import Counts
+from stream_masker.core.table import DistanceTable
+
+SCALE_NODES = 40
+MAX_SCALE = 6.0
+"""√W of Laplace noise beyond which it is neglected: e^−36."""
+
+MAX_CORRELATION = 1.0 - 1e-6
+"""The greatest correlation of two noises that the quadrature resolves; greater ones are reduced to it."""
+
+NODES = 16
+
+
+class Distribution(StrEnum):
+    """A distribution of noise: √W·Z with Z ~ N(0, σ²). Laplace noise has W ~ Exp(1), normal noise W = 1."""
+
+    NORMAL = "normal"
+    LAPLACE = "laplace"
+
+    @property
+    def scaled(self) -> bool:
+        """Whether W is random."""
+        return self is Distribution.LAPLACE
+
+    def roots(self, words: UInt64Array) -> Float64Array:
+        """Return (k,) float64: √W from (k,) random words."""
+        return exponential_roots(words) if self.scaled else np.ones(len(words))
+
+    def quadrature(self) -> list[tuple[float, float]]:
+        """Return values of √W with their weights."""
+        if not self.scaled:
+            return [(1.0, 1.0)]
+        nodes, weights = np.polynomial.legendre.leggauss(SCALE_NODES)
+        roots = 0.5 * MAX_SCALE * (nodes + 1.0)
+        masses = weights * roots * np.exp(-(roots**2))
+        return list(zip(roots.tolist(), (masses / masses.sum()).tolist(), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseLaw:
+    """The symmetric law of ε with standard deviation ``deviation`` > 0. A Laplace variate has the rate √2 / σ."""
+
+    deviation: float
+    distribution: Distribution
+
+    def below(self, distances: Float64Array) -> Float64Array:
+        """Return P(|ε| ≤ x) for each distance x ≥ 0."""
+        if self.distribution is Distribution.LAPLACE:
+            return np.asarray(-np.expm1(-distances * self._rate))
+        return np.array([math.erf(x / (self.deviation * math.sqrt(2.0))) for x in distances.tolist()])
+
+    def square_below(self, distances: Float64Array) -> Float64Array:
+        """Return E[ε²; |ε| ≤ x] for each distance x ≥ 0."""
+        if self.distribution is Distribution.LAPLACE:
+            scaled = distances * self._rate
+            rest = np.exp(-scaled) * (scaled**2 + 2.0 * scaled + 2.0)
+            return np.asarray((2.0 - rest) / self._rate**2)
+        scaled = distances / self.deviation
+        density = np.sqrt(2.0 / math.pi) * np.exp(-0.5 * scaled**2)
+        return np.asarray(self.deviation**2 * (self.below(distances) - scaled * density))
+
+    @property
+    def _rate(self) -> float:
+        return math.sqrt(2.0) / self.deviation
+
+
+@dataclass(frozen=True, slots=True)
+class NoisePair:
+    """The law of two noises: their own laws, their correlation, and whether one √W scales both."""
+
+    first: NoiseLaw
+    second: NoiseLaw
+    correlation: float
+    shared: bool
+
+    def moments(self, u: Float64Array, v: Float64Array) -> Float64Array4D:
+        """Return (2, 4, k + 1, l + 1) float64: E[|x|^p·|y|^q; |x| ≤ u_i, |y| ≤ v_j] of the noises x and y.
+
+        * ``u``, ``v``: (k,) and (l,) ascending distances from 0 on. The last entries of the result are those of
+          infinity.
+        * First index: 0 for equal signs, 1 for opposite ones. Second index: (p, q) = (0, 0), (2, 0), (0, 2), (2, 2).
+        """
+        if self.correlation == 0.0 and not (self.shared and self.first.distribution.scaled):
+            a, b = _half_moments(self.first, u), _half_moments(self.second, v)
+            table = np.array([np.outer(x, y) for y in b for x in a])
+            return np.stack([table, table])
+        rho = min(max(self.correlation, -MAX_CORRELATION), MAX_CORRELATION)
+        nodes, weights = np.polynomial.legendre.leggauss(NODES)
+        result = np.zeros((2, 4, u.size + 1, v.size + 1))
+        for scale, weight in self.first.distribution.quadrature():
+            deviations = scale * self.first.deviation, scale * self.second.deviation
+            add_normal_moments(u, v, *deviations, rho, weight, 0.5 * (nodes + 1.0), 0.5 * weights, result)
+        return result
+
+
+def _half_moments(law: NoiseLaw, distances: Float64Array) -> tuple[Float64Array, Float64Array]:
+    """Return P(0 < ε ≤ x) and E[ε²; 0 < ε ≤ x] of each distance, and of infinity."""
+    squares = np.append(law.square_below(distances), law.deviation**2)
+    return 0.5 * np.append(law.below(distances), 1.0), 0.5 * squares
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """The references of the values of one attribute: S situations, ascending by value.
+
+    * ``values``, ``references``: (S,) int32 positions; ``NO_REFERENCE`` for none.
+    * ``shares``: (S,) float64, the probability of the reference given the value.
+    """
+
+    values: Int32Array
+    references: Int32Array
+    shares: Float64Array
+
+    @classmethod
+    def single(cls, values: Int32Array, reference: int) -> References:
+        """Return the situations of ascending values that all have the same reference."""
+        return cls(values, np.full(values.size, reference, np.int32), np.ones(values.size))
+
+    @classmethod
+    def paired(cls, values: Int32Array, counts: Counts, j: int, partner: int, size: int) -> References:
+        """Return the situations of values whose reference is the value of the paired attribute.
+
+        A value that the window does not have gets the partners of all other values.
+
+        * ``values``: (n,) int32, ascending positions. ``size``: the number of concepts of the attributes' taxonomy.
+        """
+        pair, column = counts.pairs[min(j, partner), max(j, partner)], counts.values[partner]
+        first, second = np.divmod(pair.keys, size)
+        own, other = (first, second) if j < partner else (second, first)
+        asked = np.isin(own, values)
+        rows = np.zeros(size, np.int64)
+        rows[counts.values[j].keys] = counts.values[j].counts
+        alone = rows[values] - np.bincount(np.searchsorted(values, own[asked]), pair.counts[asked], values.size)
+        novel = values[rows[values] == 0]
+        codes = np.concatenate((own[asked], values, np.repeat(novel, column.keys.size)))
+        none = np.full(values.size, NO_REFERENCE)
+        references = np.concatenate((other[asked], none, np.tile(column.keys, novel.size)))
+        weights = np.concatenate((pair.counts[asked], alone, np.tile(column.counts, novel.size)))
+        order = np.argsort(codes, kind="stable")
+        order = order[weights[order] > 0.0]
+        index = np.searchsorted(values, codes[order])
+        shares = weights[order] / np.bincount(index, weights[order], values.size)[index]
+        return cls(codes[order].astype(np.int32), references[order].astype(np.int32), shares)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MaskRule:
+    """What the values of one attribute become at each noise.
+
+    * ``replacer``: the rule, with the table and the candidates. ``law``: that of the attribute's noise.
+    """
+
+    replacer: Replacer
+    law: NoiseLaw
+
+    def channel(self, values: Int32Array, given: References) -> Channel:
+        """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
+        situations = self.situations(given.values, given.references)
+        chances = self._chances(situations)
+        some, classes = mask_classes(self.replacer, values)
+        rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
+        add_transitions(situations, chances, given.shares, targets, some, rows)
+        return Channel(values, rows, classes)
+
+    def situations(self, values: Int32Array, references: Int32Array) -> Situations:
+        """Return the situations of S values beside their references: (S,) int32 positions, or ``NO_REFERENCE``."""
+        classes, table = self.replacer.classes, self.replacer.table
+        positions = np.unique(np.append(values, references[references >= 0]))
+        rows, index = _rows_of(table, positions)
+        some, signed = np.flatnonzero(classes.used), (references != NO_REFERENCE) & (references != values)
+        reached = np.zeros(table.levels.size, np.bool_)
+        reached[rows[np.ix_(index, np.append(some, table.class_of[values]))]] = reached[0] = True
+        shape = values.size, 2, int(np.count_nonzero(reached))
+        situations = Situations(
+            rows,
+            (np.cumsum(reached) - 1).astype(np.int32),
+            table.levels[reached],
+            classes.weights.astype(np.float64),
+            index[np.searchsorted(positions, values)],
+            np.where(signed, index[np.searchsorted(positions, references)], np.int32(NO_REFERENCE)),
+            table.class_of[values],
+            self.replacer.candidates.weights[values] > 0,
+            np.zeros(shape),
+            np.full(shape, EVERY, np.uint8),
+        )
+        fill_situations(situations, some, self.replacer.weak)
+        return situations
+
+    def _chances(self, given: Situations) -> Float64Cube:
+        """Return (S, 2, L) float64: the probability of each sign and distance; distance 0 keeps the value."""
+        below, squares, grid = self.law.below(given.grid), self.law.square_below(given.grid), given.grid**2
+        chances, reached = np.zeros(given.weights.shape), given.weights > 0.0
+        last = np.maximum.accumulate(np.where(reached, np.arange(grid.size), 0), axis=2)
+        s, sign, hi = np.nonzero(reached)
+        lo = last[s, sign, hi - 1]
+        mass = 0.5 * (below[hi] - below[lo])
+        share = (0.5 * (squares[hi] - squares[lo]) - grid[lo] * mass) / (grid[hi] - grid[lo])
+        rounded = self.replacer.calibrated & ((lo > 0) | given.stays[s])
+        up = np.where(rounded, np.clip(share, 0.0, mass), mass)
+        chances[s, sign, hi] = up
+        chances[s, sign, lo] += mass - up
+        ends = np.indices(last.shape[:2])
+        chances[ends[0], ends[1], last[:, :, -1]] += 0.5 * (1.0 - below[last[:, :, -1]])
+        return chances
+
+
+def mask_classes(replacer: Replacer, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
+    """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
+
+    Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
+    """
+    table, weights = replacer.table, replacer.candidates.weights.astype(np.float64)
+    some = np.unique(np.append(np.flatnonzero(replacer.classes.used), table.class_of[values]))
+    others = np.isin(table.class_of, table.class_of[values])
+    others[values] = False
+    weights[others] = 0.0
+    place = np.full(replacer.classes.used.size, -1, np.int32)
+    place[some] = np.arange(some.size)
+    class_of = np.where(weights > 0.0, place[table.class_of], np.int32(-1))
+    class_of[values] = place[table.class_of[values]]
+    representatives = table.members[table.starts[some]]
+    representatives[class_of[values]] = values
+    return some, OutputClasses(class_of, weights, replacer.classes.weights[some].astype(np.float64), representatives)
+
+
+def _rows_of(table: DistanceTable, positions: Int32Array) -> tuple[Levels, Int32Array]:
+    """Return rows that have those of some concepts, and the index of each concept's row."""
+    index = table.index_of(positions)
+    if (index >= 0).all():
+        return table.rows, index
+    rows = np.stack([table.row(position) for position in positions.tolist()])
+    return frozen_array(rows), np.arange(positions.size, dtype=np.int32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PairMasks:
+    """P(a*, b* | a, b) for t combinations of values: a ``MaskLaw``.
+
+    * ``rules``: of both attributes. ``situations``: of both.
+    * ``indices``: (t,) int64 each, the situations of both values.
+    * ``moments``: those of both noises over the distances of the situations (``NoisePair.moments``).
+    """
+
+    rules: tuple[MaskRule, MaskRule]
+    situations: tuple[Situations, Situations]
+    indices: tuple[Int64Array, Int64Array]
+    moments: Float64Array4D
+
+    def likelihood(self, masked: tuple[int, ...]) -> Float64Array:
+        classes = [rule.replacer.table.class_of[k] for rule, k in zip(self.rules, masked, strict=True)]
+        (first, second), (i, j) = self.situations, self.indices
+        calibrated = self.rules[0].replacer.calibrated
+        return pair_likelihoods(first, i, int(classes[0]), second, j, int(classes[1]), self.moments, calibrated)
+
+    def selected(self, indices: Int64Array) -> Self:
+        return replace(self, indices=(self.indices[0][indices], self.indices[1][indices]))

@@ -1,0 +1,354 @@
+"""The statistics of nominal attributes, exact, from counts (2017: section 4.3).
+
+sMean is read from the table of distances (``core.table``), and so are sVar, sdCov, sdVar and sdCor. Let N be the counts
+of the pairs of distinct values, D_A and D_B their distance matrices, ΔA and ΔB the double-centred ones, and n the
+number of rows. Then sdCov² = (1/n²) Σ N ∘ (ΔA N ΔB) = S1 + S2 − 2·S3, with
+
+* S1 = (1/n²) Σ N ∘ (D_A N D_B), which needs the non-zeros of N only,
+* S2 = the product of the grand means of D_A and D_B,
+* S3 = (1/n) Σ N_ab r_a r_b, where r are the row means.
+
+A constant added to all distances cancels out. The distances are therefore shifted by their grand mean, so that S2
+vanishes and S1 and S3 are small.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from stream_masker.core.distance import ConceptsLike, Distance, require_distance
+from stream_masker.core.dtypes import BoolArray, Float64Array, Int32Array, Int64Array, Levels
+from stream_masker.core.numeric import Moments, NumericStatistics
+from stream_masker.core.statistics.counts import Counts, SparseCounts, count_keys, marginals, pair_counts, same_counts
+from stream_masker.core.statistics.observed import observed_concepts, pack_observed, roll_up, unpack_observed
+from stream_masker.core.statistics.summary import Statistics
+from stream_masker.core.table import DistanceTable
+from stream_masker.errors import ParameterError, StatisticsError
+
+CELLS_AT_ONCE = 1 << 20
+"""The number of distances that are held as floats at once (8 MB)."""
+
+
+def semantic_mean(values: ConceptsLike, d: Distance) -> str:
+    """sMean(A) = argmin over every c in τ of Σ sd(c, a_i) (2017: equation 13), a concept id.
+
+    ``values`` are n concept ids or positions. The paper takes any concept of a tie; here it is the one of smallest
+    depth, then of smallest id. Raises StatisticsError if there are no values, and UnknownConceptError for a value
+    outside the taxonomy.
+    """
+    return d.taxonomy.ids[Marginal.of(value_counts(values, d), d).mean]
+
+
+def semantic_variance(values: ConceptsLike, d: Distance) -> float:
+    """sVar(A) = (1/n) Σ sd(a_i, sMean(A))², in [0, 1] (2017: equation 14). Raises as ``semantic_mean``."""
+    return Marginal.of(value_counts(values, d), d).variance
+
+
+def distance_covariance(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
+    """sdCov(A, B) = (1/n)·√ΣΣ δA_ij·δB_ij, in [0, 1] (2017: equation 18).
+
+    ``a`` and ``b`` are n concept ids or positions each, row by row. Wu–Palmer need not be of negative type, so the sum
+    can be slightly negative; it is then clamped to 0. Raises ParameterError if the lengths differ, StatisticsError if
+    there are no rows, and UnknownConceptError for a value outside its taxonomy.
+    """
+    return _pair(a, d_a, b, d_b)[0]
+
+
+def distance_variance(a: ConceptsLike, d_a: Distance) -> float:
+    """sdVar(A) = sdCov(A, A), in [0, 1]; 0 if and only if all values are equal (2017: equation 20).
+
+    Raises StatisticsError if there are no values, and UnknownConceptError for a value outside the taxonomy.
+    """
+    return Marginal.of(value_counts(a, d_a), d_a).distance_variance
+
+
+def distance_correlation(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> float:
+    """sdCor(A, B) = sdCov / √(sdVar(A)·sdVar(B)), in [0, 1]; 0 if an attribute is constant (2017: equation 19).
+
+    Raises as ``distance_covariance``.
+    """
+    return _pair(a, d_a, b, d_b)[1]
+
+
+def value_counts(values: ConceptsLike, d: Distance) -> SparseCounts:
+    """Count how often each concept occurs among n ids or positions. Raises UnknownConceptError."""
+    require_distance("the distance", d)
+    return count_keys(d.encode(values).astype(np.int64))
+
+
+def _pair(a: ConceptsLike, d_a: Distance, b: ConceptsLike, d_b: Distance) -> tuple[float, float]:
+    require_distance("d_a", d_a)
+    require_distance("d_b", d_b)
+    first, second = d_a.encode(a), d_b.encode(b)
+    if len(first) != len(second):
+        raise ParameterError(f"both attributes need the same number of rows, not {len(first)} and {len(second)}")
+    pair = pair_counts(first, second, len(d_b.taxonomy))
+    of_a, of_b = marginals(pair, len(d_b.taxonomy))
+    return covariance_and_correlation(pair, Marginal.of(of_a, d_a), Marginal.of(of_b, d_b))
+
+
+class Marginal:
+    """k distinct values of an attribute, and how many of n rows have each. Immutable; statistics are cached.
+
+    * ``positions``: (k,) int32, ascending. ``weights``: (k,) float64, their rows.
+    * ``distances``: (k, k), between the values, as indices into ``levels``, (L,) float64.
+    """
+
+    def __init__(self, counts: SparseCounts, d: Distance, distances: Levels) -> None:
+        """Take the counts, and the distances of ``of``."""
+        self.counts = counts
+        self.d = d
+        self.positions: Int32Array = counts.keys.astype(np.int32)
+        self.weights = counts.counts.astype(np.float64)
+        self.rows = float(counts.rows)
+        self.distances = distances
+        self.levels = d.levels
+
+    @classmethod
+    def of(cls, counts: SparseCounts, d: Distance) -> Marginal:
+        """Compute the distances of the values of an attribute. Raises StatisticsError if there are none."""
+        if not counts.keys.size:
+            raise StatisticsError("statistics need at least one value")
+        positions = counts.keys.astype(np.int32)
+        return cls(counts, d, d.level_matrix(positions, positions))
+
+    def within(self, counts: SparseCounts) -> Marginal:
+        """Return the marginal of some of the rows."""
+        if same_counts(self.counts, counts):
+            return self
+        some = np.searchsorted(self.positions, counts.keys)
+        return Marginal(counts, self.d, self.distances[np.ix_(some, some)])
+
+    def blocks(self, rows: int) -> Iterator[tuple[int, Float64Array]]:
+        """Yield (start, block): (r, k) float64, the distances of at most ``rows`` values to all, from start on."""
+        for start in range(0, self.positions.size, rows):
+            yield start, self.levels[self.distances[start : start + rows]]
+
+    @property
+    def rows_at_once(self) -> int:
+        """The number of rows of distances that are held at once."""
+        return max(1, CELLS_AT_ONCE // self.positions.size)
+
+    @cached_property
+    def mean(self) -> int:
+        """The position of sMean (2017: equation 13)."""
+        table = DistanceTable.build(self.d, self.positions)
+        weights = np.zeros(table.anchors.size)
+        weights[table.index_of(self.positions)] = self.weights
+        return table.mean(weights)
+
+    @cached_property
+    def variance(self) -> float:
+        """sVar (2017: equation 14)."""
+        distances = self.d.between(np.array([self.mean]), self.positions)[0]
+        return float(self.weights @ distances**2) / self.rows
+
+    @cached_property
+    def sums(self) -> Float64Array:
+        """(k,) float64: the sum of the distances of each value to those of all rows."""
+        return np.concatenate([block @ self.weights for _, block in self.blocks(self.rows_at_once)])
+
+    @property
+    def grand_mean(self) -> float:
+        """The mean of all n × n distances (2017: equation 17)."""
+        return float(self.weights @ self.sums) / self.rows**2
+
+    @property
+    def offsets(self) -> Float64Array:
+        """(k,) float64: the mean distance of each value to those of all rows, minus the grand mean."""
+        return np.asarray(self.sums / self.rows - self.grand_mean)
+
+    @cached_property
+    def distance_variance(self) -> float:
+        """sdVar (2017: equation 20): the root of the mean of the squared double-centred distances."""
+        if self.positions.size == 1:
+            return 0.0
+        centre, blocks = self.grand_mean, self.blocks(self.rows_at_once)
+        squares = np.concatenate([(block - centre) ** 2 @ self.weights for _, block in blocks])
+        mixed = float(self.weights @ self.offsets**2) / self.rows
+        return math.sqrt(max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed))
+
+
+def covariance_and_correlation(pair: SparseCounts, a: Marginal, b: Marginal) -> tuple[float, float]:
+    """Return sdCov and sdCor of two attributes (2017: equations 18 and 19), in [0, 1]; 0 if one is constant.
+
+    ``pair``: the counts of their pairs; ``a``, ``b``: the marginals of these.
+    """
+    if min(a.positions.size, b.positions.size) == 1:
+        return 0.0, 0.0
+    keys_a, keys_b = np.divmod(pair.keys, len(b.d.taxonomy))
+    first, second = np.searchsorted(a.positions, keys_a), np.searchsorted(b.positions, keys_b)
+    counts = pair.counts.astype(np.float64)
+    mixed = counts @ (a.offsets[first] * b.offsets[second]) / a.rows
+    products = _sum_of_products(first, second, counts, a, b)
+    covariance = math.sqrt(max(0.0, products / a.rows**2 - 2.0 * mixed))
+    spread = math.sqrt(a.distance_variance * b.distance_variance)
+    return covariance, min(1.0, covariance / spread) if spread else 0.0
+
+
+def _sum_of_products(first: Int64Array, second: Int64Array, counts: Float64Array, a: Marginal, b: Marginal) -> float:
+    """Return Σ N ∘ (X_A N X_B), with X the distances minus their grand mean, which is S1·n².
+
+    first, second, counts: (e,) the entries of N by row (ascending) and column. Takes O(e·(k_a + k_b)).
+    """
+    by_column = np.argsort(second, kind="stable")
+    columns = np.searchsorted(second[by_column], np.arange(b.positions.size))
+    total = 0.0
+    for start, block in a.blocks(max(1, CELLS_AT_ONCE // counts.size)):
+        weighted = (block - a.grand_mean)[:, first[by_column]] * counts[by_column]
+        product = np.add.reduceat(weighted, columns, axis=1)
+        entries = np.arange(*np.searchsorted(first, (start, start + len(block))))
+        for some in np.array_split(entries, -(-entries.size // b.rows_at_once)):
+            distances = b.levels[b.distances[second[some]]] - b.grand_mean
+            total += counts[some] @ np.einsum("ij,ij->i", product[first[some] - start], distances)
+    return float(total)
+
+
+def compute_statistics(
+    counts: Counts,
+    attributes: Sequence[str],
+    distances: Sequence[Distance],
+    *,
+    version: int,
+    rollup_depth: int = 2,
+    previous: Statistics | None = None,
+    numeric: Sequence[str] = (),
+) -> Statistics:
+    """Compute the statistics of the counted events.
+
+    The result depends on the arguments alone. Variances (the diagonal of Σ, 2017: equation 22) cover all rows of an
+    attribute. Covariances and correlations cover the rows that have both attributes; they are 0 if there are none.
+
+    * ``attributes``, ``distances``: (p,) in the order of the counts.
+    * ``rollup_depth``: the depth of ``Statistics.rollup``, at least 1 (the root).
+    * ``previous``: the statistics before. Their observed concepts remain observed, and ``novel`` is measured against
+      them; without ``previous``, ``novel`` is 0.
+    * ``numeric``: (q,) names of the numeric attributes, in the order of the counts' moments.
+
+    Raises StatisticsError if an attribute has no value (such statistics cannot mask anything) or if ``previous`` has
+    other attributes or taxonomies, and ParameterError if the arguments have different lengths.
+    """
+    names = tuple(attributes)
+    _check(counts, names, distances, rollup_depth)
+    columns = [Marginal.of(column, d) for column, d in zip(counts.values, distances, strict=True)]
+    of = dict(zip(names, columns, strict=True))
+    covariance, correlation = _matrices(counts, columns)
+    covariance, projection = nearest_psd(covariance)
+    observed = {name: observed_concepts(m.counts, len(m.d.taxonomy)) for name, m in of.items()}
+    before = {name: _observed_before(previous, name, mask) for name, mask in observed.items()}
+    shares = zip(names, counts.unknown, counts.given, strict=True)
+    return Statistics(
+        version=version,
+        records=counts.records,
+        attributes=names,
+        mean={name: m.d.taxonomy.ids[m.mean] for name, m in of.items()},
+        variance={name: m.variance for name, m in of.items()},
+        covariance=covariance,
+        correlation=correlation,
+        projection=projection,
+        rollup={name: roll_up(m.counts, m.d.taxonomy, rollup_depth) for name, m in of.items()},
+        unknown={name: min(1.0, unknown / max(given, 1)) for name, unknown, given in shares},
+        observed={name: pack_observed(mask | before[name]) for name, mask in observed.items()},
+        novel={name: 0.0 if previous is None else _novel_share(m.counts, before[name]) for name, m in of.items()},
+        rows={name: m.counts.rows for name, m in of.items()},
+        numeric=numeric_statistics(counts.numeric, numeric),
+    )
+
+
+def numeric_statistics(moments: Moments | None, names: Sequence[str]) -> NumericStatistics | None:
+    """Compute the means and covariances of the numeric attributes; None if there are none.
+
+    Raises ParameterError if the names do not match the moments, and StatisticsError if an attribute has no value.
+    """
+    if len(names) != (0 if moments is None else moments.attributes):
+        raise ParameterError(
+            f"the counts and the names are of different numeric attributes: {len(names)} names were given"
+        )
+    if moments is None or not names:
+        return None
+    _require_values(names, np.diag(moments.count).tolist())
+    covariance, projection = nearest_psd(moments.covariance)
+    return NumericStatistics(tuple(names), np.diag(moments.mean).copy(), covariance, projection)
+
+
+def _check(counts: Counts, names: tuple[str, ...], distances: Sequence[Distance], rollup_depth: int) -> None:
+    if not len(names) == len(distances) == len(counts.values):
+        raise ParameterError(
+            f"there are counts of {len(counts.values)} attributes, {len(names)} names and {len(distances)} distances"
+        )
+    if rollup_depth < 1:
+        raise ParameterError(f"rollup_depth={rollup_depth} is not allowed: use 1 (the root) or more")
+    _require_values(names, [column.keys.size for column in counts.values])
+
+
+def _require_values(names: Sequence[str], numbers: Sequence[int]) -> None:
+    without = [name for name, number in zip(names, numbers, strict=True) if not number]
+    if without:
+        raise StatisticsError(f"no record of the window has a value of {', '.join(without)}")
+
+
+def _matrices(counts: Counts, columns: Sequence[Marginal]) -> tuple[Float64Array, Float64Array]:
+    """Return Σ (2017: equation 22) before projection, and the correlations: (p, p) each."""
+    variances = np.array([column.distance_variance for column in columns])
+    covariance, correlation = np.diag(variances), np.diag((variances > 0.0).astype(np.float64))
+    for (i, j), pair in counts.pairs.items():
+        if pair.keys.size:
+            of_i, of_j = marginals(pair, len(columns[j].d.taxonomy))
+            both = columns[i].within(of_i), columns[j].within(of_j)
+            covariance[i, j], correlation[i, j] = covariance_and_correlation(pair, *both)
+            covariance[j, i], correlation[j, i] = covariance[i, j], correlation[i, j]
+    return covariance, correlation
+
+
+def _observed_before(previous: Statistics | None, name: str, now: BoolArray) -> BoolArray:
+    if previous is None:
+        return np.zeros_like(now)
+    if name not in previous.observed:
+        raise StatisticsError(f"the previous statistics do not have the attribute {name}")
+    return unpack_observed(previous.observed[name], now.size)
+
+
+def _novel_share(counts: SparseCounts, observed: BoolArray) -> float:
+    """Return the share, in [0, 1], of the values whose concept had not been observed before."""
+    return int(counts.counts[~observed[counts.keys]].sum()) / counts.rows
+
+
+EIGENVALUE_ROUNDING = 1e-12
+"""Negative eigenvalues down to this, relative to the largest one, are rounding errors and need no projection."""
+
+MIN_EIGENVALUE_SHARE = -1e-9
+"""The most negative eigenvalue, relative to the largest one, that rounding can leave in a positive semidefinite
+matrix.
+"""
+
+
+def nearest_psd(matrix: Float64Array) -> tuple[Float64Array, float]:
+    """Return the nearest positive semidefinite matrix to a symmetric (p, p) one, and the Frobenius norm of the change.
+
+    Setting negative eigenvalues to 0 minimizes the Frobenius norm of the change (Higham 1988: theorem 2.1). Σ (2017:
+    equation 22) can need it for three attributes or more, because the elementwise root of a positive semidefinite
+    matrix need not be positive semidefinite; and for two, if their variances and covariance cover different rows. A
+    matrix that needs no change is returned as it is, with norm 0.
+    """
+    if not matrix.size:
+        return matrix, 0.0
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] >= -EIGENVALUE_ROUNDING * max(values[-1], 0.0):
+        return matrix, 0.0
+    product = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    nearest = (product + product.T) / 2.0
+    return nearest, float(np.linalg.norm(nearest - matrix))
+
+
+def is_positive_semidefinite(matrix: Float64Array) -> bool:
+    """Return whether a matrix is symmetric and positive semidefinite, up to rounding."""
+    if not matrix.size:
+        return True
+    if not np.array_equal(matrix, matrix.T):
+        return False
+    values = np.linalg.eigvalsh(matrix)
+    return bool(values[0] >= MIN_EIGENVALUE_SHARE * max(float(values[-1]), 0.0))

@@ -1,0 +1,72 @@
+"""Tables where records are expected: the same batch as from a list of records."""
+
+from __future__ import annotations
+
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from stream_masker.core.dataframes import WrappedTable, as_records
+from stream_masker.core.mechanisms import MECHANISMS, SemanticNoise, mechanism
+from stream_masker.core.numeric import Numeric
+from stream_masker.core.ontology import Ontology
+from stream_masker.errors import ParameterError
+
+TAU = Ontology.from_edges([("x", "root"), ("y", "root"), ("x1", "x"), ("x2", "x"), ("y1", "y")]).taxonomy()
+CODES = ["x1", "x2", "y1", "x1", None, "y1"] * 20
+DATA = {"a": CODES, "b": CODES[::-1], "age": [None, *map(float, range(1, 120))], "other": ["text"] * 120}
+RECORDS = [{name: column[row] for name, column in DATA.items() if name != "other"} for row in range(120)]
+FRAMES = [pa.table(DATA), pl.DataFrame(DATA), pd.DataFrame(DATA), pd.DataFrame(DATA, index=range(500, 620))]
+SEED = b"sixteen bytes or more"
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=["pyarrow", "polars", "pandas", "index"])
+def test_a_table_gives_the_records_of_its_rows(frame):
+    assert as_records(frame, ("a", "b", "age")) == RECORDS
+
+
+@pytest.mark.parametrize("frame", FRAMES, ids=["pyarrow", "polars", "pandas", "index"])
+def test_learning_and_masking_a_table_is_that_of_its_records(frame):
+    keys = [b"%d" % row for row in range(120)]
+    results = []
+    for records in (RECORDS, frame):
+        noise = SemanticNoise({"a": TAU, "b": TAU}, numeric={"age": Numeric()}, seed=SEED)
+        noise.learn_many(records)
+        noise.calibrate()
+        results.append((noise.mask_many(records, keys=keys), noise.statistics.to_dict()))
+    assert results[0] == results[1]
+    assert any(one["a"] != record["a"] for one, record in zip(results[1][0], RECORDS, strict=True))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_mechanism_takes_tables(name):
+    made = mechanism(name)({"a": TAU, "b": TAU}, seed=SEED)
+    assert made.encode(FRAMES[1]).size == 120
+    lists, tables = made.encode(RECORDS), made.encode(FRAMES[2])
+    for one, other in zip(lists.columns, tables.columns, strict=True):
+        assert one.codes.tolist() == other.codes.tolist()
+
+
+def test_lists_in_cells_are_array_attributes():
+    lists = [["x1", "y1"], [], None]
+    made = SemanticNoise({"a": TAU}, seed=SEED)
+    expected = made.encode([{"a": one} for one in lists])
+    for frame in (pa.table({"a": lists}), pl.DataFrame({"a": lists}), pd.DataFrame({"a": lists})):
+        found = made.encode(frame)
+        assert found.columns[0].is_array
+        assert found.columns[0].codes.tolist() == expected.columns[0].codes.tolist()
+
+
+def test_an_object_with_columns_that_is_no_table_is_refused():
+    class Other:
+        columns = ("a",)
+
+    with pytest.raises(ParameterError, match="frame is of type Other: use a pyarrow Table"):
+        SemanticNoise({"a": TAU}, seed=SEED).learn_many(Other())
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_lazy_frame_is_refused_with_what_to_call():
+    with pytest.raises(ParameterError, match=r"^frame is of type LazyFrame: use frame\.collect\(\)$"):
+        WrappedTable.of(pl.DataFrame(DATA).lazy())

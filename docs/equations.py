@@ -61,7 +61,7 @@ EQUATIONS = (
     Equation("marginality covariance", "Σ √(m(xⱼ)·m(yⱼ)) / n", code.marginality_covariance, "2013", "6"),
     Equation("S-distance of records", "√(Σ (S²)ₗ₁₂ / (S²)ₗ)", code.SDistance, "2013", "7"),
     Equation("microaggregation groups", "MDAV", code.mdav, "2013", "section 3.1"),
-    Equation("representative of a group", "the least marginal value", code.Nominal.means, "2013", "3"),
+    Equation("representative of a group", "the least marginal value", code.Nominal.masked, "2013", "3"),
     Equation(
         "hybrid microaggregation",
         "a value within the group's radius",

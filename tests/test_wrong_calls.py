@@ -8,7 +8,7 @@ import pytest
 
 from stream_masker import FrameMasker, Numeric, Ontology, SemanticNoise, WuPalmer, mask_frame, measure_utility
 from stream_masker.errors import ParameterError, UnknownConceptError
-from stream_masker.mechanisms import Pram
+from stream_masker.mechanisms import Microaggregation, Pram
 from stream_masker.ontologies import ConceptMap
 from stream_masker.statistics import distance_correlation, semantic_mean, semantic_variance
 
@@ -60,7 +60,10 @@ CREATED = {
     "a window of text": (lambda: made(window="9"), r"^a window of '9' records is not allowed: use a whole number"),
     "a window of a fraction": (lambda: made(window=1e4), r"^a window of 10000.0 records is not allowed"),
     "an age of text": (lambda: made(window_age="1h"), r"^a window age of 1h s is not allowed: use more than 0"),
-    "a list of numbers": (lambda: made(numeric=["age"]), r"^numeric is of type list: use a mapping, such as \{'age': "),
+    "a list of numbers": (
+        lambda: Microaggregation({}, numeric=["age"], seed=SEED),
+        r"^numeric is of type list: use a mapping, such as \{'age': ",
+    ),
     "the distance of an ontology": (lambda: WuPalmer(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
     "the concepts of an ontology": (lambda: ConceptMap(ONTOLOGY), r"^taxonomy is of type Ontology: use a Taxonomy"),
     "a value that is no text": (lambda: ConceptMap(TAU).find(5), r"^value is of type int: use a text$"),

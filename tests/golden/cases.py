@@ -166,7 +166,7 @@ def number(path: str, alpha: Any = 0.3, **kind: Any) -> Json:
 
 
 AGE = number("age", minimum=0, maximum=99, integer=True)
-STAY = number("stay", minimum=0, beyond="reflect")
+STAY = number("stay", minimum=0)
 NUMBERS: Json = {"attributes": {"age": AGE, "stay": STAY}, "fields": {"keep": ["id"]}}
 PLAIN_NUMBERS: Json = {
     "attributes": {

@@ -43,10 +43,7 @@ class TransitionDrawer(Protocol):
     """Draws new values of one attribute."""
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
-        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
-
-        ``words``: (k, 2) random words.
-        """
+        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random ones."""
 
 
 AnyDrawer = TypeVar("AnyDrawer", bound=TransitionDrawer)
@@ -100,7 +97,7 @@ class MarkovMatrix:
         return cls(values, matrix.diagonal().copy(), weights, outside)
 
     def draw(self, codes: Int32Array, words: UInt64Matrix) -> Int32Array:
-        """Draw the new positions of k values: (k,) int32. Absent values stay absent. ``words``: (k, 2)."""
+        """Return (k,) int32: the new positions of k values; absent ones stay absent. ``words``: (k, 2) random ones."""
         drawn, moved = codes.copy(), np.flatnonzero(codes >= 0)
         index, known = located(self.values, codes[moved])
         moves = ~known | (uniforms(words[moved, 0]) >= self.stay[index])
@@ -153,25 +150,23 @@ class MarkovMechanism(DrawingMechanism[MarkovMatrix]):
     def _model(self, counts: Counts, statistics: Statistics) -> Mapping[str, Any]:
         """Return the values and counts of each attribute."""
         columns = zip(self._attributes, counts.values, strict=True)
-        return {name: self._attribute_model(name, column) for name, column in columns}
+        return {name: pack_counts(self._counted(name, column)) for name, column in columns}
 
-    def _attribute_model(self, attribute: str, column: SparseCounts) -> dict[str, Any]:
-        return pack_counts(column)
+    def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
+        """Return the values of the matrix and their counts: by default those of the window."""
+        return column
 
     def _prepare(self, statistics: Statistics) -> tuple[MarkovMatrix, ...]:
         if set(statistics.model) != set(self._attributes):
             raise StatisticsError("the statistics have no model of these attributes")
-        return tuple(self._read(name, statistics.model[name]) for name in self._attributes)
-
-    def _read(self, attribute: str, model: object) -> MarkovMatrix:
-        values, counts = unpack_counts(model, len(self._taxonomies[attribute]))
-        return self._matrix(attribute, values, counts, model)
+        models = [(name, statistics.model[name], len(tau)) for name, tau in self._taxonomies.items()]
+        return tuple(self._matrix(name, *unpack_counts(model, size), model) for name, model, size in models)
 
     @abstractmethod
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         """Return the matrix of an attribute. Raises StatisticsError if its model is invalid.
 
-        ``values``: (v,) positions of the window, ascending; ``counts``: (v,) of each; ``model``: the whole model.
+        ``values``: (v,) ascending positions; ``counts``: (v,) of each; ``model``: the whole model.
         """
 
 
@@ -296,16 +291,15 @@ class Pram(MarkovMechanism):
             raise ParameterError(f"matrices are only allowed for the attributes {self._attributes}")
         self._given = {name: checked_matrix(name, named, taxonomies[name]) for name, named in given.items()}
 
-    def _attribute_model(self, attribute: str, column: SparseCounts) -> dict[str, Any]:
-        """Return the values and their counts; with a given matrix, those of its values."""
+    def _counted(self, attribute: str, column: SparseCounts) -> SparseCounts:
         if attribute not in self._given:
-            return pack_counts(column)
+            return column
         values, _ = self._given[attribute]
         places, counted = located(column.keys, values)
         counts = np.where(counted, column.counts[places], 0)
         if not counts.any():
             raise StatisticsError(f"the matrix of {attribute} names no value of the window")
-        return pack_counts(SparseCounts(values.astype(np.int64), counts))
+        return SparseCounts(values.astype(np.int64), counts)
 
     def _matrix(self, attribute: str, values: Int32Array, counts: Int64Array, model: object) -> MarkovMatrix:
         frequencies = counts.astype(np.float64)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from stream_masker.core.anonymity import class_sizes
 from stream_masker.core.batch import Batch, Column, MaskedBatch, presence_patterns
 from stream_masker.core.distance import Distance, DistanceChoice
-from stream_masker.core.dtypes import BoolArray, Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Float64Matrix, Int32Array, Int64Array, UInt64Array, UInt64Matrix
 from stream_masker.core.marginality import marginality_mean_from_counts, marginality_variance_from_counts, weights
 from stream_masker.core.mechanisms.base import MethodCard, distortion_of
 from stream_masker.core.mechanisms.grouped import GroupMechanism
@@ -49,28 +49,26 @@ class _WindowModel:
 class Microaggregation(GroupMechanism[_WindowModel]):
     """Masks groups of k to 2k − 1 similar records by the mean of their group, so that masked records are k-anonymous.
 
-    MDAV (``mdav``) forms the groups among the records that are masked together. It uses the S-distance (2013: equation
-    7) with the variances of the calibration window, of which these records are a sample. With ``semantic``,
-    marginalities use the semantic distance, and the mean is the least marginal value of the group. With ``classic``,
-    the paper's baseline, the distance is 0 for equal values and 1 for others, and the mean is the mode. Means of
-    integer attributes are rounded. The paper leaves ties open; here the records' random words break them.
+    MDAV (``mdav``) forms the groups among the records that are masked together, by the S-distance (2013: equation 7)
+    with the variances of the calibration window. With ``semantic``, marginalities use the semantic distance, and the
+    mean is the least marginal value of the group. With ``classic``, the paper's baseline, the distance is 0 for equal
+    values and 1 for others, and the mean is the mode. Means of integer attributes are rounded. The paper leaves ties
+    open; here the records' random words break them.
 
-    By equation (7) as printed, a nominal variance grows with the window, and nominal attributes hardly count compared
-    with numeric ones (see ``core.marginality.SDistance``). ``scaling="paper"`` follows the equation.
-    ``scaling="balanced"``, our variant, gives all attributes the same weight. Both agree if there are neither numbers
-    nor absent values.
+    By equation (7) as printed (``scaling="paper"``), a nominal variance grows with the window, and nominal attributes
+    hardly count compared with numeric ones. ``scaling="balanced"``, our variant, gives all attributes the same weight
+    (see ``core.marginality.SDistance``). Both agree if there are neither numbers nor absent values.
 
     k-anonymity holds for scalars and numbers, and is verified on the masked records (AnonymityError). It counts the
-    units of a batch, such as persons; without units it counts records, several of which can belong to one person.
-    Absent values stay absent: only records with the same attributes form groups. If there are fewer than k units of
-    these, all their values become the window's means, which reveal nothing except which values are absent (counted as
-    ``truncated``). Array elements form groups by themselves, each with elements of k units: an element equals at least
-    k − 1 others, but the combination of a record's elements, and their number, are not hidden.
+    units of a batch, such as persons; without units it counts records. Only records with the same attributes form
+    groups, and absent values stay absent. Fewer than k units of these get the window's means, which reveal nothing
+    except which values are absent (counted as ``truncated``). Array elements form groups by themselves: an element
+    equals at least k − 1 others, but the combination of a record's elements, and their number, are not hidden.
 
     ``hybrid`` (2013: Algorithm 1) keeps the variance that means lose: each value becomes a random one among those that
     are no farther from it than its group's farthest value. Nominal values are drawn from the records masked together,
-    numbers from the attribute's range. This does not give k-anonymity; the guarantee is that every value of the group,
-    for each attribute separately, is a possible result for each of its records.
+    numbers from the attribute's range. Instead of k-anonymity, it guarantees that every value of the group, for each
+    attribute separately, is a possible result for each of its records.
     """
 
     name: ClassVar[str] = "microaggregation"
@@ -130,6 +128,7 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         )
         self._k = whole_number("k", k, 2, window)
         self._semantic, self._hybrid, self._balanced = variant == "semantic", hybrid, scaling == "balanced"
+        self._kinds = tuple(self._numeric.values())
 
     @property
     def group_minimum(self) -> int:
@@ -144,49 +143,36 @@ class Microaggregation(GroupMechanism[_WindowModel]):
         """
         model = self._prepared_statistics()
         self._check(batch, keys)
-        draft = _Draft.of(batch, keys)
-        for rows, columns, numbers in draft.comparable_records():
-            draft.hidden[rows] = not self._mask_together(model, draft, rows, columns, numbers)
-        for j, column in enumerate(batch.columns):
-            if column.is_array:
-                self._mask_together(model, draft, np.arange(column.codes.size), [j], [])
-        masked = draft.masked()
-        if not self._hybrid and (class_sizes(masked)[~draft.hidden] < self._k).any():
+        codes = [column.codes.copy() for column in batch.columns]
+        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
+        words, numeric_words = draw_words(keys, batch), draw_number_words(keys, numbers)
+        hidden, truncated = np.ones(batch.size, np.bool_), [0] * len(codes)
+        for rows, columns, numeric, order, units, are_records in _comparable(batch, keys, words):
+            if len(np.unique(units)) < self._k:
+                for j in columns:
+                    codes[j][rows] = model.means[j]
+                    truncated[j] += rows.size
+                numbers[rows[:, None], numeric] = model.numeric_means[numeric]
+                continue
+            values = [Nominal.of(codes[j][rows], self._distances[j], semantic=self._semantic) for j in columns]
+            weighted = (model.weights[columns], model.numeric_weights[numeric] / 2.0)
+            groups = mdav(values, numbers[rows[:, None], numeric], *weighted, order, units, self._k)
+            for j, value in zip(columns, values, strict=True):
+                drawn = uniforms(words[j][rows, TIES]) if self._hybrid else None
+                codes[j][rows] = value.masked(groups, order, drawn)
+            for i in numeric:
+                drawn = uniforms(numeric_words[i][rows, ROUNDING_WORD]) if self._hybrid else None
+                numbers[rows, i] = masked_numbers(numbers[rows, i], groups, drawn, self._kinds[i])
+            hidden[rows if are_records else []] = False
+        masked = tuple(Column(own, column.offsets) for own, column in zip(codes, batch.columns, strict=True))
+        released = Batch(batch.size, masked, numeric=None if batch.numeric is None else numbers, units=batch.units)
+        if not self._hybrid and (class_sizes(released)[~hidden] < self._k).any():
             raise AnonymityError(f"masked records are not {self._k}-anonymous and are withheld")
         distortions = [
-            distortion_of(batch.columns[j].codes, masked.columns[j].codes, d, truncated=draft.truncated[j])
-            for j, d in enumerate(self._distances)
+            distortion_of(before.codes, after, d, truncated=number)
+            for before, after, d, number in zip(batch.columns, codes, self._distances, truncated, strict=True)
         ]
-        return MaskedBatch(masked.columns, tuple(distortions), masked.numeric)
-
-    def _mask_together(
-        self, model: _WindowModel, draft: _Draft, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
-    ) -> bool:
-        """Mask values of comparable records, or the elements of an array, in groups.
-
-        With fewer than k units, they become the window's means instead, and False is returned.
-
-        ``rows``: the indices of the values in ``columns`` and ``numbers``.
-        """
-        order, units = draft.order_of(rows, columns, numbers)
-        if len(np.unique(units)) < self._k:
-            for j in columns:
-                draft.codes[j][rows] = model.means[j]
-                draft.truncated[j] += rows.size
-            draft.numbers[rows[:, None], numbers] = model.numeric_means[numbers]
-            return False
-        values = [Nominal.of(draft.codes[j][rows], self._distances[j], semantic=self._semantic) for j in columns]
-        given = draft.numbers[rows[:, None], numbers]
-        weighted = (model.weights[columns], model.numeric_weights[numbers] / 2.0)
-        groups = mdav(values, given, *weighted, order, units, self._k)
-        for j, value in zip(columns, values, strict=True):
-            words = draft.words[j][rows, TIES]
-            masks = value.within_radius(groups, words) if self._hybrid else value.means(groups, order)
-            draft.codes[j][rows] = masks
-        for i, own in zip(numbers, given.T, strict=True):
-            attribute, words = self._numeric[self.numeric_attributes[i]], draft.numeric_words[i][rows, ROUNDING_WORD]
-            draft.numbers[rows, i] = masked_numbers(own, groups, uniforms(words) if self._hybrid else None, attribute)
-        return True
+        return MaskedBatch(masked, tuple(distortions), released.numeric)
 
     def _check(self, batch: Batch, keys: Keys) -> None:
         super()._check(batch, keys)
@@ -215,72 +201,45 @@ class Microaggregation(GroupMechanism[_WindowModel]):
             variances = [float(f["variance"]) / n for f, n in zip(marginalities, rows, strict=True)]
         except (KeyError, TypeError, ValueError, ZeroDivisionError, UnknownConceptError):
             raise StatisticsError("the statistics have no valid marginalities of these attributes") from None
-        numeric_means, numeric_variances = _numeric_moments(statistics)
-        integer = [attribute.integer for attribute in self._numeric.values()]
-        numeric_means = np.where(integer, np.rint(numeric_means), numeric_means)
-        return _WindowModel(weights(variances), np.array(means, np.int32), weights(numeric_variances), numeric_means)
+        numeric_means, squares = np.zeros(0), np.zeros(0)
+        if statistics.numeric is not None:
+            correction = statistics.records / max(statistics.records - 1, 1)
+            numeric_means, squares = statistics.numeric.mean, np.diag(statistics.numeric.covariance) * correction
+        numeric_means = np.where([kind.integer for kind in self._kinds], np.rint(numeric_means), numeric_means)
+        of_numbers = weights(squares.tolist())
+        return _WindowModel(weights(variances), np.array(means, np.int32), of_numbers, numeric_means)
 
 
-def _numeric_moments(statistics: Statistics) -> tuple[Float64Array, list[float]]:
-    """Return means and sample variances, with 1/(n − 1), of the numeric attributes."""
-    if statistics.numeric is None:
-        return np.zeros(0), []
-    correction = statistics.records / max(statistics.records - 1, 1)
-    return statistics.numeric.mean, (np.diag(statistics.numeric.covariance) * correction).tolist()
+class _Comparable(NamedTuple):
+    """Records with the same scalars and numbers, or the elements of an array, which form groups.
 
-
-@dataclass(frozen=True, slots=True)
-class _Draft:
-    """A batch while it is being masked. Mutable.
-
-    * ``codes``: the masked codes of each column. ``numbers``: (n, q) float64. ``order``: (n,) uint64, a word a record.
-    * ``words``, ``numeric_words``: the random words of each nominal value and each number.
-    * ``hidden``: (n,) bool, the records whose scalars and numbers tell nothing: all absent, or the window's means.
-    * ``truncated``: for each column, the number of values that became the window's mean.
+    ``rows``: their indices in ``columns`` and ``numbers``. ``order``: the random word that breaks ties between them.
+    ``units``: the unit of each.
     """
 
-    batch: Batch
-    codes: list[Int32Array]
-    numbers: Float64Matrix
+    rows: Int64Array
+    columns: list[int]
+    numbers: list[int]
     order: UInt64Array
-    words: list[UInt64Array]
-    numeric_words: list[UInt64Array]
-    hidden: BoolArray
-    truncated: list[int]
+    units: Int64Array
+    are_records: bool
 
-    @classmethod
-    def of(cls, batch: Batch, keys: Keys) -> _Draft:
-        numbers = np.empty((batch.size, 0)) if batch.numeric is None else batch.numeric.copy()
-        codes = [column.codes.copy() for column in batch.columns]
-        order, words = keys.words(TIE_LANE)[:, 0].copy(), draw_words(keys, batch)
-        numeric_words = draw_number_words(keys, numbers)
-        return cls(batch, codes, numbers, order, words, numeric_words, np.ones(batch.size, np.bool_), [0] * len(codes))
 
-    def masked(self) -> Batch:
-        """Return the batch with the masked values."""
-        columns = tuple(Column(a, c.offsets) for a, c in zip(self.codes, self.batch.columns, strict=True))
-        numbers = None if self.batch.numeric is None else self.numbers
-        return Batch(self.batch.size, columns, numeric=numbers, units=self.batch.units)
-
-    def comparable_records(self) -> Iterator[tuple[Int64Array, list[int], list[int]]]:
-        """Yield records with the same scalars and numbers: their indices, and those of the columns and numbers."""
-        scalars = [j for j, column in enumerate(self.batch.columns) if not column.is_array]
-        present = [*(self.codes[j] >= 0 for j in scalars), *~np.isnan(self.numbers.T)]
-        table = np.array(present, np.bool_).reshape(len(present), self.batch.size)
-        for rows, pattern in presence_patterns(table) if present else ():
-            columns = [scalars[i] for i in pattern if i < len(scalars)]
-            if pattern:
-                yield np.arange(self.batch.size)[rows], columns, [i - len(scalars) for i in pattern[len(columns) :]]
-
-    def order_of(
-        self, rows: Int64Array, columns: Sequence[int], numbers: Sequence[int]
-    ) -> tuple[UInt64Array, Int64Array]:
-        """Return the random word that breaks ties, and the unit, of each record or element."""
-        units = np.arange(self.batch.size) if self.batch.units is None else self.batch.units
-        column = self.batch.columns[columns[0]] if columns else None
-        if column is None or not column.is_array:
-            return self.order[rows], units[rows]
-        return self.words[columns[0]][:, ROUNDING_WORD].copy(), units[column.owners]
+def _comparable(batch: Batch, keys: Keys, words: Sequence[UInt64Matrix]) -> Iterator[_Comparable]:
+    units = np.arange(batch.size) if batch.units is None else batch.units
+    order, every = keys.words(TIE_LANE)[:, 0], np.arange(batch.size)
+    scalars = [j for j, column in enumerate(batch.columns) if not column.is_array]
+    numbers = [] if batch.numeric is None else list(~np.isnan(batch.numeric.T))
+    present = np.array([*(batch.columns[j].codes >= 0 for j in scalars), *numbers], np.bool_)
+    for rows, pattern in presence_patterns(present) if present.size else ():
+        if pattern:
+            columns, own = [scalars[i] for i in pattern if i < len(scalars)], every[rows]
+            numeric = [i - len(scalars) for i in pattern if i >= len(scalars)]
+            yield _Comparable(own, columns, numeric, order[own], units[own], are_records=True)
+    for j, column in enumerate(batch.columns):
+        if column.is_array:
+            elements, own_units = np.arange(column.codes.size), units[column.owners]
+            yield _Comparable(elements, [j], [], words[j][:, ROUNDING_WORD], own_units, are_records=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,31 +267,26 @@ class Nominal:
         totals = np.where(counts > 0, self.table @ counts, np.inf) / records.size
         return int(np.round(totals, 9).argmin())
 
-    def means(self, groups: Sequence[Int64Array], words: UInt64Array) -> Int32Array:
+    def masked(
+        self, groups: Sequence[Int64Array], order: UInt64Array, uniform: Float64Array | None = None
+    ) -> Int32Array:
         """Return (n,) int32: for each record the least marginal value of its group (2013: equation 3).
 
-        Among equally marginal values it is that of the record with the smallest word. ``words``: (n,) uint64.
+        Among equally marginal values it is that of the record with the smallest word in ``order``, (n,) uint64. With
+        ``uniform``, (n,) in [0, 1), it is a random value within the radius of its group (2013: Algorithm 1): one of the
+        v values that are no farther from the record's own value than the farthest value of its group.
         """
         masks = np.empty_like(self.indices)
         for group in groups:
             own = self.indices[group]
-            totals = self.table[np.ix_(own, own)].sum(axis=1)
-            least = np.flatnonzero(totals <= totals.min() + TIE * own.size)
-            masks[group] = own[least[words[group[least]].argmin()]]
-        return self.distinct[masks]
-
-    def within_radius(self, groups: Sequence[Int64Array], words: UInt64Array) -> Int32Array:
-        """Return (n,) int32: for each record a random value within the radius of its group (2013: Algorithm 1).
-
-        The value is one of the v values that are no farther from the record's own value than the farthest value of its
-        group; the record's word selects it. ``words``: (n,) uint64.
-        """
-        masks = np.empty_like(self.indices)
-        for group in groups:
-            own = self.indices[group]
+            if uniform is None:
+                totals = self.table[np.ix_(own, own)].sum(axis=1)
+                least = np.flatnonzero(totals <= totals.min() + TIE * own.size)
+                masks[group] = own[least[order[group[least]].argmin()]]
+                continue
             distances = self.table[own]
             near = distances <= distances[:, own].max(axis=1, keepdims=True)
-            drawn = np.floor(uniforms(words[group]) * near.sum(axis=1))
+            drawn = np.floor(uniform[group] * near.sum(axis=1))
             masks[group] = (near.cumsum(axis=1) > drawn[:, None]).argmax(axis=1)
         return self.distinct[masks]
 
@@ -371,11 +325,8 @@ def mdav(
     """Return the records of each group of at least k units (2013: section 3.1; Domingo-Ferrer and Torra 2005).
 
     While at least 3k units are left, two groups are formed: the record farthest from the mean with its nearest records
-    until they are of k units, and likewise the record farthest from that one. If 2k to 3k − 1 are left, the first of
-    these groups is formed. The rest is the last group. If each record is a unit, groups have k to 2k − 1 records.
-
-    The mean of nominal values is the one with the least total distance. Records at distances that differ by less than
-    1e-9 are in the order of their words; among equally near means, the first position has the smallest depth.
+    until they are of k units, and likewise the record farthest from that one. If 2k to 3k − 1 are left, only the first
+    of these is formed. The rest is the last group. Records at equal distances are in the order of their words.
 
     * ``values``: of p attributes in n records. ``numbers``: (n, q) float64. Each distance of nominal values and each
       squared difference of numbers is multiplied by the weight of its attribute.

@@ -144,7 +144,8 @@ class WindowedMechanism(Mechanism, Generic[Prepared]):
 
     def decode(self, batch: Batch, masked: MaskedBatch) -> list[dict[str, Value]]:
         rows = encoding.decode(masked, self._taxonomies) if self._taxonomies else [{} for _ in range(batch.size)]
-        encoding.decode_numbers(rows, masked.numeric, self._numeric)
+        if masked.numeric is not None:
+            encoding.decode_numbers(rows, masked.numeric, self._numeric)
         return rows
 
     def learn_one(self, record: Record, *, key: bytes | None = None, time: float | None = None) -> None:

@@ -103,16 +103,11 @@ class MicroaggregationSection(MechanismSection):
     distance: DistanceName = Field(default="log_taxonomic", description="The semantic distance.")
 
 
-IntervalLength: TypeAlias = Annotated[int, Field(ge=2)]
-
-
 class RankSwappingSection(MechanismSection):
     """Semantic rank swapping (2019): swaps a value with one of the k semantically nearest values."""
 
     name: Literal["rank_swapping"] = Field(description="The masking mechanism.")
-    k: IntervalLength | dict[NameText, IntervalLength] = Field(
-        default=10, description="The swapping interval in records, for all attributes or for each; at least 2."
-    )
+    k: Annotated[int, Field(ge=2)] = Field(default=10, description="The swapping interval in records; at least 2.")
     multivariate: bool = Field(default=False, description="Whether records are swapped as a whole (2019: Algorithm 3).")
     intervals: Literal["dynamic", "fixed"] = Field(
         default="dynamic",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from stream_masker.core.mechanisms.noise.sampling import NominalNoise
-from stream_masker.core.replacement.select import replacer
-
 from stream_masker import Ontology, SemanticTransport, WuPalmer
 from stream_masker.cli import COMMANDS, EXIT_CODES
 from stream_masker.core.distance import Distance
@@ -20,11 +17,13 @@ from stream_masker.core.marginality import (
 from stream_masker.core.mechanisms import MECHANISMS
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.microaggregation import Nominal, mdav
+from stream_masker.core.mechanisms.noise_model import NoiseSampler
 from stream_masker.core.mechanisms.transport.kernel import design
 from stream_masker.core.mechanisms.transport.limits import Caps
 from stream_masker.core.mechanisms.transport.star.edges import Edge
 from stream_masker.core.mechanisms.vicus import stay_probability
 from stream_masker.core.mechanisms.windowed import WindowedMechanism
+from stream_masker.core.replacement import Replacer
 from stream_masker.core.risk.channel import (
     conditional_entropy,
     confident_share,
@@ -64,14 +63,15 @@ __all__ = [
     "Exponential",
     "LogTaxonomic",
     "MethodCard",
+    "NoiseSampler",
     "Nominal",
-    "NominalNoise",
     "Ontology",
     "PairUtility",
     "Pram",
     "RandomTransitions",
     "RankSwapping",
     "Reason",
+    "Replacer",
     "SDistance",
     "SemanticTransport",
     "Statistics",
@@ -102,7 +102,6 @@ __all__ = [
     "metrics_table",
     "nearest_psd",
     "record_linkage",
-    "replacer",
     "semantic_mean",
     "semantic_variance",
     "stay_probability",

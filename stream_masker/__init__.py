@@ -11,11 +11,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from stream_masker.core.distance import WuPalmer
+    from stream_masker.core.distance import LogTaxonomic, WuPalmer
     from stream_masker.core.mechanisms.noise import SemanticNoise
     from stream_masker.core.mechanisms.transport.mechanism import SemanticTransport
     from stream_masker.core.numeric import Numeric
     from stream_masker.core.ontology import Ontology
+    from stream_masker.core.statistics import (
+        distance_correlation,
+        distance_covariance,
+        distance_variance,
+        semantic_mean,
+        semantic_variance,
+    )
     from stream_masker.frames import FrameMasker, mask_frame
     from stream_masker.measures import measure_utility
 
@@ -23,24 +30,36 @@ __version__ = "0.1.0"
 
 __all__ = [
     "FrameMasker",
+    "LogTaxonomic",
     "Numeric",
     "Ontology",
     "SemanticNoise",
     "SemanticTransport",
     "WuPalmer",
+    "distance_correlation",
+    "distance_covariance",
+    "distance_variance",
     "mask_frame",
     "measure_utility",
+    "semantic_mean",
+    "semantic_variance",
 ]
 
 _MODULES = {
     "FrameMasker": "frames",
+    "LogTaxonomic": "distances",
     "Numeric": "mechanisms",
     "Ontology": "ontologies",
     "SemanticNoise": "mechanisms",
     "SemanticTransport": "mechanisms",
     "WuPalmer": "distances",
+    "distance_correlation": "statistics",
+    "distance_covariance": "statistics",
+    "distance_variance": "statistics",
     "mask_frame": "frames",
     "measure_utility": "measures",
+    "semantic_mean": "statistics",
+    "semantic_variance": "statistics",
 }
 
 _NAMED_MODULES = ("distances", "mechanisms", "ontologies", "statistics")

@@ -90,7 +90,7 @@ class Batch:
     numeric: (n, q) float64, the values of the numeric attributes, NaN if the record has no value; None if q = 0.
     units: (n,) int64, the unit that each record is of, such as a person; k-anonymity counts units. None if each record
     is a unit of its own.
-    slots: (n,) int64, the slot of each record's noise key (``statistics.units``), by which counts tell how many
+    slots: (n,) int64, the slot of each record's noise key (``core.statistics.counts``), by which counts tell how many
     different noise keys a value has; None if no noise key is known.
     context: (n,) int64, the number of each record's context (``core.context``); None if there is no context.
     rolled: (n,) int64 for each field that is generalized by the counts of the window, by its key: each record's

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from stream_masker.core.dtypes import (
 )
 from stream_masker.core.kernels.jit import inlined, int32, int64, kernel
 from stream_masker.core.random.draws import index_below, mixed_word, uniform
+
+IndexMatrix: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.uint8 | np.uint16 | np.uint32]]
+IndexArray: TypeAlias = NDArray[np.uint8 | np.uint16 | np.uint32]
 
 TRUNCATED = 1
 SIGN_DROPPED = 2
@@ -45,9 +48,9 @@ class Orders(NamedTuple):
     * ``sums``: (k + e, n // STRIDE + 1) int64, the weight of all places before each ``STRIDE``-th.
     """
 
-    rows: NDArray[Any]
-    others: NDArray[Any]
-    order: NDArray[Any]
+    rows: IndexMatrix
+    others: IndexMatrix
+    order: IndexMatrix
     starts: Int32Matrix
     sums: Int64Matrix
 
@@ -73,9 +76,9 @@ class View(NamedTuple):
     * ``order``, ``starts``, ``sums``: its rows of ``Orders``.
     """
 
-    row: NDArray[Any]
-    beside: NDArray[Any]
-    order: NDArray[Any]
+    row: IndexArray
+    beside: IndexArray
+    order: IndexArray
     starts: Int32Array
     sums: Int64Array
 

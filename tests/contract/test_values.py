@@ -26,6 +26,7 @@ OPTIONS = [
         for reference in ("mean", "pair", "root")
         for rounding in ("ceil", "calibrated")
         for candidates in ("all", "leaves", "observed")
+        if (rounding, candidates) != ("ceil", "observed")
     ),
     ("semantic_noise", {"alpha": 5.0, "distance": "log_taxonomic"}),
     ("exponential", {"epsilon": 0.001}),

@@ -165,9 +165,6 @@ def number(path: str, alpha: Any = 0.3, **kind: Any) -> Json:
     return {"path": path, "numeric": kind, **({} if alpha is None else {"alpha": alpha})}
 
 
-AGE = number("age", minimum=0, maximum=99, integer=True)
-STAY = number("stay", minimum=0)
-NUMBERS: Json = {"attributes": {"age": AGE, "stay": STAY}, "fields": {"keep": ["id"]}}
 PLAIN_NUMBERS: Json = {
     "attributes": {
         "age": number("age", None, minimum=0, maximum=99, integer=True),
@@ -183,8 +180,9 @@ OWN_ALPHA: Json = {"path": "privacy.alpha", "default": 0.6}
 CASES: Mapping[str, Case] = {
     "noise-tree": flat("tree", mechanism(reference="mean", rounding="calibrated")),
     "noise-dag": flat("dag", mechanism(reference="pair", rounding="ceil", distribution="laplace", correlated=False)),
-    "noise-observed": flat("dag", mechanism(reference="root", candidates="observed", distance="log_taxonomic")),
-    "noise-numbers": flat("tree", NUMBERS, mechanism(numeric_noise="correlated")),
+    "noise-observed": flat(
+        "dag", mechanism(reference="root", rounding="calibrated", candidates="observed", distance="log_taxonomic")
+    ),
     "transport-tree": flat("tree", mechanism("semantic_transport", target={"alpha": 0.5})),
     "transport-dag-rmse": flat("dag", mechanism("semantic_transport", target={"rmse": 0.6}, least=2)),
     "exponential-dag-leaves": flat(

@@ -123,7 +123,7 @@ def test_covariance_variance_and_correlation(sample):
 def test_blocks_of_any_size_agree(sample, cells):
     expected = distance_covariance(*sample)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(statistics, "CELLS_AT_ONCE", cells)
+        patch.setattr(statistics, "HELD_CELLS", cells)
         assert distance_covariance(*sample) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
+from threading import Lock
 from typing import ClassVar
 
 import numpy as np
 
 from stream_masker.core.distance import Distance, DistanceChoice
-from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, Levels, UInt64Array
+from stream_masker.core.dtypes import Float64Array, Int32Array, Int64Array, UInt64Array
 from stream_masker.core.mechanisms.base import MethodCard
 from stream_masker.core.mechanisms.markov import DrawingMechanism
 from stream_masker.core.mechanisms.noise_law import mask_classes
 from stream_masker.core.mechanisms.options import per_attribute
 from stream_masker.core.ontology import Taxonomy
 from stream_masker.core.random.draws import uniforms
-from stream_masker.core.replacement import ALL, LEAVES, NO_REFERENCE, Candidates, Replacer
+from stream_masker.core.replacement import ALL, LEAVES, Candidates
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.statistics.counts import Counts
-from stream_masker.core.statistics.observed import unpack_observed
 from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable
 from stream_masker.core.validation import number_between, require_one_of
+
+WEIGHT_CACHE_BYTES = 256 << 20
+"""The memory for cached cumulative weights."""
+
+CANDIDATE_BLOCK = 64
+"""The number of candidates in a block."""
+
+DRAW_ROWS = 4096
+"""The number of values drawn at a time. It bounds the memory for the distances to the candidates of their blocks."""
 
 MIN_EPSILON = 1e-6
 MAX_EPSILON = 1000.0
@@ -35,9 +45,9 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
     differential privacy. The ε of a record is the sum of those of its values. The mechanism does not hide whether a
     value is absent, how many elements an array has, or that records have equal keys.
 
-    The probabilities depend only on the taxonomy, never on the window. The window's values are the anchors of the table
-    on which draws are made; a value that no window has had takes a pass over its taxonomy. Draws are exact up to the
-    rounding of float64 and of 53-bit random numbers.
+    The probabilities depend only on the taxonomy, never on the window; the statistics serve drift and utility. Draws
+    are exact up to the rounding of float64 and of 53-bit random numbers. A value's first draw takes one pass over its
+    taxonomy; the result is cached for thousands of values (``ExponentialDrawer``).
 
     Most concepts of a large taxonomy are far from any value, so a small ε gives masked values that are nearly uniform
     over it. Among m concepts, those near a value only dominate the others from about ε = 2·ln(m).
@@ -51,7 +61,7 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
         preserves=("meaning (for large ε)",),
         guarantee="ε-local differential privacy of each value",
         latency="none: each record is masked alone",
-        cost="a search among the distances of a value; a pass over the taxonomy for a value that no window has had",
+        cost="some dozens of distances, and a pass over the taxonomy for each new value",
     )
 
     def __init__(
@@ -80,102 +90,111 @@ class Exponential(DrawingMechanism["ExponentialDrawer"]):
             taxonomies, distance=distance, window=window, window_age=window_age, rollup_depth=rollup_depth, seed=seed
         )
         epsilons = _checked_epsilon(epsilon, self._attributes)
-        require_one_of("candidates", candidates, (ALL, LEAVES))
         self._epsilons = tuple(epsilons.values())
+        require_one_of("candidates", candidates, (ALL, LEAVES))
         self._candidates = [Candidates.of(tau, candidates) for tau in self._taxonomies.values()]
-        self._tables: dict[Distance, DistanceTable] = {}
+        self._drawers = tuple(
+            ExponentialDrawer(d, some, epsilon)
+            for d, some, epsilon in zip(self._distances, self._candidates, self._epsilons, strict=True)
+        )
 
     def attribute_channel(self, j: int, values: Int32Array, counts: Counts | None) -> Channel:
-        drawer = self._prepared_statistics()[j].with_anchors(values)
-        some, classes = mask_classes(drawer.replacer, values)
-        table = drawer.replacer.table
+        table = DistanceTable.build(self._distances[j], values)
+        some, classes = mask_classes(table, self._candidates[j], values)
         distances = table.levels[table.rows[np.ix_(table.index_of(values), some)]]
-        rows = np.exp(-0.5 * drawer.epsilon * distances) * classes.totals
+        rows = np.exp(-0.5 * self._epsilons[j] * distances) * classes.totals
         return Channel(values, rows / rows.sum(axis=1, keepdims=True), classes)
 
     def surely_hides(self, j: int) -> bool:
         """Return True: every candidate is a possible mask of every value."""
         return True
 
-    def changed_at_least(self, j: int, counts: Counts) -> float:
-        """Return (m − 1)·e^(−ε/2) / (1 + (m − 1)·e^(−ε/2)) for m candidates: the others are at distance 1 or nearer."""
-        others = int(self._candidates[j].weights.sum()) - 1
-        weight = others * float(np.exp(-0.5 * self._epsilons[j]))
-        return weight / (1.0 + weight)
-
     def _prepare(self, statistics: Statistics) -> tuple[ExponentialDrawer, ...]:
-        drawers = []
-        for name, d, some, epsilon in zip(
-            self._attributes, self._distances, self._candidates, self._epsilons, strict=True
-        ):
-            anchors = np.flatnonzero(unpack_observed(statistics.observed[name], len(d.taxonomy)))
-            self._tables[d] = table = DistanceTable.build(d, anchors, self._tables.get(d))
-            drawers.append(ExponentialDrawer(Replacer(table, some, calibrated=False), epsilon))
-        return tuple(drawers)
+        return self._drawers
 
 
 class ExponentialDrawer:
-    """Draws a distance by the weight of the candidates at it, then one of these candidates."""
+    """Draws a block of candidates, then a candidate in it.
 
-    def __init__(self, replacer: Replacer, epsilon: float) -> None:
-        """``replacer``: with the candidates of the attribute. ``epsilon``: ε of one value."""
-        self.replacer, self.epsilon = replacer, epsilon
-        self._cumulative: dict[int, Float64Array] = {}
+    The cumulative weights of all blocks for one value take one pass over the taxonomy. They are few enough to be cached
+    for thousands of values. A draw is then a binary search among them, plus the distances to the candidates of one
+    block.
+    """
 
-    def with_anchors(self, values: Int32Array) -> ExponentialDrawer:
-        """Return a drawer whose table has some values, (n,) int32 positions, as anchors, too."""
-        replacer, table = self.replacer, self.replacer.table
-        if (table.index_of(values) >= 0).all():
-            return self
-        larger = DistanceTable.build(table.distance, np.append(table.anchors, values), table)
-        return ExponentialDrawer(Replacer(larger, replacer.candidates, calibrated=False), self.epsilon)
+    def __init__(self, distance: Distance, candidates: Candidates, epsilon: float) -> None:
+        """``epsilon``: ε of one value."""
+        self._distance = distance
+        self._positions = np.flatnonzero(candidates.weights).astype(np.int32)
+        self._firsts = np.arange(0, self._positions.size, CANDIDATE_BLOCK)
+        self._epsilon = epsilon
+        self._most = max(1, WEIGHT_CACHE_BYTES // (8 * self._firsts.size))
+        self._cache: OrderedDict[int, Float64Array] = OrderedDict()
+        self._lock = Lock()
 
     def draw(self, codes: Int32Array, words: UInt64Array) -> Int32Array:
-        """Draw the new positions of k values: (k,) int32. Absent values stay absent.
-
-        ``words``: (k, 2) random words.
-        """
-        table, distances = self.replacer.table, np.zeros(codes.size)
-        shares, order = uniforms(words[:, 0]), np.argsort(codes, kind="stable")
+        """Draw the new positions of k values: (k,) int32. Absent values stay absent. ``words``: (k, 2) random words."""
         drawn = codes.copy()
-        for rows in np.split(order, np.flatnonzero(np.diff(codes[order])) + 1):
-            value = int(codes[rows[0]]) if rows.size else -1
-            if value < 0:
-                continue
-            if int(table.index_of(codes[rows[:1]])[0]) < 0:
-                drawn[rows] = self._draw_unseen(value, shares[rows], words[rows, 1])
-            else:
-                distances[rows] = table.levels[self._levels(value, shares[rows])]
-        none = np.full(codes.size, NO_REFERENCE, np.int32)
-        return np.where(distances > 0.0, self.replacer.replace(codes, none, distances, *words.T).codes, drawn)
+        order = np.argsort(codes, kind="stable")
+        present = order[np.searchsorted(codes[order], 0) :]
+        for start in range(0, present.size, DRAW_ROWS):
+            rows = present[start : start + DRAW_ROWS]
+            drawn[rows] = self._draw(codes[rows], uniforms(words[rows, 0]))
+        return drawn
 
-    def _levels(self, value: int, shares: Float64Array) -> Int64Array:
-        """Return the levels of the distances of an anchor that shares of the total weight, in [0, 1), select."""
-        if value not in self._cumulative:
-            weights = self.replacer.classes.weights
-            self._cumulative[value] = self._sums(self.replacer.table.row(value), weights)
-        return _selected(self._cumulative[value], shares)
+    def _draw(self, codes: Int32Array, shares: Float64Array) -> Int32Array:
+        """Draw new positions for k ascending values, by shares in [0, 1) of the total weight: (k,) int32."""
+        blocks, remainders = np.empty(codes.size, np.int64), np.empty(codes.size)
+        starts = np.flatnonzero(np.diff(codes, prepend=-1))
+        for start, stop in zip(starts, [*starts[1:], codes.size], strict=True):
+            totals = self._block_totals(int(codes[start]))
+            targets = shares[start:stop] * totals[-1]
+            block = np.minimum(np.searchsorted(totals, targets, side="right"), totals.size - 1)
+            blocks[start:stop] = block
+            remainders[start:stop] = targets - np.where(block > 0, totals[block - 1], 0.0)
+        return self._positions[self._choose_in_block(codes, blocks, remainders)]
 
-    def _draw_unseen(self, value: int, shares: Float64Array, words: UInt64Array) -> Int32Array:
-        """Draw the masks of a value that is no anchor, from its distances to all concepts."""
-        row, weights = self.replacer.table.concept_row(value), self.replacer.candidates.weights
-        masks = np.empty(shares.size, np.int32)
-        for k, level in enumerate(_selected(self._sums(row, weights), shares).tolist()):
-            there = np.flatnonzero((row == level) & (weights > 0))
-            masks[k] = there[int(uniforms(words[k : k + 1])[0] * there.size)]
-        return masks
+    def _choose_in_block(self, codes: Int32Array, blocks: Int64Array, remainders: Float64Array) -> Int64Array:
+        """Return (k,) int64: the first candidate in each block whose cumulative weight exceeds the remainder.
 
-    def _sums(self, row: Levels, weights: Int64Array) -> Float64Array:
-        """Return (L,) float64: the cumulative weight of the candidates by level. ``weights``: of each entry of the
-        row."""
-        levels = self.replacer.table.levels
-        return np.cumsum(np.bincount(row, weights, levels.size) * np.exp(-0.5 * self.epsilon * levels))
+        If rounding leaves none, it is the last candidate of the block.
+        """
+        keys, which = np.unique(codes.astype(np.int64) * self._firsts.size + blocks, return_inverse=True)
+        values, block = np.divmod(keys, self._firsts.size)
+        cumulative = self._block_weights(values.astype(np.int32), block)
+        skipped = (cumulative[which] <= remainders[:, None]).sum(axis=1)
+        last = np.minimum(self._firsts[blocks] + CANDIDATE_BLOCK, self._positions.size) - 1
+        positions: Int64Array = np.minimum(self._firsts[blocks] + skipped, last)
+        return positions
 
+    def _block_weights(self, codes: Int32Array, blocks: Int64Array) -> Float64Array:
+        """Return (k, CANDIDATE_BLOCK) float64: the cumulative weights of the candidates in one block for each value.
 
-def _selected(cumulative: Float64Array, shares: Float64Array) -> Int64Array:
-    """Return the first index for each share of the total at which the cumulative weight exceeds it."""
-    last = int(np.searchsorted(cumulative, cumulative[-1]))
-    return np.asarray(np.minimum(np.searchsorted(cumulative, shares * cumulative[-1], side="right"), last))
+        Ranks beyond the last candidate add nothing.
+        """
+        candidate_ranks = self._firsts[blocks][:, None] + np.arange(CANDIDATE_BLOCK)
+        missing = candidate_ranks >= self._positions.size
+        candidate_ranks[missing] = 0
+        distances = self._distance.pairs(np.repeat(codes, CANDIDATE_BLOCK), self._positions[candidate_ranks.ravel()])
+        weights = np.where(missing, 0.0, self._weights(distances).reshape(candidate_ranks.shape))
+        return np.cumsum(weights, axis=1)
+
+    def _block_totals(self, a: int) -> Float64Array:
+        """Return the cumulative weights of all blocks for value a, from the cache if possible."""
+        with self._lock:
+            cached = self._cache.pop(a, None)
+            totals = self._compute_block_totals(a) if cached is None else cached
+            self._cache[a] = totals
+            if len(self._cache) > self._most:
+                self._cache.popitem(last=False)
+            return totals
+
+    def _compute_block_totals(self, a: int) -> Float64Array:
+        weights = self._weights(self._distance.to_all(a)[self._positions])
+        return np.cumsum(np.add.reduceat(weights, self._firsts))
+
+    def _weights(self, distances: Float64Array) -> Float64Array:
+        weights: Float64Array = np.exp(-0.5 * self._epsilon * distances)
+        return weights
 
 
 def _checked_epsilon(epsilon: float | Mapping[str, float], attributes: tuple[str, ...]) -> dict[str, float]:

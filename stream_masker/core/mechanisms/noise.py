@@ -267,7 +267,7 @@ class SemanticNoise(WindowedMechanism["PreparedNoise"]):
         if previous is not None and self._reference == "mean" and previous.mean != statistics.mean:
             previous = None
         observed = self._candidates == OBSERVED
-        return noise_model(counts, statistics, previous, self._taxonomies, hold_frequencies=observed)
+        return noise_model(counts, statistics, previous, self._taxonomies, drawn_by_frequency=observed)
 
     def _means(self, statistics: Statistics) -> tuple[int, ...]:
         try:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from stream_masker.core.dtypes import (
     BoolArray,
@@ -20,6 +19,7 @@ from stream_masker.core.dtypes import (
     UInt8Cube,
 )
 from stream_masker.core.kernels.jit import inlined, int64, kernel
+from stream_masker.core.replacement_kernels import IndexMatrix
 
 REACH = 9.0
 """Standard deviations beyond which normal noise is neglected."""
@@ -43,7 +43,7 @@ class Situations(NamedTuple):
     * ``sides``: (S, 2, L) uint8, the side of these candidates.
     """
 
-    rows: NDArray[Any]
+    rows: IndexMatrix
     compact: Int32Array
     grid: Float64Array
     totals: Float64Array

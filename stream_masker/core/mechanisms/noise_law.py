@@ -34,7 +34,7 @@ from stream_masker.core.mechanisms.noise_kernels import (
     pair_likelihoods,
 )
 from stream_masker.core.random.draws import exponential_roots
-from stream_masker.core.replacement import NO_REFERENCE, Replacer
+from stream_masker.core.replacement import NO_REFERENCE, Candidates, Replacer
 from stream_masker.core.risk.channel import Channel
 from stream_masker.core.risk.classes import OutputClasses
 from stream_masker.core.statistics.counts import Counts
@@ -196,7 +196,7 @@ class MaskRule:
         """Return the transition probabilities of values, (n,) int32 ascending positions, in their situations."""
         situations = self.situations(given.values, given.references)
         chances = self._chances(situations)
-        some, classes = mask_classes(self.replacer, values)
+        some, classes = mask_classes(self.replacer.table, self.replacer.candidates, values)
         rows, targets = np.zeros((values.size, some.size)), np.searchsorted(values, given.values)
         add_transitions(situations, chances, given.shares, targets, some, rows)
         return Channel(values, rows, classes)
@@ -243,23 +243,23 @@ class MaskRule:
         return chances
 
 
-def mask_classes(replacer: Replacer, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
+def mask_classes(table: DistanceTable, candidates: Candidates, values: Int32Array) -> tuple[Int64Array, OutputClasses]:
     """Return the classes of candidates and of some values, ascending, and the same as classes of masks.
 
     Of the members of a value's class, only the value is a mask. ``values``: (n,) int32 positions.
     """
-    table, weights = replacer.table, replacer.candidates.weights.astype(np.float64)
-    some = np.unique(np.append(np.flatnonzero(replacer.classes.used), table.class_of[values]))
+    totals, weights = candidates.by_class(table).weights.astype(np.float64), candidates.weights.astype(np.float64)
+    some = np.unique(np.append(np.flatnonzero(totals), table.class_of[values]))
     others = np.isin(table.class_of, table.class_of[values])
     others[values] = False
     weights[others] = 0.0
-    place = np.full(replacer.classes.used.size, -1, np.int32)
+    place = np.full(totals.size, -1, np.int32)
     place[some] = np.arange(some.size)
     class_of = np.where(weights > 0.0, place[table.class_of], np.int32(-1))
     class_of[values] = place[table.class_of[values]]
     representatives = table.members[table.starts[some]]
     representatives[class_of[values]] = values
-    return some, OutputClasses(class_of, weights, replacer.classes.weights[some].astype(np.float64), representatives)
+    return some, OutputClasses(class_of, weights, totals[some], representatives)
 
 
 def _rows_of(table: DistanceTable, positions: Int32Array) -> tuple[Levels, Int32Array]:

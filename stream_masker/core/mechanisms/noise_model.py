@@ -3,7 +3,8 @@
 *Held* moments and frequencies: windows fluctuate, so Σ differs a little in every version, and |ε| crosses a level of
 distances for some values. Under one noise key, such a value would get several masks, whose average reveals more than
 one mask. The moments and frequencies are therefore taken from an earlier version until a variance or covariance, or the
-frequencies of an attribute, differ by more than ``TOLERANCE``. The variance of the noise then differs from α times that
+frequencies of an attribute, differ by more than ``TOLERANCE``. Frequencies that masks are not drawn by are held as the anchors of the table, on which draws
+among ties depend. The variance of the noise then differs from α times that
 of the window by at most this share.
 """
 
@@ -32,6 +33,9 @@ from stream_masker.errors import StatisticsError
 TOLERANCE = 0.1
 """The largest difference of two covariances, relative to the geometric mean of the two variances, and the largest total
 variation distance of frequencies, for which those of the earlier version are held."""
+
+MAX_NOVEL = 0.01
+"""The largest share of values that are no anchors for which the anchors of the earlier version are held."""
 
 HELD, FREQUENCIES = "held", "frequencies"
 """Keys of ``Statistics.model``. ``held`` is missing if the noise uses the version's own moments."""
@@ -172,12 +176,13 @@ def noise_model(
     previous: Statistics | None,
     taxonomies: Mapping[str, Taxonomy],
     *,
-    hold_frequencies: bool,
+    drawn_by_frequency: bool,
 ) -> dict[str, Any]:
     """Return the model of statistics: the held moments, unless they differ too much, and the frequencies.
 
     * ``counts``, ``statistics``: of the window. ``previous``: those in force, or None if they cannot be held.
-    * ``hold_frequencies``: whether the previous frequencies are held, too, unless they differ too much.
+    * ``drawn_by_frequency``: whether masks are drawn by the frequencies. Otherwise these only say which concepts are
+      anchors, and are held unless too many values of the window are none.
     """
     own = [(column.keys.astype(np.int32), column.counts) for column in counts.values]
     held = None if previous is None else noise_statistics(previous)
@@ -185,9 +190,9 @@ def noise_model(
         return {FREQUENCIES: _packed(own, taxonomies)}
     moments = {"version": held.version, "variance": dict(held.variance), "covariance": held.covariance.tolist()}
     known = read_frequencies(previous.model, taxonomies)
-    steady = all(total_variation(a, b) <= TOLERANCE for a, b in zip(known, own, strict=True))
-    frequencies = previous.model[FREQUENCIES] if hold_frequencies and steady else _packed(own, taxonomies)
-    return {HELD: moments, FREQUENCIES: frequencies}
+    measure, most = (total_variation, TOLERANCE) if drawn_by_frequency else (novel_share, MAX_NOVEL)
+    steady = all(measure(a, b) <= most for a, b in zip(known, own, strict=True))
+    return {HELD: moments, FREQUENCIES: previous.model[FREQUENCIES] if steady else _packed(own, taxonomies)}
 
 
 def noise_statistics(statistics: Statistics) -> Statistics:
@@ -219,6 +224,11 @@ def total_variation(a: Frequencies, b: Frequencies) -> float:
     size = int(max(a[0][-1], b[0][-1])) + 1
     first, second = (np.bincount(positions, counts / counts.sum(), size) for positions, counts in (a, b))
     return float(np.abs(first - second).sum()) / 2
+
+
+def novel_share(a: Frequencies, b: Frequencies) -> float:
+    """Return the share of b's values, in [0, 1], that a does not have."""
+    return float(b[1][~np.isin(b[0], a[0])].sum() / b[1].sum())
 
 
 def _is_near(held: Statistics, new: Statistics) -> bool:

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
@@ -29,8 +30,8 @@ from stream_masker.core.statistics.summary import Statistics
 from stream_masker.core.table import DistanceTable
 from stream_masker.errors import ParameterError, StatisticsError
 
-CELLS_AT_ONCE = 1 << 20
-"""The number of distances that are held as floats at once (8 MB)."""
+HELD_CELLS = 1 << 22
+"""The number of distances that are held as floats at once (32 MB)."""
 
 
 def semantic_mean(values: ConceptsLike, d: Distance) -> str:
@@ -40,7 +41,8 @@ def semantic_mean(values: ConceptsLike, d: Distance) -> str:
     depth, then of smallest id. Raises StatisticsError if there are no values, and UnknownConceptError for a value
     outside the taxonomy.
     """
-    return d.taxonomy.ids[Marginal.of(value_counts(values, d), d).mean]
+    counts = value_counts(values, d)
+    return d.taxonomy.ids[Marginal.of(counts, d).mean]
 
 
 def semantic_variance(values: ConceptsLike, d: Distance) -> float:
@@ -123,15 +125,15 @@ class Marginal:
         some = np.searchsorted(self.positions, counts.keys)
         return Marginal(counts, self.d, self.distances[np.ix_(some, some)])
 
-    def blocks(self, rows: int) -> Iterator[tuple[int, Float64Array]]:
-        """Yield (start, block): (r, k) float64, the distances of at most ``rows`` values to all, from start on."""
-        for start in range(0, self.positions.size, rows):
-            yield start, self.levels[self.distances[start : start + rows]]
+    def blocks(self) -> Iterator[Float64Array]:
+        """Yield (r, k) float64: the distances of r values to all, of one block of values after another."""
+        for start in range(0, self.positions.size, self.rows_at_once):
+            yield self.levels.take(self.distances[start : start + self.rows_at_once])
 
     @property
     def rows_at_once(self) -> int:
         """The number of rows of distances that are held at once."""
-        return max(1, CELLS_AT_ONCE // self.positions.size)
+        return max(1, HELD_CELLS // self.positions.size)
 
     @cached_property
     def mean(self) -> int:
@@ -150,7 +152,7 @@ class Marginal:
     @cached_property
     def sums(self) -> Float64Array:
         """(k,) float64: the sum of the distances of each value to those of all rows."""
-        return np.concatenate([block @ self.weights for _, block in self.blocks(self.rows_at_once)])
+        return np.concatenate([block @ self.weights for block in self.blocks()])
 
     @property
     def grand_mean(self) -> float:
@@ -167,10 +169,11 @@ class Marginal:
         """sdVar (2017: equation 20): the root of the mean of the squared double-centred distances."""
         if self.positions.size == 1:
             return 0.0
-        centre, blocks = self.grand_mean, self.blocks(self.rows_at_once)
-        squares = np.concatenate([(block - centre) ** 2 @ self.weights for _, block in blocks])
+        centre = self.grand_mean
+        squares = np.concatenate([(block - centre) ** 2 @ self.weights for block in self.blocks()])
         mixed = float(self.weights @ self.offsets**2) / self.rows
-        return math.sqrt(max(0.0, float(self.weights @ squares) / self.rows**2 - 2.0 * mixed))
+        squared = float(self.weights @ squares) / self.rows**2 - 2.0 * mixed
+        return math.sqrt(max(0.0, squared))
 
 
 def covariance_and_correlation(pair: SparseCounts, a: Marginal, b: Marginal) -> tuple[float, float]:
@@ -183,29 +186,37 @@ def covariance_and_correlation(pair: SparseCounts, a: Marginal, b: Marginal) -> 
     keys_a, keys_b = np.divmod(pair.keys, len(b.d.taxonomy))
     first, second = np.searchsorted(a.positions, keys_a), np.searchsorted(b.positions, keys_b)
     counts = pair.counts.astype(np.float64)
-    mixed = counts @ (a.offsets[first] * b.offsets[second]) / a.rows
+    mixed = float(counts @ (a.offsets[first] * b.offsets[second])) / a.rows
     products = _sum_of_products(first, second, counts, a, b)
-    covariance = math.sqrt(max(0.0, products / a.rows**2 - 2.0 * mixed))
+    squared = products / a.rows**2 - 2.0 * mixed
+    covariance = math.sqrt(max(0.0, squared))
     spread = math.sqrt(a.distance_variance * b.distance_variance)
     return covariance, min(1.0, covariance / spread) if spread else 0.0
 
 
 def _sum_of_products(first: Int64Array, second: Int64Array, counts: Float64Array, a: Marginal, b: Marginal) -> float:
-    """Return Σ N ∘ (X_A N X_B), with X the distances minus their grand mean, which is S1·n².
+    """Return Σ N ∘ (X_A N X_B) = Σ (X_A N) ∘ (N X_B), with X the distances minus their grand mean; it is S1·n².
 
     first, second, counts: (e,) the entries of N by row (ascending) and column. Takes O(e·(k_a + k_b)).
     """
     by_column = np.argsort(second, kind="stable")
-    columns = np.searchsorted(second[by_column], np.arange(b.positions.size))
+    of_column, counts_of_column = first[by_column], counts[by_column]
+    rows, columns = _runs(first, a.positions.size), _runs(second[by_column], b.positions.size)
+    levels_a, levels_b = a.levels - a.grand_mean, b.levels - b.grand_mean
     total = 0.0
-    for start, block in a.blocks(max(1, CELLS_AT_ONCE // counts.size)):
-        weighted = (block - a.grand_mean)[:, first[by_column]] * counts[by_column]
-        product = np.add.reduceat(weighted, columns, axis=1)
-        entries = np.arange(*np.searchsorted(first, (start, start + len(block))))
-        for some in np.array_split(entries, -(-entries.size // b.rows_at_once)):
-            distances = b.levels[b.distances[second[some]]] - b.grand_mean
-            total += counts[some] @ np.einsum("ij,ij->i", product[first[some] - start], distances)
-    return float(total)
+    for start in range(0, len(rows), a.rows_at_once):
+        some = slice(start, start + a.rows_at_once)
+        near = levels_a.take(a.distances[:, some])
+        left = np.stack([counts_of_column[c] @ near[of_column[c]] for c in columns])
+        right = np.stack([counts[r] @ levels_b.take(b.distances[second[r]]) for r in rows[some]])
+        total += float(np.einsum("ij,ji->", left, right))
+    return total
+
+
+def _runs(keys: Int64Array, size: int) -> list[slice]:
+    """Return where each of the keys 0 … size - 1 is among (e,) ascending ones."""
+    bounds = np.searchsorted(keys, np.arange(size + 1)).tolist()
+    return [slice(*run) for run in pairwise(bounds)]
 
 
 def compute_statistics(

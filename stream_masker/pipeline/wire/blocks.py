@@ -69,7 +69,7 @@ def encode_block(
     ``records`` is the number of records of both sides, ``lengths`` of an array are those of both sides, because masking
     replaces each element by one, ``events`` of a scalar, or of a pair, are the records with each of its entries, where
     records have arrays, and ``first`` and ``second`` of a pair are indices into the concepts of its two
-    attributes on the same side. ``slots`` are those of the noise keys of each entry (``statistics.units.slot_list``); a
+    attributes on the same side. ``slots`` are those of the noise keys of each entry (``wire.slots.slot_list``); a
     version is computed from the original side, so the masked one has none. ``contexts`` are those of the original side,
     each with its own concepts, to which the indices of its pairs refer.
     """

@@ -11,6 +11,7 @@ from stream_masker.core.mechanisms import Exponential
 from stream_masker.core.mechanisms.exponential import ExponentialDrawer
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.random.keys import PositionKeys
+from stream_masker.core.replacement import Candidates
 from stream_masker.errors import ParameterError
 
 N = 40_000
@@ -48,7 +49,7 @@ def drawn_shares(drawer, a, size):
 @pytest.mark.parametrize("tau", [TREE, GRAPH])
 def test_concepts_are_drawn_by_their_probabilities(tau, measure, epsilon, candidates):
     distance = measure(tau)
-    drawer = ExponentialDrawer(distance, candidates=candidates, epsilon=epsilon)
+    drawer = ExponentialDrawer(distance, Candidates.of(tau, candidates), epsilon)
     for a in (0, 1, len(tau) - 1):
         shares = drawn_shares(drawer, a, len(tau))
         expected = probabilities(distance, a, epsilon, candidates)
@@ -117,20 +118,9 @@ def test_masks_do_not_change_when_the_window_slides(tau):
     np.testing.assert_array_equal(masks, [masks[0]] * len(masks))
 
 
-def test_evicted_weights_are_computed_again():
-    distance = WuPalmer(GRAPH)
-    codes = np.tile(np.arange(len(GRAPH), dtype=np.int32), 20)
-    codes[5] = -1
-    small = ExponentialDrawer(distance, candidates="all", epsilon=3.0, cache_bytes=0)
-    large = ExponentialDrawer(distance, candidates="all", epsilon=3.0)
-    drawn = small.draw(codes, words(codes.size))
-    np.testing.assert_array_equal(drawn, large.draw(codes, words(codes.size)))
-    assert drawn[5] == -1
-
-
 def test_a_taxonomy_with_a_single_concept():
     tau = Ontology.from_edges([("c", "root")]).taxonomy(root="c")
-    drawer = ExponentialDrawer(WuPalmer(tau), candidates="all", epsilon=1.0)
+    drawer = ExponentialDrawer(WuPalmer(tau), Candidates.of(tau, "all"), 1.0)
     assert drawer.draw(np.zeros(3, np.int32), words(3)).tolist() == [0] * 3
 
 

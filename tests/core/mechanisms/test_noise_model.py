@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from stream_masker.core.batch import ABSENT, Batch, Column
-from stream_masker.core.mechanisms.noise.sampling import Distribution, NominalNoise, triangular_factor
+from stream_masker.core.mechanisms.noise_law import Distribution
+from stream_masker.core.mechanisms.noise_model import NoiseSampler, triangular_factor
 from stream_masker.core.random.keys import PositionKeys
 from stream_masker.core.random.layout import draw_words
 
@@ -32,7 +33,7 @@ def array(lengths) -> Column:
 
 def noise_of(batch, sigma=SIGMA, *, correlated=True, distribution=Distribution.NORMAL):
     keys = PositionKeys(b"secret", "topic", 0, np.arange(batch.size))
-    source = NominalNoise(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, distribution=distribution)
+    source = NoiseSampler(sigma=sigma, alpha=ALPHA[: len(sigma)], correlated=correlated, distribution=distribution)
     return source.draw(keys, batch, draw_words(keys, batch))
 
 
@@ -47,19 +48,6 @@ def test_a_factor_of_any_rank(p, rank, seed):
     lower = triangular_factor(sigma)
     np.testing.assert_allclose(lower @ lower.T, sigma, atol=1e-7 * max(1.0, float(np.abs(sigma).max())))
     np.testing.assert_array_equal(lower, np.tril(lower))
-
-
-def test_a_factor_does_not_depend_on_later_attributes():
-    np.testing.assert_array_equal(triangular_factor(SIGMA)[:2, :2], triangular_factor(SIGMA[:2, :2]))
-
-
-def test_a_constant_attribute_gets_no_noise():
-    sigma = SIGMA.copy()
-    sigma[1, :] = sigma[:, 1] = 0
-    drawn = noise_of(Batch(100, tuple(scalar(100) for _ in range(3))), sigma)
-    assert not drawn[1].any()
-    assert drawn[0].all()
-    assert drawn[2].all()
 
 
 @pytest.mark.parametrize("distribution", Distribution)
@@ -101,12 +89,6 @@ def test_elements_are_independent_given_the_scalars():
     assert np.cov(drawn[0][::2], drawn[0][1::2])[0, 1] == pytest.approx(shared, abs=0.001)
 
 
-def test_arrays_without_covariances_are_drawn_independently():
-    sigma = np.diag(np.diag(SIGMA)[:2])
-    drawn = noise_of(Batch(N, (array([1] * N), array([1] * N))), sigma, correlated=False)
-    np.testing.assert_allclose(np.cov(np.array(drawn)), np.diag(ALPHA[:2] * np.diag(sigma)), atol=0.003)
-
-
 def test_present_values_keep_their_covariance_if_others_are_absent():
     codes = np.zeros(N, np.int32)
     codes[::2] = ABSENT
@@ -120,7 +102,7 @@ def test_a_record_does_not_depend_on_the_absent_values_of_others():
     codes = np.array([ABSENT, 0, 0, ABSENT], np.int32)
     mixed = Batch(4, (Column(codes), scalar(4), Column(codes[::-1].copy())))
     keys = PositionKeys(b"secret", "topic", 0, np.arange(4))
-    source = NominalNoise(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=LAPLACE)
+    source = NoiseSampler(sigma=SIGMA, alpha=ALPHA, correlated=True, distribution=LAPLACE)
     together = source.draw(keys, mixed, draw_words(keys, mixed))
     for i in range(4):
         record = Batch(1, tuple(Column(column.codes[i : i + 1]) for column in mixed.columns))
@@ -128,13 +110,3 @@ def test_a_record_does_not_depend_on_the_absent_values_of_others():
         alone = source.draw(key, record, draw_words(key, record))
         for column, all_, lone in zip(record.columns, together, alone, strict=True):
             assert column.codes[0] == ABSENT or all_[i] == lone[0]
-
-
-def test_a_records_own_alpha_replaces_the_configured_one():
-    columns = (scalar(4), array([1, 2, 0, 1]), scalar(4))
-    plain = noise_of(Batch(4, columns))
-    scaled = noise_of(Batch(4, columns, alpha=np.array([np.nan, 1.2, 0.5, np.nan])))
-    per_record = [np.arange(4), np.array([0, 1, 1, 3]), np.arange(4)]
-    for j, records in enumerate(per_record):
-        levels = np.array([ALPHA[j], 1.2, 0.5, ALPHA[j]])[records]
-        np.testing.assert_allclose(scaled[j], plain[j] * np.sqrt(levels / ALPHA[j]))
